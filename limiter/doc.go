@@ -1,0 +1,15 @@
+// Package limiter decides what may pass. It does no I/O.
+//
+// A [Gate] stands in front of one backend. [Gate.Admit] first spends tokens
+// from the request rate [Bucket], then acquires a [Permit] from the request's
+// partition, whose concurrency [Limit] learns from the latency of every permit
+// that ends. What cannot pass is refused at once with a [*Rejection].
+//
+// Tokens are spent; permits are held. A token is given back only when the
+// permit is then refused (no work ran). A permit ends exactly once, whatever
+// path the request takes.
+//
+// Time is monotonic nanoseconds as int64, read from a [Clock]. Deciding
+// allocates nothing, takes no global lock, and reads the clock once; ending a
+// permit reads it once more.
+package limiter

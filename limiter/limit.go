@@ -1,0 +1,64 @@
+package limiter
+
+import "time"
+
+// Limit estimates how many requests may be in flight. Implementations are safe
+// for concurrent use; Current is one atomic load.
+//
+// An implementation may also have any of these methods, found by shape:
+//
+//	Algorithm() string              // its name, as the configuration spells it
+//	BaseRTT() time.Duration         // latency without load as it believes it, 0 = unknown
+//	State() map[string]float64      // inner state for operators; keys are snake_case
+type Limit interface {
+	// Current returns the present limit, at least 1.
+	Current() int
+	// Observe learns from one permit that ended at now (monotonic
+	// nanoseconds). latency is the time it was held, > 0; inFlight the permits
+	// held in the partition when it was granted, itself included; dropped
+	// whether its outcome was Dropped. It never blocks.
+	Observe(now int64, latency time.Duration, inFlight int, dropped bool)
+}
+
+// Clock is where a gate reads the time. The default is the process's monotonic
+// clock, always trusted. Implementations are safe for concurrent use and
+// cheap: Now is called twice per request.
+type Clock interface {
+	// Now returns monotonic nanoseconds from an arbitrary start.
+	Now() int64
+	// Trusted reports whether intervals measured with Now mean anything. While
+	// it is false, limits behave as their fixed fallback and samples are
+	// discarded.
+	Trusted() bool
+	// Epoch changes whenever the process was paused or the machine suspended.
+	// A sample that began in another epoch is discarded.
+	Epoch() uint32
+}
+
+// Observer is told what the gate cannot count by itself. Its methods are
+// called on the request path and must not block.
+type Observer interface {
+	// Recorder returns where the latencies of one partition are recorded. It
+	// is called once per partition, with a label that is bounded by the
+	// configuration: the name of a named partition, "default" for every
+	// partition that stands for a client's key, or "overflow".
+	Recorder(partition string) Recorder
+}
+
+// Recorder records the end of permits in one partition.
+type Recorder interface {
+	// Ended is called once per permit with the time it was held.
+	Ended(latency time.Duration, o Outcome)
+}
+
+// monotonic is the default clock.
+type monotonic struct{ base time.Time }
+
+// Now implements [Clock].
+func (m monotonic) Now() int64 { return int64(time.Since(m.base)) }
+
+// Trusted implements [Clock].
+func (monotonic) Trusted() bool { return true }
+
+// Epoch implements [Clock].
+func (monotonic) Epoch() uint32 { return 0 }

@@ -1,0 +1,73 @@
+package limiter
+
+import "time"
+
+// Bounds that keep arithmetic exact and memory finite, whatever the
+// configuration says.
+const (
+	maxCost       = 1e9
+	maxRate       = 1e9 // tokens per second
+	maxBurst      = 1e12
+	maxPartitions = 100_000
+	maxQueue      = 1_000_000
+)
+
+// Names of the partitions that exist in every gate.
+const (
+	DefaultPartition  = "default"
+	OverflowPartition = "overflow"
+)
+
+// Policy is what a gate enforces. It is read once by [New] and [Gate.Apply]
+// and must not be changed afterwards. The zero value admits everything through
+// one fixed partition of 20 permits per key.
+type Policy struct {
+	Mode Mode
+	// Rate limits all requests of the gate.
+	Rate Rate
+	// Total bounds the permits over all partitions; 0 = no bound.
+	Total int
+	// MaxPartitions bounds the partitions that exist for keys that no named
+	// partition matches; 0 = 1000. Further keys share "overflow".
+	MaxPartitions int
+	// Default is the form of every partition that is not named.
+	Default PartitionPolicy
+	// Named partitions.
+	Named []PartitionPolicy
+}
+
+// Rate is a token bucket as an operator writes it.
+type Rate struct {
+	// PerSecond is tokens per second; 0 = unlimited. At most 1e9.
+	PerSecond float64
+	// BurstSeconds sets the depth: PerSecond * BurstSeconds tokens, at least
+	// 1; 0 = 1 s.
+	BurstSeconds float64
+	// QueueDepth is how many requests may borrow a token and wait for it
+	// before requests are refused; 0 = refuse at once.
+	QueueDepth int
+}
+
+// PartitionPolicy describes one partition or, as Policy.Default, every
+// partition that a client's key creates.
+type PartitionPolicy struct {
+	// Name is unique in the policy. A partition that keeps its name across
+	// [Gate.Apply] keeps its permits in flight and, when Signature is the same
+	// too, what its Limit has learned.
+	Name string
+	// Match is the request key that the partition serves. A trailing *
+	// matches any rest; exact matches go first, then the longest prefix.
+	Match string
+	// Rate limits this partition's requests, in addition to the gate's.
+	Rate Rate
+	// NewLimit makes the Limit; nil = a fixed limit of 20.
+	NewLimit func() Limit
+	// Signature identifies what NewLimit makes: equal signatures, equal limits.
+	Signature string
+	// Fallback is the limit while the clock cannot be trusted; 0 = 20.
+	Fallback int
+	// QueueDepth is how many requests may wait for a permit; 0 = none.
+	QueueDepth int
+	// MaxWait is how long they may wait; 0 with a QueueDepth = 1 s.
+	MaxWait time.Duration
+}

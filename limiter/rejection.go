@@ -1,0 +1,57 @@
+package limiter
+
+import (
+	"errors"
+	"time"
+
+	"github.com/admitd/admitd/labels"
+)
+
+// ErrRejected is matched by every [*Rejection].
+var ErrRejected = errors.New("limiter: rejected")
+
+// Rejection is the error returned when a request is refused before any of its
+// work ran. It matches [ErrRejected]. Rejections are shared: one exists per
+// partition and reason, so that refusing allocates nothing. They never change.
+type Rejection struct {
+	Reason    labels.Reason
+	Ingress   string // name of the gate
+	Partition string // name of the partition that refused, never empty; clients' keys appear as they are
+
+	part *partition
+}
+
+// Error implements error.
+func (r *Rejection) Error() string {
+	return "limiter: " + string(r.Reason) + " in partition " + r.Partition + " of " + r.Ingress
+}
+
+// Is makes every Rejection match [ErrRejected].
+func (r *Rejection) Is(target error) bool { return target == ErrRejected }
+
+// Hint is advice to a refused client.
+type Hint struct {
+	// RetryAfter is when a retry may succeed, jittered so that clients that
+	// were refused together do not return together. 0 = unknown.
+	RetryAfter time.Duration
+	// BaseBackoff is the base of the client's exponential backoff, larger the
+	// deeper the overload is. 0 = the client's own.
+	BaseBackoff time.Duration
+}
+
+// Document returns the wire form of the rejection of a request of the given
+// cost. Without hints the two waits are left out.
+func (r *Rejection) Document(cost float64, hints bool) labels.Document {
+	d := labels.New(r.Reason, r.Ingress, r.Partition)
+	if hints {
+		h := r.Hint(cost)
+		d.RetryAfterMS = ceilMS(h.RetryAfter)
+		d.BaseBackoffMS = ceilMS(h.BaseBackoff)
+	}
+	return d
+}
+
+// ceilMS rounds up to whole milliseconds, so that a wait is never cut short.
+func ceilMS(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}

@@ -1,0 +1,84 @@
+package limiter
+
+import "time"
+
+// Request is what the gate needs to know of a request.
+type Request struct {
+	// Key names the partition, as the ingress identified it. Named partitions
+	// match it; other keys get a partition of their own until the bound on
+	// partitions is reached. The empty key is the partition "default".
+	Key string
+	// Cost in tokens. 0 means 1; negative and non-finite costs mean 1.
+	Cost float64
+	// Exempt requests are counted and hold a permit, but are never refused
+	// and never wait. Use it for work that drains the system.
+	Exempt bool
+	// MaxWait is the longest this caller can wait in queues. 0 sets no bound
+	// beyond the policy's, a negative value forbids waiting.
+	MaxWait time.Duration
+}
+
+// cost returns the tokens that r spends, always finite and > 0.
+func (r *Request) cost() float64 {
+	if r.Cost > 0 && r.Cost <= maxCost {
+		return r.Cost
+	}
+	if r.Cost > maxCost {
+		return maxCost
+	}
+	return 1
+}
+
+// Outcome says how the work behind a permit went: is its latency a fair sample
+// of the backend?
+type Outcome uint8
+
+// The outcomes. The zero value is Dropped, so that a path that forgets to
+// judge counts against the limit rather than for it.
+const (
+	// Dropped: the backend timed out or said that it is overloaded.
+	Dropped Outcome = iota
+	// Success: the latency is a fair sample.
+	Success
+	// Ignored: the latency says nothing of the backend, for example because
+	// the client went away.
+	Ignored
+)
+
+// String returns the outcome as it appears in metrics: dropped, success or
+// ignored.
+func (o Outcome) String() string {
+	switch o {
+	case Success:
+		return "success"
+	case Ignored:
+		return "ignored"
+	default:
+		return "dropped"
+	}
+}
+
+// Mode says what the gate does with its decisions.
+type Mode uint8
+
+// The modes. The zero value enforces.
+const (
+	// Enforce refuses what does not fit.
+	Enforce Mode = iota
+	// Shadow decides and counts, and never refuses.
+	Shadow
+	// Off lets everything pass and teaches no limit; requests are counted.
+	Off
+)
+
+// String returns the mode as the configuration spells it.
+func (m Mode) String() string {
+	switch m {
+	case Shadow:
+		return "shadow"
+	case Off:
+		return "off"
+	default:
+		return "enforce"
+	}
+}
