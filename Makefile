@@ -1,0 +1,123 @@
+# admitd: everything a developer does has a name here. `make help` lists them.
+
+SHELL := /usr/bin/env bash -euo pipefail
+.DEFAULT_GOAL := help
+
+GO      ?= go
+BIN     := $(CURDIR)/bin
+TOOL    := $(GO) tool -modfile=tools/go.mod
+LINT    := $(BIN)/golangci-lint
+LINTVER := v2.15.0
+FUZZ_S  ?= 20s
+COUNT   ?= 10
+REF     ?= HEAD~1
+RUNARGS ?=
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+# Rooms where goroutines share state: they are tested a second time with the
+# race detector. The rest is single-threaded arithmetic and parsing.
+RACE_ROOMS ?= admin algorithms client clock cmd ingress limiter observe tuner
+RACE_PKGS   = $(foreach d,$(RACE_ROOMS),$(if $(wildcard $(d)),./$(d)/...))
+
+# Every directory with a go.mod of its own: heavy test parts that must stay out
+# of the product's dependency graph.
+NESTED = $(shell find . -mindepth 2 -name go.mod -not -path './.bench-ref/*' -not -path './bin/*' -printf '%h\n' | sort)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/admitd, static
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/admitd ./cmd/admitd
+
+run: build ## build, then run the demo (RUNARGS="--for 10s")
+	$(BIN)/admitd demo $(RUNARGS)
+
+test: deps ## install what the tests need, then run every test of every module
+	$(GO) test -timeout 15m ./...
+	$(GO) test -timeout 15m -race -short $(RACE_PKGS)
+	@$(MAKE) --no-print-directory test-nested
+
+test-nested: ## the tests of the nested modules only
+	@for d in $(NESTED); do \
+	  if [[ -z "$$(cd $$d && $(GO) list ./... 2>/dev/null)" ]]; then continue; fi; \
+	  echo "== $$d"; (cd $$d && $(GO) test -timeout 15m ./...); \
+	done
+
+deps: ## Debian packages the tests use; needs root only when one is missing
+	@scripts/install-test-deps.sh
+
+check: fmt-check lint vet arch tidy-check test ## everything a commit must pass
+
+race: ## all packages with the race detector
+	$(GO) test -race -count=1 ./...
+
+cpus: ## all packages at 1, 2 and 4 processors, race detector, uncached
+	$(GO) test -race -short -count=1 -cpu 1,2,4 ./...
+
+arch: ## import directions and house rules
+	$(GO) test -count=1 ./internal/arch
+
+vet:
+	$(GO) vet ./...
+
+lint: $(LINT) ## golangci-lint
+	$(LINT) run ./...
+
+fmt: $(LINT) ## rewrite formatting
+	$(LINT) fmt ./...
+
+fmt-check: $(LINT)
+	$(LINT) fmt --diff ./...
+
+tidy-check: # go.mod and go.sum of every module say what the code says
+	$(GO) mod tidy -diff
+
+$(LINT):
+	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTVER)
+
+fuzz: ## every fuzz target for FUZZ_S each
+	@$(GO) list ./... | while read -r p; do \
+	  { $(GO) test -list '^Fuzz' "$$p" | grep '^Fuzz' || true; } | while read -r f; do \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ_S) "$$p"; \
+	  done; \
+	done
+
+bench: ## benchmarks of the main module, COUNT runs each
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.new
+
+bench-compare: ## benchmarks here against REF, with benchstat
+	rm -rf .bench-ref && git worktree prune && git worktree add --detach .bench-ref $(REF)
+	trap 'git worktree remove --force .bench-ref' EXIT; \
+	  (cd .bench-ref && $(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... > ../bench.old); \
+	  $(MAKE) --no-print-directory bench > /dev/null; \
+	  $(TOOL) benchstat bench.old bench.new
+
+cover: ## coverage over the whole main module
+	$(GO) test -coverpkg=./... -coverprofile=cover.out ./... > /dev/null
+	$(GO) tool cover -func=cover.out | tail -1
+
+vuln: ## known vulnerabilities; needs the network, or VULNDB=/path/to/a/mirror
+	@if [[ -n "$${VULNDB:-}" ]]; then \
+	  test -s "$$VULNDB/index/db.json" || { echo "vuln: no database in $$VULNDB" >&2; exit 1; }; \
+	  echo "database: $$(cat "$$VULNDB/index/db.json")"; \
+	  $(TOOL) govulncheck -db "file://$$VULNDB" ./...; \
+	else $(TOOL) govulncheck ./...; fi
+
+lab: build ## run the overload lab and rewrite docs/lab/results.md
+	mkdir -p docs/lab
+	$(BIN)/admitd lab report --out docs/lab/results.md
+
+docs: ## rewrite the generated documents
+	$(GO) generate ./...
+
+image: ## build the container image as far as this machine allows
+	scripts/verify-image.sh
+
+clean: ## remove what the other targets leave behind
+	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
+
+.PHONY: help build run test test-nested deps check race cpus arch vet lint fmt fmt-check tidy-check \
+  fuzz bench bench-compare cover vuln lab docs image clean

@@ -1,0 +1,166 @@
+package arch_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/admitd/admitd"
+
+// anything marks the one room that may import every other.
+const anything = "*"
+
+// floors says, for each package, what it may import from this module. A package
+// that is missing fails the test: a new room is drawn on the plan first. An
+// entry that ends in "/..." covers the packages below a directory; what they
+// may import includes each other.
+var floors = map[string][]string{
+	// 0: nothing of ours
+	"labels":     {},
+	"algorithms": {},
+	"clock":      {},
+	"config":     {},
+	"pulsarwire": {},
+
+	// 1
+	"limiter":           {"labels"},
+	"limiter/limittest": {"limiter", "labels"},
+	"client":            {"labels", "client/selection"},
+	"client/selection":  {"labels"},
+
+	// 2
+	"ingress":               {"limiter", "labels"},
+	"client/pulsarproducer": {"labels", "client", "pulsarwire"},
+
+	// 3: siblings do not know each other; cmd introduces them
+	"ingress/httpgate":   {"ingress", "limiter", "labels"},
+	"ingress/mongogate":  {"ingress", "limiter", "labels"},
+	"ingress/pulsargate": {"ingress", "limiter", "labels", "pulsarwire"},
+	"observe":            {"ingress", "limiter", "labels", "clock"},
+	"admin":              {"limiter", "labels"},
+	"tuner":              {"limiter", "labels"},
+	"lab":                {"limiter", "algorithms", "client", "labels", "clock"},
+	"lab/...":            {"lab", "limiter", "algorithms", "client", "labels", "clock"},
+	"dashboards":         {},
+
+	// 4
+	"cmd/admitd": {anything},
+
+	// beside the house
+	"internal/arch":        {},
+	"internal/testkit":     {"ingress", "limiter", "labels"},
+	"internal/testkit/...": {"internal/testkit", "ingress", "limiter", "labels", "pulsarwire"},
+}
+
+// owners names, for each outside library that must stay in its place, the rooms
+// that may import it. Everything below a room counts as the room.
+var owners = map[string][]string{
+	"github.com/platinummonkey/go-concurrency-limits": {"algorithms"},
+	"github.com/knadh/koanf":                          {"config"},
+	"github.com/prometheus/client_golang":             {"observe", "cmd"},
+	"github.com/go-chi/chi":                           {"ingress/httpgate", "admin"},
+	"github.com/spf13/cobra":                          {"cmd"},
+	"go.opentelemetry.io/otel":                        {"observe", "cmd"},
+}
+
+// stdlibOnly are the rooms that import nothing from outside but the standard
+// library, so that anyone can read or import them alone.
+var stdlibOnly = []string{"labels", "limiter", "clock"}
+
+// Every import inside the module points down the plan.
+func TestImportsKeepToTheFloors(t *testing.T) {
+	for _, p := range packages(t) {
+		allowed, key, ok := plan(p.dir)
+		if !ok {
+			t.Errorf("package %q is not on the plan: add it to floors in internal/arch/floors_test.go", p.dir)
+			continue
+		}
+		for _, f := range p.sources() {
+			for _, imp := range f.imports {
+				target, ours := strings.CutPrefix(imp, module+"/")
+				if !ours {
+					continue
+				}
+				if !permitted(allowed, key, target) {
+					t.Errorf("%s imports %q; %q may import only %q", f.path, target, p.dir, allowed)
+				}
+			}
+		}
+	}
+}
+
+// Outside libraries stay with their owner, so that each can be replaced in one
+// place.
+func TestLibrariesHaveOwners(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, f := range p.sources() {
+			for _, imp := range f.imports {
+				for lib, rooms := range owners {
+					if under(imp, lib) && !slices.ContainsFunc(rooms, func(r string) bool { return under(p.dir, r) }) {
+						t.Errorf("%s imports %s, which belongs to %q", f.path, imp, rooms)
+					}
+				}
+				if slices.Contains(stdlibOnly, p.dir) && strings.Contains(imp, ".") && !under(imp, module) {
+					t.Errorf("%s imports %s; %q uses the standard library only", f.path, imp, p.dir)
+				}
+			}
+		}
+	}
+}
+
+// The plan itself must be able to refuse: these imports would each be a wall
+// broken through.
+func TestPlanRefuses(t *testing.T) {
+	for _, tc := range []struct{ from, to string }{
+		{"labels", "limiter"},
+		{"algorithms", "limiter"},
+		{"limiter", "algorithms"},
+		{"limiter", "ingress"},
+		{"ingress", "ingress/httpgate"},
+		{"ingress/httpgate", "ingress/mongogate"},
+		{"ingress/httpgate", "config"},
+		{"observe", "admin"},
+		{"admin", "config"},
+		{"client", "limiter"},
+		{"lab", "observe"},
+	} {
+		allowed, key, ok := plan(tc.from)
+		if !ok {
+			t.Errorf("%q is not on the plan", tc.from)
+		}
+		if permitted(allowed, key, tc.to) {
+			t.Errorf("plan lets %q import %q", tc.from, tc.to)
+		}
+	}
+	if _, _, ok := plan("attic"); ok {
+		t.Error(`plan knows a room "attic" that nobody drew`)
+	}
+}
+
+// plan returns what the package in dir may import and the entry that says so.
+func plan(dir string) (allowed []string, key string, ok bool) {
+	if allowed, ok = floors[dir]; ok {
+		return allowed, dir, true
+	}
+	for k, v := range floors {
+		if base, wild := strings.CutSuffix(k, "/..."); wild && under(dir, base) && len(k) > len(key) {
+			allowed, key, ok = v, k, true
+		}
+	}
+	return allowed, key, ok
+}
+
+// permitted reports whether a package under the entry key may import target.
+func permitted(allowed []string, key, target string) bool {
+	if slices.Contains(allowed, anything) || slices.Contains(allowed, target) {
+		return true
+	}
+	base, wild := strings.CutSuffix(key, "/...")
+	return wild && under(target, base) && target != base
+}
+
+// under reports whether path is base or lies below it.
+func under(path, base string) bool {
+	return path == base || strings.HasPrefix(path, base+"/")
+}
