@@ -1,0 +1,225 @@
+package limiter
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// Bucket is a token bucket: it holds at most Burst tokens, starts full and
+// refills at a constant rate. It is one 64-bit word that is changed by
+// compare-and-swap, so callers never wait for each other, and it counts in
+// integers, so that a bucket of N tokens admits exactly N concurrent callers.
+//
+// The word holds the units spent since the bucket was made; the units refilled
+// since then follow from the time. This is the virtual scheduling form of the
+// leaky bucket (ITU-T I.371), with the fill level kept in tokens instead of
+// time so that no rate needs rounding to whole nanoseconds.
+//
+// A nil *Bucket is unlimited. All methods are safe for concurrent use.
+type Bucket struct {
+	state   atomic.Pointer[bucketState]
+	waiting atomic.Int64 // requests that sleep a debt
+}
+
+// bucketState is one rate and the units spent under it. It is replaced as a
+// whole when the rate changes.
+type bucketState struct {
+	spent atomic.Int64 // units; never more than maxDebt ahead of the refill
+	_     [56]byte     // keep the hot word on a cache line of its own
+
+	base     int64   // monotonic ns at which the bucket was full
+	perSec   uint64  // units per second
+	burst    int64   // units
+	maxDebt  int64   // units
+	scale    float64 // units per token
+	perToken float64 // ns per token
+	rate     Rate
+}
+
+// NewBucket returns a full bucket, or nil (unlimited) when r.PerSecond is 0 or
+// less. now is monotonic nanoseconds.
+func NewBucket(r Rate, now int64) *Bucket {
+	if !(r.PerSecond > 0) {
+		return nil
+	}
+	b := &Bucket{}
+	b.state.Store(newBucketState(r, now))
+	return b
+}
+
+// newBucketState returns a full state. Slow buckets count in thousandths of a
+// token, fast ones in tokens, so that the count lasts for decades.
+func newBucketState(r Rate, now int64) *bucketState {
+	rate := min(max(r.PerSecond, 0.001), maxRate)
+	burst := min(max(rate*r.burstSeconds(), 1), maxBurst)
+	scale := 1000.0
+	if rate > 1e6 {
+		scale = 1
+	}
+	return &bucketState{
+		base: now, perSec: uint64(math.Round(rate * scale)), burst: int64(math.Floor(burst * scale)),
+		maxDebt: int64((burst + float64(min(r.QueueDepth, maxQueue))) * scale),
+		scale:   scale, perToken: 1e9 / rate, rate: r,
+	}
+}
+
+// burstSeconds returns the depth in seconds with its default.
+func (r Rate) burstSeconds() float64 {
+	if r.BurstSeconds > 0 {
+		return r.BurstSeconds
+	}
+	return 1
+}
+
+// Take spends n tokens as of now. When there are too few it spends none and
+// returns how long until there will be enough, at the present rate.
+func (b *Bucket) Take(now int64, n float64) (wait time.Duration, ok bool) {
+	if b == nil {
+		return 0, true
+	}
+	return b.state.Load().spend(now, n, 0)
+}
+
+// Borrow spends n tokens, on credit when there are too few, and returns how
+// long until the debt is paid; the caller waits that long before it goes on.
+// When the debt would pass maxDebt tokens it spends none and reports false,
+// with the wait until n tokens could be taken. Who gives up waiting returns
+// the tokens with [Bucket.Refund].
+func (b *Bucket) Borrow(now int64, n, maxDebt float64) (wait time.Duration, ok bool) {
+	if b == nil {
+		return 0, true
+	}
+	s := b.state.Load()
+	return s.spend(now, n, min(int64(min(maxDebt, maxBurst)*s.scale), s.maxDebt))
+}
+
+// Spend takes n tokens whether or not they are there, for work that is counted
+// but never refused. The debt is bounded by the burst and the queue depth.
+func (b *Bucket) Spend(now int64, n float64) {
+	if b == nil {
+		return
+	}
+	s := b.state.Load()
+	if _, ok := s.spend(now, n, s.maxDebt); !ok {
+		s.spent.Store(s.refilled(now) + s.maxDebt)
+	}
+}
+
+// Refund returns n tokens that were spent on work that did not run. The bucket
+// never rises above its burst.
+func (b *Bucket) Refund(n float64) {
+	if b == nil || !(n > 0) {
+		return
+	}
+	s := b.state.Load()
+	s.spent.Add(-s.units(n))
+}
+
+// Tokens returns the tokens there are at now, negative when some are owed, and
+// +Inf for a nil bucket.
+func (b *Bucket) Tokens(now int64) float64 {
+	if b == nil {
+		return math.Inf(1)
+	}
+	return b.state.Load().level(now)
+}
+
+// Burst returns the depth in tokens, +Inf for a nil bucket.
+func (b *Bucket) Burst() float64 {
+	if b == nil {
+		return math.Inf(1)
+	}
+	s := b.state.Load()
+	return float64(s.burst) / s.scale
+}
+
+// Wait returns how long until n tokens can be taken; 0 when they are there.
+func (b *Bucket) Wait(now int64, n float64) time.Duration {
+	if b == nil {
+		return 0
+	}
+	s := b.state.Load()
+	missing := n - s.level(now)
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(math.Ceil(missing * s.perToken))
+}
+
+// SetRate changes rate and depth and keeps the tokens that are there, up to the
+// new depth. Requests that are being decided at that moment may still spend
+// from the old state; at most one per processor does.
+func (b *Bucket) SetRate(r Rate, now int64) {
+	tokens := b.Tokens(now)
+	s := newBucketState(r, now)
+	if missing := s.burst - int64(tokens*s.scale); missing > 0 {
+		s.spent.Store(min(missing, s.burst+s.maxDebt))
+	}
+	b.state.Store(s)
+}
+
+// Rate returns the rate in force; the zero Rate for a nil bucket.
+func (b *Bucket) Rate() Rate {
+	if b == nil {
+		return Rate{}
+	}
+	return b.state.Load().rate
+}
+
+// units converts tokens, rounding up so that no part of a cost is free.
+func (s *bucketState) units(n float64) int64 {
+	if n == 1 {
+		return int64(s.scale)
+	}
+	return int64(math.Ceil(min(n, maxBurst) * s.scale))
+}
+
+// refilled returns the units that have flowed into the bucket until now, the
+// initial burst included. It never decreases below that burst.
+func (s *bucketState) refilled(now int64) int64 {
+	elapsed := now - s.base
+	if elapsed <= 0 {
+		return s.burst
+	}
+	hi, lo := bits.Mul64(uint64(elapsed), s.perSec)
+	if hi >= 1e9/4 { // further than decades: saturate rather than overflow
+		return math.MaxInt64 / 4
+	}
+	q, _ := bits.Div64(hi, lo, 1e9)
+	return s.burst + int64(q)
+}
+
+// spend takes n tokens when that leaves a debt of at most debt units.
+func (s *bucketState) spend(now int64, n float64, debt int64) (time.Duration, bool) {
+	cost := s.units(n)
+	in := s.refilled(now)
+	for {
+		old := s.spent.Load()
+		spent := max(old, in-s.burst) // what overflowed the brim is gone
+		if spent > in+s.maxDebt+s.burst {
+			// More is owed than anyone may borrow: the clock ran backwards.
+			// Go on from an empty bucket instead of refusing until the clock
+			// has caught up.
+			s.spent.CompareAndSwap(old, in)
+			continue
+		}
+		left := in - spent - cost
+		if left < -debt {
+			return time.Duration(math.Ceil(float64(-left) / s.scale * s.perToken)), false
+		}
+		if !s.spent.CompareAndSwap(old, spent+cost) {
+			continue
+		}
+		if left >= 0 {
+			return 0, true
+		}
+		return time.Duration(math.Ceil(float64(-left) / s.scale * s.perToken)), true
+	}
+}
+
+// level returns the tokens there are.
+func (s *bucketState) level(now int64) float64 {
+	return float64(min(s.refilled(now)-s.spent.Load(), s.burst)) / s.scale
+}

@@ -1,0 +1,229 @@
+package limiter
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/labels"
+)
+
+// Options are the collaborators of a [Gate]. The zero value works.
+type Options struct {
+	// Clock is where the gate reads the time; nil = the monotonic clock.
+	Clock Clock
+	// Observer records latencies; nil = nobody does.
+	Observer Observer
+	// Rand returns uniform 64-bit values for the jitter of hints; nil =
+	// math/rand/v2. It must be safe for concurrent use.
+	Rand func() uint64
+}
+
+// Gate admits or rejects the requests of one ingress: first by rate, then by
+// concurrency. It is safe for concurrent use.
+type Gate struct {
+	name     string
+	clock    Clock
+	observer Observer
+	rand     func() uint64
+
+	table    atomic.Pointer[table]
+	draining atomic.Bool
+	inFlight atomic.Int64 // permits over all partitions
+	waiting  atomic.Int64 // tickets in all queues
+
+	waitMu sync.Mutex   // guards the queues of all partitions and busy; never held across a wait
+	busy   []*partition // partitions with a queue
+
+	mu      sync.Mutex // guards changes of table, and the fields below; never held across a wait
+	evictAt int64      // monotonic ns before which no eviction is tried
+	retired []retired
+	gone    counts // of dynamic partitions that exist no more
+}
+
+// New returns a gate that enforces p. The name appears in rejections.
+func New(name string, p *Policy, o Options) *Gate {
+	g := &Gate{name: name, clock: o.Clock, observer: o.Observer, rand: o.Rand}
+	if g.clock == nil {
+		g.clock = monotonic{base: time.Now()}
+	}
+	if g.rand == nil {
+		g.rand = rand.Uint64
+	}
+	g.Apply(p)
+	return g
+}
+
+// Name returns the gate's name.
+func (g *Gate) Name() string { return g.name }
+
+// Now reads the gate's clock: monotonic nanoseconds.
+func (g *Gate) Now() int64 { return g.clock.Now() }
+
+// Drain makes the gate refuse every request from now on with reason draining.
+// Permits in flight and requests that wait already are not touched.
+func (g *Gate) Drain() { g.draining.Store(true) }
+
+// Admit decides about one request, waiting in the queues that the policy
+// allows. The error is a [*Rejection], or ctx.Err() when the caller went away
+// while it waited. On success the caller ends the permit.
+func (g *Gate) Admit(ctx context.Context, req Request) (Permit, error) {
+	permit, ticket, err := g.offer(g.clock.Now(), &req)
+	if ticket == nil {
+		return permit, err
+	}
+	return ticket.wait(ctx)
+}
+
+// TryAdmit is [Gate.Admit] as of now (monotonic nanoseconds) for callers that
+// cannot wait. The error is always a [*Rejection].
+func (g *Gate) TryAdmit(now int64, req Request) (Permit, error) {
+	req.MaxWait = -1
+	permit, _, err := g.offer(now, &req)
+	return permit, err
+}
+
+// Offer is [Gate.Admit] for event-driven callers: instead of waiting it returns
+// a [Ticket] when the request has to wait. Permit, ticket and error exclude
+// each other.
+func (g *Gate) Offer(now int64, req Request) (Permit, *Ticket, error) {
+	return g.offer(now, &req)
+}
+
+// offer spends the request's tokens and then asks for a permit.
+func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
+	t := g.table.Load()
+	p := t.lookup(req.Key)
+	if p == nil {
+		p = g.admitKey(now, req.Key)
+	}
+	p.touch(now)
+	if t.policy.Mode != Enforce || req.Exempt {
+		return g.pass(now, t, p, req), nil, nil
+	}
+	if g.draining.Load() {
+		return Permit{}, nil, p.reject(labels.Draining)
+	}
+	delay, reason := g.spend(now, t, p.spec.Load(), req)
+	if reason != "" {
+		return Permit{}, nil, p.reject(reason)
+	}
+	if delay > 0 {
+		return Permit{}, newDebt(p, t, req, now, delay), nil
+	}
+	return p.enter(now, t, req, nil)
+}
+
+// enter acquires a permit for a request whose tokens are spent, or queues it:
+// on the ticket that it already waits with, or on a new one. A refusal gives
+// the tokens back: no work ran.
+func (p *partition) enter(now int64, t *table, req *Request, ticket *Ticket) (Permit, *Ticket, error) {
+	spec := p.spec.Load()
+	if p.queued.Load() == 0 { // who waits goes first
+		if held, ok := p.acquire(p.limit(spec)); ok {
+			return p.grant(now, held, false), nil, nil
+		}
+	}
+	if req.MaxWait >= 0 && spec.policy.QueueDepth > 0 {
+		if ticket == nil {
+			ticket = &Ticket{part: p, table: t, req: *req, ready: make(chan struct{})}
+		}
+		if ticket.enqueue(now, spec) {
+			return Permit{}, ticket, nil
+		}
+	}
+	t.bucket.Refund(req.cost())
+	spec.bucket.Refund(req.cost())
+	return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
+}
+
+// pass lets a request through whatever the limits say, and counts what they
+// would have said.
+func (g *Gate) pass(now int64, t *table, p *partition, req *Request) Permit {
+	if t.policy.Mode == Off {
+		return p.grant(now, p.force(), true)
+	}
+	spec := p.spec.Load()
+	if req.Exempt {
+		p.counts.exempted.Add(1)
+		t.bucket.Spend(now, req.cost())
+		spec.bucket.Spend(now, req.cost())
+		return p.grant(now, p.force(), false)
+	}
+	req.MaxWait = -1
+	if _, reason := g.spend(now, t, spec, req); reason != "" {
+		p.counts.wouldReject[reason.Index()].Add(1)
+		return p.grant(now, p.force(), false)
+	}
+	held, ok := p.acquire(p.limit(spec))
+	if !ok {
+		p.counts.wouldReject[labels.ConcurrencyLimit.Index()].Add(1)
+		held = p.force()
+	}
+	return p.grant(now, held, false)
+}
+
+// spend takes the request's tokens from the gate's and the partition's bucket,
+// from both or from none. A positive delay is a debt to wait for.
+func (g *Gate) spend(now int64, t *table, spec *partitionSpec, req *Request) (time.Duration, labels.Reason) {
+	if t.bucket == nil && spec.bucket == nil {
+		return 0, ""
+	}
+	cost := req.cost()
+	if cost > t.bucket.Burst() || cost > spec.bucket.Burst() {
+		return 0, labels.CostExceedsBurst
+	}
+	first, ok := t.bucket.pay(now, cost, t.policy.Rate.QueueDepth, req.MaxWait >= 0)
+	if !ok {
+		return 0, labels.RequestRate
+	}
+	second, ok := spec.bucket.pay(now, cost, spec.policy.Rate.QueueDepth, req.MaxWait >= 0)
+	if !ok {
+		t.bucket.Refund(cost)
+		return 0, labels.RequestRate
+	}
+	delay := max(first, second)
+	if delay > 0 && req.MaxWait > 0 && delay > req.MaxWait {
+		t.bucket.Refund(cost)
+		spec.bucket.Refund(cost)
+		return 0, labels.RequestRate
+	}
+	return delay, ""
+}
+
+// pay takes n tokens, on credit when the queue has room and waiting is allowed.
+func (b *Bucket) pay(now int64, n float64, depth int, mayWait bool) (time.Duration, bool) {
+	if b == nil {
+		return 0, true
+	}
+	if depth <= 0 || !mayWait {
+		return b.Take(now, n)
+	}
+	if wait, ok := b.Take(now, n); ok {
+		return wait, true
+	}
+	if b.waiting.Load() >= int64(depth) {
+		return 0, false
+	}
+	return b.Borrow(now, n, maxBurst)
+}
+
+// acquireTotal takes one permit of the gate's total.
+func (g *Gate) acquireTotal() bool {
+	total := g.table.Load().total
+	if total == 0 {
+		g.inFlight.Add(1)
+		return true
+	}
+	for {
+		n := g.inFlight.Load()
+		if n >= total {
+			return false
+		}
+		if g.inFlight.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package limiter
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/labels"
+)
+
+// maxLatency is the longest latency that teaches a limit; longer ones are cut
+// to it when dropped and discarded otherwise.
+const maxLatency = time.Minute
+
+// defaultFallback is the fixed limit used when a policy names none.
+const defaultFallback = 20
+
+// The reasons why a latency is not fed to a Limit.
+const (
+	discardedClock    = iota // zero, negative, or the clock is not trusted
+	discardedEpoch           // the machine was suspended meanwhile
+	discardedTooLong         // beyond maxLatency
+	discardedCount    = iota
+	rejectionReasons  = 5
+	coarseShift       = 30 // monotonic ns >> 30 is about a second
+	idleForEviction   = 10 // coarse seconds
+	rateSampleMinimum = time.Second
+)
+
+// partition is a named share of a gate with a limit of its own.
+type partition struct {
+	inFlight atomic.Int64
+	_        [56]byte // the hot word has a cache line of its own
+
+	gate  *Gate
+	name  string // a client's key for dynamic partitions
+	label string // as metrics carry it
+	spec  atomic.Pointer[partitionSpec]
+
+	touched atomic.Uint32 // coarse second of the last request
+	queued  atomic.Int64  // waiters in queue
+	queue   []*Ticket     // guarded by gate.waitMu, oldest first
+	counts  counts
+	flow    flow
+
+	recorder   Recorder
+	rejections [rejectionReasons]Rejection
+}
+
+// partitionSpec is what a policy says of a partition; replaced as a whole.
+type partitionSpec struct {
+	policy   PartitionPolicy
+	limit    Limit
+	bucket   *Bucket
+	fallback int
+}
+
+// counts are what the gate counts per partition. They only grow. The path of
+// an admitted request pays for one of them; the rest follows from these.
+type counts struct {
+	admitted, exempted    atomic.Uint64
+	abandoned             atomic.Uint64 // gone while waiting
+	dropped, ignored      atomic.Uint64 // ended with that outcome
+	rejected, wouldReject [rejectionReasons]atomic.Uint64
+	discarded             [discardedCount]atomic.Uint64
+}
+
+// newPartition returns a partition of the given policy.
+func (g *Gate) newPartition(name, label string, policy *PartitionPolicy, now int64) *partition {
+	p := &partition{gate: g, name: name, label: label}
+	for i, reason := range labels.Reasons() {
+		p.rejections[i] = Rejection{Reason: reason, Ingress: g.name, Partition: name, part: p}
+	}
+	if g.observer != nil {
+		p.recorder = g.observer.Recorder(label)
+	}
+	p.adopt(policy, now)
+	return p
+}
+
+// adopt puts a policy in force. The limit keeps what it has learned when its
+// signature is unchanged, the bucket keeps its tokens.
+func (p *partition) adopt(policy *PartitionPolicy, now int64) {
+	next := &partitionSpec{policy: *policy, fallback: policy.Fallback}
+	if next.fallback <= 0 {
+		next.fallback = defaultFallback
+	}
+	if next.policy.QueueDepth > 0 && next.policy.MaxWait <= 0 {
+		next.policy.MaxWait = time.Second
+	}
+	next.policy.QueueDepth = min(next.policy.QueueDepth, maxQueue)
+	old := p.spec.Load()
+	if old != nil && old.policy.Signature == policy.Signature {
+		next.limit = old.limit
+	} else if policy.NewLimit != nil {
+		next.limit = policy.NewLimit()
+	} else {
+		next.limit = fixed(defaultFallback)
+	}
+	var bucket *Bucket
+	if old != nil {
+		bucket = old.bucket
+	}
+	next.bucket = changeRate(bucket, policy.Rate, now)
+	p.spec.Store(next)
+}
+
+// changeRate returns b at rate r: the same bucket where there is one, so that
+// neither its tokens nor its waiters are lost.
+func changeRate(b *Bucket, r Rate, now int64) *Bucket {
+	switch {
+	case !(r.PerSecond > 0):
+		return nil
+	case b == nil:
+		return NewBucket(r, now)
+	case b.Rate() != r:
+		b.SetRate(r, now)
+	}
+	return b
+}
+
+// limit returns the limit in force: the algorithm's, or the fixed fallback
+// while the clock cannot be trusted.
+func (p *partition) limit(s *partitionSpec) int64 {
+	if !p.gate.clock.Trusted() {
+		return int64(s.fallback)
+	}
+	return int64(max(s.limit.Current(), 1))
+}
+
+// touch notes that the partition is in use, at a granularity of a second so
+// that the common case is one load.
+func (p *partition) touch(now int64) {
+	if second := uint32(now >> coarseShift); p.touched.Load() != second {
+		p.touched.Store(second)
+	}
+}
+
+// acquire takes a permit when the partition and the gate's total have room,
+// and returns the permits then held in the partition.
+func (p *partition) acquire(limit int64) (held int64, ok bool) {
+	for {
+		n := p.inFlight.Load()
+		if n >= limit {
+			return n, false
+		}
+		if p.inFlight.CompareAndSwap(n, n+1) {
+			held = n + 1
+			break
+		}
+	}
+	if !p.gate.acquireTotal() {
+		p.inFlight.Add(-1)
+		return held, false
+	}
+	return held, true
+}
+
+// force takes a permit beyond every limit, for exempt requests and shadow mode.
+func (p *partition) force() (held int64) {
+	p.gate.inFlight.Add(1)
+	return p.inFlight.Add(1)
+}
+
+// grant makes the permit for a slot that was acquired.
+func (p *partition) grant(now, held int64, bare bool) Permit {
+	p.counts.admitted.Add(1)
+	return Permit{
+		part: p, start: now, seen: int32(min(held, math.MaxInt32)),
+		epoch: p.gate.clock.Epoch(), bare: bare,
+	}
+}
+
+// end releases a permit, teaches the limit and wakes who waits.
+func (p *partition) end(now int64, latency time.Duration, permit *Permit, o Outcome) {
+	p.inFlight.Add(-1)
+	p.gate.inFlight.Add(-1)
+	switch o {
+	case Success:
+	case Ignored:
+		p.counts.ignored.Add(1)
+	default:
+		p.counts.dropped.Add(1)
+	}
+	if o != Ignored && !permit.bare {
+		p.learn(now, latency, permit, o)
+	}
+	if p.recorder != nil && latency >= 0 {
+		p.recorder.Ended(latency, o)
+	}
+	if p.gate.waiting.Load() > 0 {
+		p.gate.pump(p)
+	}
+}
+
+// learn feeds one latency to the limit, unless it means nothing.
+func (p *partition) learn(now int64, latency time.Duration, permit *Permit, o Outcome) {
+	clock := p.gate.clock
+	switch {
+	case latency <= 0 || !clock.Trusted():
+		p.counts.discarded[discardedClock].Add(1)
+		return
+	case permit.epoch != clock.Epoch():
+		p.counts.discarded[discardedEpoch].Add(1)
+		return
+	case latency > maxLatency && o == Success:
+		p.counts.discarded[discardedTooLong].Add(1)
+		return
+	}
+	p.spec.Load().limit.Observe(now, min(latency, maxLatency), int(permit.seen), o == Dropped)
+}
+
+// reject counts a refusal and returns it.
+func (p *partition) reject(reason labels.Reason) *Rejection {
+	i := reason.Index()
+	p.counts.rejected[i].Add(1)
+	return &p.rejections[i]
+}
+
+// fixed is the limit of a policy that names none.
+type fixed int
+
+// Current implements [Limit].
+func (f fixed) Current() int { return int(f) }
+
+// Observe implements [Limit].
+func (fixed) Observe(int64, time.Duration, int, bool) {}
+
+// Algorithm names the limit for operators.
+func (fixed) Algorithm() string { return "fixed" }

@@ -1,0 +1,233 @@
+package limiter
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/admitd/admitd/labels"
+)
+
+// Status is a snapshot of a gate. Its parts are read one after the other while
+// requests pass, so sums may be off by those in between; every count only grows.
+type Status struct {
+	Name     string
+	Mode     Mode
+	Draining bool
+	// Fallback is true while the clock cannot be trusted and limits are fixed.
+	Fallback bool
+	// Bucket is the gate's request rate; nil = unlimited.
+	Bucket *BucketStatus
+	// Total is the bound on permits over all partitions; 0 = none.
+	Total int
+	// InFlight counts the permits held over all partitions.
+	InFlight int
+	// Queued counts the requests that wait for a permit.
+	Queued int
+	// Partitions lists the named ones in the order of the policy, then
+	// "default", "overflow", and those of clients' keys by name.
+	Partitions []PartitionStatus
+	// Labels sums the partitions under the names that metrics may carry.
+	Labels []LabelStatus
+}
+
+// BucketStatus is a snapshot of a token bucket.
+type BucketStatus struct {
+	PerSecond, BurstSeconds float64
+	Burst                   float64 // tokens
+	Tokens                  float64 // tokens; negative when some are owed
+	QueueDepth              int
+	Waiting                 int // requests that sleep a debt
+}
+
+// PartitionStatus is a snapshot of one partition.
+type PartitionStatus struct {
+	Name string
+	// Label is Name for partitions of the configuration, "default" for those
+	// of clients' keys.
+	Label     string
+	Algorithm string
+	Limit     int // in force: the fallback while the clock is not trusted
+	InFlight  int
+	Queued    int
+	BaseRTT   time.Duration // 0 = unknown
+	Bucket    *BucketStatus // nil = unlimited
+	State     map[string]float64
+	Counts    Counts
+}
+
+// LabelStatus sums partitions.
+type LabelStatus struct {
+	Label      string
+	Algorithm  string
+	Partitions int
+	Limit      int
+	InFlight   int
+	Queued     int
+	BaseRTT    time.Duration      // the largest; 0 = unknown
+	State      map[string]float64 // of the only partition; nil when there are several
+	Counts     Counts
+}
+
+// Counts are totals since the gate was made.
+type Counts struct {
+	Admitted, Exempted uint64
+	Abandoned          uint64 // callers that went away while they waited
+	Dropped, Ignored   uint64 // permits ended with that outcome
+	Rejected           map[labels.Reason]uint64
+	WouldReject        map[labels.Reason]uint64 // shadow mode
+	// Discarded latencies, by reason: clock, epoch, too_long.
+	Discarded map[string]uint64
+}
+
+// Received is every request that was decided or gave up.
+func (c *Counts) Received() uint64 {
+	n := c.Admitted + c.Abandoned
+	for _, r := range c.Rejected {
+		n += r
+	}
+	return n
+}
+
+// snapshot reads the counts.
+func (c *counts) snapshot() Counts {
+	s := Counts{
+		Admitted: c.admitted.Load(), Exempted: c.exempted.Load(), Abandoned: c.abandoned.Load(),
+		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(),
+		Rejected: make(map[labels.Reason]uint64, rejectionReasons), WouldReject: make(map[labels.Reason]uint64, rejectionReasons),
+		Discarded: map[string]uint64{
+			"clock": c.discarded[discardedClock].Load(), "epoch": c.discarded[discardedEpoch].Load(),
+			"too_long": c.discarded[discardedTooLong].Load(),
+		},
+	}
+	for i, reason := range labels.Reasons() {
+		s.Rejected[reason] = c.rejected[i].Load()
+		s.WouldReject[reason] = c.wouldReject[i].Load()
+	}
+	return s
+}
+
+// add sums o into c.
+func (c *Counts) add(o Counts) {
+	c.Admitted += o.Admitted
+	c.Exempted += o.Exempted
+	c.Abandoned += o.Abandoned
+	c.Dropped += o.Dropped
+	c.Ignored += o.Ignored
+	for k, v := range o.Rejected {
+		c.Rejected[k] += v
+	}
+	for k, v := range o.WouldReject {
+		c.WouldReject[k] += v
+	}
+	for k, v := range o.Discarded {
+		c.Discarded[k] += v
+	}
+}
+
+// Status returns a snapshot of the gate. It takes time proportional to the
+// number of partitions and does not slow decisions down.
+func (g *Gate) Status() Status {
+	now := g.clock.Now()
+	g.mu.Lock()
+	t := g.table.Load()
+	g.forget(now >> coarseShift)
+	lost := slices.Clone(g.retired)
+	gone := g.gone.snapshot()
+	g.mu.Unlock()
+
+	s := Status{
+		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
+		Bucket: t.bucket.status(now), Total: int(t.total), InFlight: int(g.inFlight.Load()), Queued: int(g.waiting.Load()),
+	}
+	sum := newLabelSum()
+	for _, p := range t.all() {
+		ps := p.status(now)
+		s.Partitions = append(s.Partitions, ps)
+		sum.add(&ps)
+	}
+	sum.rows[DefaultPartition].Counts.add(gone)
+	for _, r := range lost {
+		if r.part.isDynamic() {
+			sum.rows[DefaultPartition].Counts.add(r.part.counts.snapshot())
+		}
+	}
+	for _, label := range sum.order {
+		s.Labels = append(s.Labels, *sum.rows[label])
+	}
+	return s
+}
+
+// labelSum adds partitions up by label.
+type labelSum struct {
+	rows  map[string]*LabelStatus
+	order []string
+}
+
+func newLabelSum() *labelSum { return &labelSum{rows: map[string]*LabelStatus{}} }
+
+// add sums one partition into the row of its label.
+func (l *labelSum) add(p *PartitionStatus) {
+	row := l.rows[p.Label]
+	if row == nil {
+		row = &LabelStatus{Label: p.Label, Algorithm: p.Algorithm, State: p.State, Counts: (&counts{}).snapshot()}
+		l.rows[p.Label] = row
+		l.order = append(l.order, p.Label)
+	} else {
+		row.State = nil
+	}
+	row.Partitions++
+	row.Limit += p.Limit
+	row.InFlight += p.InFlight
+	row.Queued += p.Queued
+	row.BaseRTT = max(row.BaseRTT, p.BaseRTT)
+	row.Counts.add(p.Counts)
+}
+
+// all lists the partitions in the order of [Status.Partitions].
+func (t *table) all() []*partition {
+	list := slices.Clone(t.named)
+	list = append(list, t.def, t.overflow)
+	fixed := len(list)
+	for _, m := range []map[string]*partition{t.keys, t.recent} {
+		for p := range maps.Values(m) {
+			if p.isDynamic() {
+				list = append(list, p)
+			}
+		}
+	}
+	slices.SortFunc(list[fixed:], func(a, b *partition) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// status reads one partition.
+func (p *partition) status(now int64) PartitionStatus {
+	spec := p.spec.Load()
+	s := PartitionStatus{
+		Name: p.name, Label: p.label, Limit: int(p.limit(spec)), InFlight: int(p.inFlight.Load()),
+		Queued: int(p.queued.Load()), Bucket: spec.bucket.status(now), Counts: p.counts.snapshot(),
+	}
+	if l, ok := spec.limit.(interface{ Algorithm() string }); ok {
+		s.Algorithm = l.Algorithm()
+	}
+	if l, ok := spec.limit.(interface{ BaseRTT() time.Duration }); ok {
+		s.BaseRTT = l.BaseRTT()
+	}
+	if l, ok := spec.limit.(interface{ State() map[string]float64 }); ok {
+		s.State = l.State()
+	}
+	return s
+}
+
+// status reads the bucket, nil for an unlimited one.
+func (b *Bucket) status(now int64) *BucketStatus {
+	if b == nil {
+		return nil
+	}
+	r := b.Rate()
+	return &BucketStatus{
+		PerSecond: r.PerSecond, BurstSeconds: r.burstSeconds(), Burst: b.Burst(), Tokens: b.Tokens(now),
+		QueueDepth: r.QueueDepth, Waiting: int(b.waiting.Load()),
+	}
+}
