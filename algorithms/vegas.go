@@ -1,0 +1,174 @@
+package algorithms
+
+import (
+	"math"
+	"time"
+)
+
+// VegasOptions configures [Vegas]. The zero value is the default.
+type VegasOptions struct {
+	Alpha        int // queue below which the limit grows, ≥ 1; 0 = 3
+	Beta         int // queue above which it shrinks, > Alpha; 0 = 6
+	InitialLimit int // in [1, MaxLimit]; 0 = 20
+	MaxLimit     int // ≤ 1000000; 0 = 1000
+
+	// AlphaFunc, BetaFunc and ThresholdFunc compute the thresholds from the
+	// limit; nil = Alpha, Beta and [Log10]. At or below the threshold the
+	// limit grows by beta.
+	AlphaFunc, BetaFunc, ThresholdFunc func(limit int) int
+	Smoothing                          float64 // weight of a new limit, in (0, 1]; 0 = 1
+
+	// ProbeMultiplier sets how often the baseline is measured anew: every 0.5
+	// to 1 times ProbeMultiplier * limit samples. 0 = 30, negative = never.
+	ProbeMultiplier int
+	// Rand is the source of the probes' jitter; nil = the process's own. It is
+	// called by one goroutine at a time.
+	Rand func() uint64
+}
+
+// Validate reports every value out of range.
+func (o VegasOptions) Validate() error {
+	o = o.withDefaults()
+	return check(
+		"vegas",
+		inRange("alpha", o.Alpha, 1, maxLimit),
+		inRange("beta", o.Beta, o.Alpha+1, maxLimit),
+		bounds(o.InitialLimit, 1, o.MaxLimit),
+		within("smoothing", o.Smoothing, "(0, 1]", o.Smoothing > 0 && o.Smoothing <= 1),
+	)
+}
+
+func (o VegasOptions) withDefaults() VegasOptions {
+	o.Alpha = or(o.Alpha, 3)
+	o.Beta = or(o.Beta, 6)
+	o.InitialLimit = or(o.InitialLimit, 20)
+	o.MaxLimit = or(o.MaxLimit, 1000)
+	o.Smoothing = or(o.Smoothing, 1)
+	o.ProbeMultiplier = or(o.ProbeMultiplier, 30)
+	if o.AlphaFunc == nil {
+		o.AlphaFunc = constant(o.Alpha)
+	}
+	if o.BetaFunc == nil {
+		o.BetaFunc = constant(o.Beta)
+	}
+	if o.ThresholdFunc == nil {
+		o.ThresholdFunc = Log10
+	}
+	o.Rand = randomOr(o.Rand)
+	return o
+}
+
+// Vegas estimates the backend's queue as limit * (1 - baseline/rtt) and keeps
+// it between alpha and beta.
+//
+// The library's Vegas compares the queue with the threshold strictly, so that
+// below a limit of 100 it grows fast only when rtt equals the baseline
+// exactly, and it draws its jitter where a test cannot reach.
+type Vegas struct {
+	estimate
+
+	o VegasOptions
+
+	limit      float64 // guarded by estimate.mu, as all below
+	baseline   int64   // ns, 0 = unknown
+	probeCount int
+	jitter     float64
+	queue      int
+}
+
+// NewVegas returns the formula. Ranges are not checked: see
+// [VegasOptions.Validate].
+func NewVegas(o VegasOptions) *Vegas {
+	v := &Vegas{o: o.withDefaults()}
+	v.limit = float64(v.o.InitialLimit)
+	v.published.Store(int64(v.o.InitialLimit))
+	v.resetProbe()
+	return v
+}
+
+// resetProbe starts the count to the next probe.
+func (v *Vegas) resetProbe() {
+	v.probeCount = 0
+	v.jitter = 0.5 + fraction(v.o.Rand)/2
+}
+
+// OnSample implements core.Limit. Times are nanoseconds; a sample with rtt ≤ 0
+// is ignored.
+func (v *Vegas) OnSample(_, rtt int64, inFlight int, didDrop bool) {
+	if rtt <= 0 {
+		return
+	}
+	v.update(func() int {
+		v.sampleLocked(rtt, inFlight, didDrop)
+		return int(v.limit)
+	})
+}
+
+// sampleLocked takes the sample for a baseline or moves the limit.
+func (v *Vegas) sampleLocked(rtt int64, inFlight int, didDrop bool) {
+	v.probeCount++
+	if v.o.ProbeMultiplier > 0 && v.jitter*float64(v.o.ProbeMultiplier)*v.limit <= float64(v.probeCount) {
+		v.resetProbe()
+		v.baseline = rtt
+		return
+	}
+	if v.baseline == 0 || rtt < v.baseline {
+		v.baseline = rtt
+		return
+	}
+	if fresh, ok := v.nextLocked(rtt, inFlight, didDrop); ok {
+		fresh = math.Max(1, math.Min(float64(v.o.MaxLimit), fresh))
+		v.limit = mix(v.limit, fresh, v.o.Smoothing)
+	}
+}
+
+// nextLocked returns the limit that the sample asks for; ok is false when it
+// asks for no change.
+func (v *Vegas) nextLocked(rtt int64, inFlight int, didDrop bool) (fresh float64, ok bool) {
+	whole := int(v.limit)
+	v.queue = int(math.Ceil(v.limit * (1 - float64(v.baseline)/float64(rtt))))
+	switch {
+	case didDrop:
+		return v.limit - float64(Log10(whole)), true
+	case float64(inFlight*2) < v.limit:
+		return 0, false
+	case v.queue <= v.o.ThresholdFunc(whole):
+		return v.limit + float64(v.o.BetaFunc(whole)), true
+	case v.queue < v.o.AlphaFunc(whole):
+		return v.limit + float64(Log10(whole)), true
+	case v.queue > v.o.BetaFunc(whole):
+		return v.limit - float64(Log10(whole)), true
+	default:
+		return 0, false
+	}
+}
+
+// Remeasure forgets the baseline, as a probe does: the next sample sets it.
+func (v *Vegas) Remeasure() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.resetProbe()
+	v.baseline = 0
+}
+
+// Algorithm returns "vegas".
+func (*Vegas) Algorithm() string { return KindVegas }
+
+// BaseRTT returns the lowest rtt since the last probe, 0 before the first
+// sample.
+func (v *Vegas) BaseRTT() time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return time.Duration(v.baseline)
+}
+
+// State returns the inner state.
+func (v *Vegas) State() map[string]float64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return map[string]float64{
+		"limit":            v.limit,
+		"base_rtt_seconds": time.Duration(v.baseline).Seconds(),
+		"queue":            float64(v.queue),
+	}
+}
