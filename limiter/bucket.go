@@ -49,15 +49,13 @@ func NewBucket(r Rate, now int64) *Bucket {
 	return b
 }
 
-// newBucketState returns a full state. Slow buckets count in thousandths of a
-// token, fast ones in tokens, so that the count lasts for decades.
+// newBucketState returns a full state. A token is divided into so many units
+// that about 1e9 of them flow per second: fine enough to tell waits to the
+// nanosecond, coarse enough for the count to last for decades.
 func newBucketState(r Rate, now int64) *bucketState {
 	rate := min(max(r.PerSecond, 0.001), maxRate)
-	burst := min(max(rate*r.burstSeconds(), 1), maxBurst)
-	scale := 1000.0
-	if rate > 1e6 {
-		scale = 1
-	}
+	burst := min(max(rate*min(r.burstSeconds(), maxBurstSeconds), 1), maxBurst)
+	scale := math.Floor(min(max(1e9/rate, 1), 1e9))
 	return &bucketState{
 		base: now, perSec: uint64(math.Round(rate * scale)), burst: int64(math.Floor(burst * scale)),
 		maxDebt: int64((burst + float64(min(r.QueueDepth, maxQueue))) * scale),

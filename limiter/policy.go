@@ -5,11 +5,12 @@ import "time"
 // Bounds that keep arithmetic exact and memory finite, whatever the
 // configuration says.
 const (
-	maxCost       = 1e9
-	maxRate       = 1e9 // tokens per second
-	maxBurst      = 1e12
-	maxPartitions = 100_000
-	maxQueue      = 1_000_000
+	maxCost         = 1e9
+	maxRate         = 1e9 // tokens per second
+	maxBurst        = 1e12
+	maxBurstSeconds = 1e6
+	maxPartitions   = 100_000
+	maxQueue        = 1_000_000
 )
 
 // Names of the partitions that exist in every gate.
@@ -41,7 +42,7 @@ type Rate struct {
 	// PerSecond is tokens per second; 0 = unlimited. At most 1e9.
 	PerSecond float64
 	// BurstSeconds sets the depth: PerSecond * BurstSeconds tokens, at least
-	// 1; 0 = 1 s.
+	// 1; 0 = 1 s. At most 1e6.
 	BurstSeconds float64
 	// QueueDepth is how many requests may borrow a token and wait for it
 	// before requests are refused; 0 = refuse at once.

@@ -1,0 +1,84 @@
+package limiter_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"golang.org/x/time/rate"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// benchGate has 1,000 partitions and buckets that never run dry.
+func benchGate(limit int) (*limiter.Gate, []string) {
+	keys := make([]string, 1000)
+	policy := &limiter.Policy{
+		Rate:    limiter.Rate{PerSecond: 1e9},
+		Default: limiter.PartitionPolicy{NewLimit: newFixed(limit)},
+	}
+	g := limiter.New("bench", policy, limiter.Options{})
+	for i := range keys {
+		keys[i] = fmt.Sprintf("tenant-%04d", i)
+		p, _ := g.Admit(context.Background(), limiter.Request{Key: keys[i]})
+		p.End(limiter.Success)
+	}
+	return g, keys
+}
+
+// BenchmarkAdmitEnd is the whole path of an admitted request.
+func BenchmarkAdmitEnd(b *testing.B) {
+	g, keys := benchGate(1000)
+	ctx := context.Background()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			p, err := g.Admit(ctx, limiter.Request{Key: keys[i%len(keys)]})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p.End(limiter.Success)
+		}
+	})
+}
+
+// BenchmarkRefuse is the path of a request beyond its partition's limit.
+func BenchmarkRefuse(b *testing.B) {
+	g, keys := benchGate(1)
+	ctx := context.Background()
+	for _, k := range keys {
+		g.Admit(ctx, limiter.Request{Key: k})
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			if _, err := g.Admit(ctx, limiter.Request{Key: keys[i%len(keys)]}); err == nil {
+				b.Fatal("admitted")
+			}
+		}
+	})
+}
+
+// BenchmarkRefuseByRate is the path of a request that finds no token.
+func BenchmarkRefuseByRate(b *testing.B) {
+	g := limiter.New("bench", &limiter.Policy{Rate: limiter.Rate{PerSecond: 0.001}}, limiter.Options{})
+	ctx := context.Background()
+	g.Admit(ctx, limiter.Request{})
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			g.Admit(ctx, limiter.Request{})
+		}
+	})
+}
+
+// BenchmarkXTimeRate is the yardstick: the Go project's own token bucket alone.
+func BenchmarkXTimeRate(b *testing.B) {
+	l := rate.NewLimiter(1e9, 1e9)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			l.Allow()
+		}
+	})
+}
