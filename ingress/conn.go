@@ -1,0 +1,51 @@
+package ingress
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"syscall"
+)
+
+// errNoSyscall is returned where a connection has no descriptor of its own to
+// offer, because bytes of it are buffered in the process.
+var errNoSyscall = errors.New("ingress: connection has no raw access")
+
+// conn is a connection that has a place behind a door. It gives the place back
+// when it is closed.
+type conn struct {
+	net.Conn
+	door   *Door
+	in     bool // came in; set before anyone else sees the connection
+	closed atomic.Bool
+}
+
+// Close closes the connection and gives its place back, once.
+func (c *conn) Close() error {
+	if !c.closed.CompareAndSwap(false, true) {
+		return net.ErrClosed
+	}
+	err := c.Conn.Close()
+	c.door.open.Add(-1)
+	if c.in {
+		c.door.o.Observer.Closed()
+	}
+	return err
+}
+
+// CloseWrite sends the end of the stream and leaves reading open, where the
+// connection can do that; otherwise it returns [errors.ErrUnsupported].
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// SyscallConn implements [syscall.Conn] for connections without a PROXY header.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	if sc, ok := c.Conn.(syscall.Conn); ok {
+		return sc.SyscallConn()
+	}
+	return nil, errNoSyscall
+}

@@ -1,0 +1,186 @@
+package ingress
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	pp "github.com/pires/go-proxyproto"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// Door decides which connections come in, and counts them. It is safe for
+// concurrent use.
+type Door struct {
+	name   string
+	o      Options
+	limits atomic.Pointer[doorLimits]
+
+	open     atomic.Int64 // open or waiting to come in
+	queued   atomic.Int64
+	accepted atomic.Uint64
+	refused  [refusals]atomic.Uint64
+}
+
+// doorLimits is what [Door.Apply] replaces as a whole.
+type doorLimits struct {
+	Connections
+	bucket *limiter.Bucket // nil = unlimited
+}
+
+// Status is a snapshot of a door's counts, each exact by itself.
+type Status struct {
+	Open     int64    // connections that are in
+	Queued   int64    // connections waiting for a token
+	MaxOpen  int64    // the bound on both
+	Accepted uint64   // connections that came in, since the start
+	Refused  []uint64 // connections refused since the start, indexed by [Refusal]
+	Tokens   float64  // tokens left, negative when owed; +Inf when unlimited
+}
+
+// NewDoor returns a door. name is the ingress's, for logs.
+func NewDoor(name string, o Options) *Door {
+	d := &Door{name: name, o: o.withDefaults()}
+	d.Apply(o.Connections)
+	return d
+}
+
+// Apply replaces the limits. Connections that are in stay, also above a lower
+// bound; the tokens that are left stay, up to the new burst.
+func (d *Door) Apply(c Connections) {
+	next := &doorLimits{Connections: c}
+	now := d.o.Clock.Now()
+	old := d.limits.Load()
+	switch {
+	case c.Rate.PerSecond <= 0:
+	case old != nil && old.bucket != nil:
+		next.bucket = old.bucket
+		if old.Rate != c.Rate {
+			next.bucket.SetRate(c.Rate, now)
+		}
+	default:
+		next.bucket = limiter.NewBucket(c.Rate, now)
+	}
+	d.limits.Store(next)
+}
+
+// Status returns the door's counts.
+func (d *Door) Status() Status {
+	l := d.limits.Load()
+	queued := d.queued.Load()
+	s := Status{
+		Open: max(d.open.Load()-queued, 0), Queued: queued, MaxOpen: l.maxOpen(),
+		Accepted: d.accepted.Load(), Refused: make([]uint64, refusals), Tokens: l.bucket.Tokens(d.o.Clock.Now()),
+	}
+	for i := range d.refused {
+		s.Refused[i] = d.refused[i].Load()
+	}
+	return s
+}
+
+// enter takes a place for c under the bound on open connections. When there is
+// none it closes c and returns nil.
+func (d *Door) enter(c net.Conn) *conn {
+	if d.open.Add(1) > d.limits.Load().maxOpen() {
+		d.open.Add(-1)
+		d.refuse(c, OverOpen)
+		return nil
+	}
+	return &conn{Conn: c, door: d}
+}
+
+// admit spends a token for c, on credit when the queue has room. It returns
+// how long c must wait before it comes in.
+func (d *Door) admit(c *conn) (debt, bool) {
+	l := d.limits.Load()
+	if l.bucket == nil || l.exempt(clientAddr(c)) {
+		return debt{}, true
+	}
+	wait, ok := l.bucket.Borrow(d.o.Clock.Now(), 1, float64(l.Rate.QueueDepth))
+	return debt{bucket: l.bucket, wait: wait}, ok
+}
+
+// debt is a token that was borrowed.
+type debt struct {
+	bucket *limiter.Bucket
+	wait   time.Duration
+}
+
+// pay waits until the debt is paid and reports whether c may come in. When the
+// client goes away first, or ctx is done, the token goes back.
+func (d *Door) pay(ctx context.Context, c *conn, owed debt) bool {
+	d.queued.Add(1)
+	defer d.queued.Add(-1)
+	why, ok := watch(ctx, c.Conn, owed.wait)
+	if ok {
+		return true
+	}
+	owed.bucket.Refund(1)
+	d.turnAway(c, why)
+	return false
+}
+
+// opened counts a connection that came in.
+func (d *Door) opened(c *conn) {
+	c.in = true
+	d.accepted.Add(1)
+	d.o.Observer.Opened()
+}
+
+// turnAway closes a connection that had a place.
+func (d *Door) turnAway(c *conn, why Refusal) {
+	d.count(c.Conn, why)
+	_ = c.Close() // nothing to be done: the client is turned away
+}
+
+// refuse closes a connection that never had a place.
+func (d *Door) refuse(c net.Conn, why Refusal) {
+	d.count(c, why)
+	_ = c.Close() // nothing to be done: the client is turned away
+}
+
+// count counts a refusal.
+func (d *Door) count(c net.Conn, why Refusal) {
+	d.refused[why].Add(1)
+	d.o.Observer.Refused(why)
+	d.o.Log.Debug("connection refused", slog.String("ingress", d.name),
+		slog.String("reason", why.String()), slog.String("client", c.RemoteAddr().String()))
+}
+
+// readProxyHeader reads the PROXY header and takes the client's address from
+// it. It reports whether there was a valid one in time.
+func (d *Door) readProxyHeader(c *conn) bool {
+	if c.SetReadDeadline(time.Now().Add(preludeTimeout)) != nil {
+		return false
+	}
+	proxied := pp.NewConn(c.Conn, pp.WithPolicy(pp.REQUIRE))
+	if proxied.ProxyHeader() == nil {
+		return false
+	}
+	if c.SetReadDeadline(time.Time{}) != nil {
+		return false
+	}
+	c.Conn = proxied
+	return true
+}
+
+// clientAddr returns the client's address, the zero Addr when it is not an IP
+// address.
+func clientAddr(c net.Conn) netip.Addr {
+	switch a := c.RemoteAddr().(type) {
+	case *net.TCPAddr:
+		return a.AddrPort().Addr().Unmap()
+	case nil:
+		return netip.Addr{}
+	default:
+		ap, err := netip.ParseAddrPort(a.String())
+		if err != nil {
+			return netip.Addr{}
+		}
+		return ap.Addr().Unmap()
+	}
+}

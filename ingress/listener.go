@@ -1,0 +1,159 @@
+package ingress
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// Backoff after an Accept that failed for want of resources.
+const (
+	firstBackoff = 5 * time.Millisecond
+	lastBackoff  = time.Second
+)
+
+// Listener is a net.Listener behind a [Door]: Accept returns only connections
+// that came in. Closing a connection gives its place back.
+type Listener struct {
+	inner  net.Listener
+	door   *Door
+	ready  chan net.Conn
+	ctx    context.Context //nolint:containedctx // the listener's own life: done when it is closed
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the acceptor and whoever waits
+	err    error          // why accepting stopped; written before done is closed
+	done   chan struct{}
+}
+
+// Listen puts inner behind the door and starts to accept. The listener is
+// closed, and inner with it, by Close or when ctx is done.
+func (d *Door) Listen(ctx context.Context, inner net.Listener) *Listener {
+	l := &Listener{inner: inner, door: d, ready: make(chan net.Conn), done: make(chan struct{})}
+	ctx, l.cancel = context.WithCancel(ctx)
+	l.ctx = ctx
+	context.AfterFunc(ctx, func() { _ = inner.Close() })
+	l.wg.Go(l.acceptAll)
+	return l
+}
+
+// Accept returns the next connection that came in. After Close it returns
+// [net.ErrClosed].
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.ready:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
+	case <-l.done:
+		if l.err != nil && !errors.Is(l.err, net.ErrClosed) {
+			return nil, l.err
+		}
+		return nil, net.ErrClosed
+	}
+}
+
+// Close stops accepting, turns away who is waiting, and returns when nothing
+// of the listener runs any more. Connections that came in stay.
+func (l *Listener) Close() error {
+	l.cancel()
+	err := l.inner.Close()
+	l.wg.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Addr returns the address of the inner listener.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
+// acceptAll accepts until the inner listener fails for good. Nothing in it
+// waits for a client: whoever must wait does so in a goroutine of its own, and
+// these are bounded by the bound on open connections.
+func (l *Listener) acceptAll() {
+	defer close(l.done)
+	backoff := firstBackoff
+	for {
+		c, err := l.inner.Accept()
+		if err != nil {
+			if l.ctx.Err() != nil || !transient(err) {
+				l.err = err
+				return
+			}
+			l.door.o.Log.Warn("accept failed", slog.String("ingress", l.door.name),
+				slog.Duration("retry_in", backoff), slog.Any("error", err))
+			idle(l.ctx, backoff)
+			backoff = min(2*backoff, lastBackoff)
+			continue
+		}
+		backoff = firstBackoff
+		l.take(c)
+	}
+}
+
+// take lets c in, lets it wait, or turns it away.
+func (l *Listener) take(raw net.Conn) {
+	c := l.door.enter(raw)
+	if c == nil {
+		return
+	}
+	if l.door.o.ProxyProtocol {
+		l.wg.Go(func() { l.takeProxied(c) })
+		return
+	}
+	owed, ok := l.door.admit(c)
+	switch {
+	case !ok:
+		l.door.turnAway(c, OverRate)
+	case owed.wait > 0:
+		l.wg.Go(func() { l.takeLater(c, owed) })
+	default:
+		l.deliver(c)
+	}
+}
+
+// takeProxied reads the PROXY header before it decides, because exemptions
+// are about the client, not the proxy.
+func (l *Listener) takeProxied(c *conn) {
+	stop := context.AfterFunc(l.ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
+	ok := l.door.readProxyHeader(c)
+	stop()
+	if !ok {
+		l.door.turnAway(c, BadProxyHeader)
+		return
+	}
+	owed, ok := l.door.admit(c)
+	if !ok {
+		l.door.turnAway(c, OverRate)
+		return
+	}
+	l.takeLater(c, owed)
+}
+
+// takeLater waits until the debt is paid.
+func (l *Listener) takeLater(c *conn, owed debt) {
+	if owed.wait > 0 && !l.door.pay(l.ctx, c, owed) {
+		return
+	}
+	l.deliver(c)
+}
+
+// deliver hands c to Accept.
+func (l *Listener) deliver(c *conn) {
+	l.door.opened(c)
+	select {
+	case l.ready <- c:
+	case <-l.ctx.Done():
+		_ = c.Close() // nobody will take it
+	}
+}
+
+// transient reports whether an Accept that failed may succeed later.
+func transient(err error) bool {
+	var ne net.Error
+	//nolint:staticcheck // Temporary is deprecated for lack of meaning, except here: see net/http's own loop
+	return errors.As(err, &ne) && ne.Temporary()
+}

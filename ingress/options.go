@@ -1,0 +1,172 @@
+package ingress
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// Bounds and defaults.
+const (
+	// DefaultMaxOpen is the bound on open connections when none is set.
+	DefaultMaxOpen = 10_000
+	// DefaultDrainTimeout is how long a drain waits when nothing else is set.
+	DefaultDrainTimeout = 25 * time.Second
+
+	maxOpenBound = 10_000_000
+	// preludeTimeout bounds what comes before the first byte of the protocol:
+	// a PROXY header, a TLS handshake.
+	preludeTimeout = 10 * time.Second
+)
+
+// Options configure a [Door], a [Listener] or a [Server]. The zero value is
+// plain TCP with at most [DefaultMaxOpen] connections.
+type Options struct {
+	// TLS, when not nil, is spoken on every connection. Only [Server] reads
+	// it; under net/http the HTTP server does the handshake. See [LoadTLS].
+	TLS *tls.Config
+	// Connections limits connections as they arrive.
+	Connections Connections
+	// ProxyProtocol demands a PROXY header, version 1 or 2, on every
+	// connection and takes the client's address from it. A connection without
+	// one is refused. Whoever can connect can claim any address, so set it
+	// only when nothing but proxies can reach the listener.
+	ProxyProtocol bool
+	// Clock is read once per connection; nil = the process's monotonic clock.
+	Clock limiter.Clock
+	// Observer is told of connections; nil = nobody.
+	Observer Observer
+	// Log takes what an operator must know; nil = discarded.
+	Log *slog.Logger
+	// DrainTimeout is how long [Server.Drain] lets connections finish before
+	// it closes them; 0 = [DefaultDrainTimeout].
+	DrainTimeout time.Duration
+}
+
+// Connections limits connections as they arrive. The zero value admits up to
+// [DefaultMaxOpen] at any rate.
+type Connections struct {
+	// Rate limits new connections per second. Its QueueDepth is how many may
+	// wait for a token before connections are refused.
+	Rate limiter.Rate
+	// MaxOpen bounds the connections that are open or waiting, exempt ones
+	// included; 0 = [DefaultMaxOpen].
+	MaxOpen int
+	// Exempt clients do not need a token. They count towards MaxOpen.
+	Exempt []netip.Prefix
+}
+
+// maxOpen returns the bound with its default.
+func (c *Connections) maxOpen() int64 {
+	if c.MaxOpen <= 0 {
+		return DefaultMaxOpen
+	}
+	return int64(min(c.MaxOpen, maxOpenBound))
+}
+
+// exempt reports whether the client needs no token.
+func (c *Connections) exempt(client netip.Addr) bool {
+	return slices.ContainsFunc(c.Exempt, func(p netip.Prefix) bool { return p.Contains(client) })
+}
+
+// Observer is told what happens to connections. Its methods are called from
+// many goroutines and must not block.
+type Observer interface {
+	// Opened: a connection came in.
+	Opened()
+	// Closed: a connection that came in is closed.
+	Closed()
+	// Refused: a connection was closed before it came in.
+	Refused(why Refusal)
+}
+
+// Refusal says why a connection was closed before it came in. The set is
+// closed.
+type Refusal uint8
+
+// The refusals.
+const (
+	// OverRate: no token was left and the queue was full.
+	OverRate Refusal = iota
+	// OverOpen: as many connections as may be open were open.
+	OverOpen
+	// Abandoned: the client went away while it waited for a token. Its token
+	// was given back.
+	Abandoned
+	// BadProxyHeader: the PROXY header was missing, wrong or late.
+	BadProxyHeader
+	// BadHandshake: the TLS handshake failed or took too long.
+	BadHandshake
+	// Draining: the door was closed while the client waited.
+	Draining
+
+	refusals int = iota
+)
+
+// Refusals returns every refusal in a fixed order.
+func Refusals() []Refusal {
+	return []Refusal{OverRate, OverOpen, Abandoned, BadProxyHeader, BadHandshake, Draining}
+}
+
+// String returns the refusal as it appears in metrics and logs.
+func (r Refusal) String() string {
+	switch r {
+	case OverRate:
+		return "rate"
+	case OverOpen:
+		return "max_open"
+	case Abandoned:
+		return "abandoned"
+	case BadProxyHeader:
+		return "proxy_header"
+	case BadHandshake:
+		return "tls_handshake"
+	default:
+		return "draining"
+	}
+}
+
+// noObserver is the default observer.
+type noObserver struct{}
+
+// Opened implements [Observer].
+func (noObserver) Opened() {}
+
+// Closed implements [Observer].
+func (noObserver) Closed() {}
+
+// Refused implements [Observer].
+func (noObserver) Refused(Refusal) {}
+
+// monotonic is the default clock.
+type monotonic struct{ base time.Time }
+
+// Now implements [limiter.Clock].
+func (m monotonic) Now() int64 { return int64(time.Since(m.base)) }
+
+// Trusted implements [limiter.Clock].
+func (monotonic) Trusted() bool { return true }
+
+// Epoch implements [limiter.Clock].
+func (monotonic) Epoch() uint32 { return 0 }
+
+// withDefaults fills what is nil.
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = monotonic{base: time.Now()}
+	}
+	if o.Observer == nil {
+		o.Observer = noObserver{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = DefaultDrainTimeout
+	}
+	return o
+}

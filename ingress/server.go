@@ -1,0 +1,217 @@
+package ingress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// ErrCut is returned by [Server.Drain] when connections had to be closed
+// because they did not finish in time.
+var ErrCut = errors.New("ingress: connections closed before they finished")
+
+// cutGrace is how long handlers have to return after their connections were
+// closed under them.
+const cutGrace = time.Second
+
+// Handler speaks a protocol on one connection.
+type Handler interface {
+	// ServeConn owns c and closes it. ctx is cancelled when the drain begins:
+	// finish what is in progress, start nothing new, close cleanly, return.
+	// After the drain deadline the server closes c under the handler.
+	ServeConn(ctx context.Context, c net.Conn)
+}
+
+// Server runs a [Handler] on every connection that comes through its door.
+type Server struct {
+	*Door
+	handler Handler
+
+	mu       sync.Mutex // guards the fields below; never held across a wait
+	conns    map[net.Conn]struct{}
+	draining bool
+	cuts     int           // connections closed before they finished
+	drain    chan struct{} // closed when the drain begins
+	over     chan struct{} // closed when no connection is left, or nobody waits for them any more
+}
+
+// NewServer returns a server. name is the ingress's, for logs.
+func NewServer(name string, h Handler, o Options) *Server {
+	return &Server{
+		Door: NewDoor(name, o), handler: h, conns: map[net.Conn]struct{}{},
+		drain: make(chan struct{}), over: make(chan struct{}),
+	}
+}
+
+// Serve accepts from ln, which it closes, until the server is drained or ctx
+// is done; the latter begins a drain. It returns nil when the drain is over
+// and the listener's error when accepting failed. Several listeners may be
+// served at once.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := s.Listen(ctx, ln)
+	defer func() { _ = l.Close() }() // a second Close finds it closed
+	stop := context.AfterFunc(ctx, func() { _ = s.Drain(context.WithoutCancel(ctx)) })
+	defer stop()
+
+	failed := make(chan error, 1)
+	go s.acceptAll(ctx, l, failed)
+	select {
+	case err := <-failed:
+		if err != nil {
+			return fmt.Errorf("ingress: accept: %w", err)
+		}
+	case <-s.drain:
+	}
+	_ = l.Close()
+	stop()             // the drain has begun already
+	cancel()           // tells the handlers
+	for range failed { // closed when nothing is on its way from the door to a handler
+	}
+	<-s.over
+	return nil
+}
+
+// acceptAll starts a goroutine for every connection. It closes failed when it
+// returns.
+func (s *Server) acceptAll(ctx context.Context, l *Listener, failed chan<- error) {
+	defer close(failed)
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				failed <- err
+			}
+			return
+		}
+		if !s.enlist(c) {
+			_ = c.Close()
+			continue
+		}
+		go s.serveConn(ctx, c)
+	}
+}
+
+// Drain stops accepting, cancels the handlers' contexts and waits until they
+// have returned. When ctx is done or Options.DrainTimeout has passed it closes
+// what is left and returns an error that matches [ErrCut]. Further calls wait
+// for the same end.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.draining {
+		s.draining = true
+		close(s.drain)
+		if len(s.conns) == 0 {
+			s.endLocked()
+		}
+	}
+	s.mu.Unlock()
+
+	deadline := time.NewTimer(s.o.DrainTimeout)
+	defer deadline.Stop()
+	select {
+	case <-s.over:
+		return s.drained()
+	case <-deadline.C:
+	case <-ctx.Done():
+	}
+	s.cut()
+	grace := time.NewTimer(cutGrace)
+	defer grace.Stop()
+	select {
+	case <-s.over:
+	case <-grace.C:
+		s.o.Log.Error("handlers run on after their connections were closed", slog.String("ingress", s.name))
+		s.mu.Lock()
+		s.endLocked()
+		s.mu.Unlock()
+	}
+	return s.drained()
+}
+
+// drained returns what the drain came to.
+func (s *Server) drained() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cuts == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of ingress %s", ErrCut, s.cuts, s.name)
+}
+
+// serveConn runs the handler on one connection. A panic ends that connection
+// and nothing else.
+func (s *Server) serveConn(ctx context.Context, c net.Conn) {
+	defer s.dismiss(c)
+	defer func() {
+		if p := recover(); p != nil {
+			s.o.Log.Error("connection handler panicked", slog.String("ingress", s.name),
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	if s.o.TLS == nil {
+		s.handler.ServeConn(ctx, c)
+		return
+	}
+	secured := tls.Server(c, s.o.TLS)
+	hctx, cancel := context.WithTimeout(ctx, preludeTimeout)
+	err := secured.HandshakeContext(hctx)
+	cancel()
+	if err != nil {
+		s.count(c, BadHandshake)
+		return
+	}
+	s.handler.ServeConn(ctx, secured)
+}
+
+// enlist adds c to the connections to wait for, unless the drain has begun.
+func (s *Server) enlist(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+// dismiss closes c, in case its handler did not, and forgets it.
+func (s *Server) dismiss(c net.Conn) {
+	_ = c.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if s.draining && len(s.conns) == 0 {
+		s.endLocked()
+	}
+}
+
+// endLocked says, once, that the drain is over.
+func (s *Server) endLocked() {
+	select {
+	case <-s.over:
+	default:
+		close(s.over)
+	}
+}
+
+// cut closes every connection.
+func (s *Server) cut() {
+	s.mu.Lock()
+	left := make([]net.Conn, 0, len(s.conns))
+	for c := range s.conns {
+		left = append(left, c)
+	}
+	s.cuts += len(left)
+	s.mu.Unlock()
+	for _, c := range left {
+		_ = c.Close()
+	}
+}
