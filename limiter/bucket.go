@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"math"
-	"math/bits"
 	"sync/atomic"
 	"time"
 )
@@ -30,13 +29,16 @@ type bucketState struct {
 	_     [56]byte     // keep the hot word on a cache line of its own
 
 	base     int64   // monotonic ns at which the bucket was full
-	perSec   uint64  // units per second
+	perNano  float64 // units per ns, about 1
 	burst    int64   // units
 	maxDebt  int64   // units
 	scale    float64 // units per token
 	perToken float64 // ns per token
 	rate     Rate
 }
+
+// maxElapsed keeps the refill within 62 bits: 36 years in ns.
+const maxElapsed = int64(1) << 60
 
 // NewBucket returns a full bucket, or nil (unlimited) when r.PerSecond is 0 or
 // less. now is monotonic nanoseconds.
@@ -57,7 +59,7 @@ func newBucketState(r Rate, now int64) *bucketState {
 	burst := min(max(rate*min(r.burstSeconds(), maxBurstSeconds), 1), maxBurst)
 	scale := math.Floor(min(max(1e9/rate, 1), 1e9))
 	return &bucketState{
-		base: now, perSec: uint64(math.Round(rate * scale)), burst: int64(math.Floor(burst * scale)),
+		base: now, perNano: rate * scale / 1e9, burst: int64(math.Floor(burst * scale)),
 		maxDebt: int64((burst + float64(min(r.QueueDepth, maxQueue))) * scale),
 		scale:   scale, perToken: 1e9 / rate, rate: r,
 	}
@@ -124,6 +126,15 @@ func (b *Bucket) Tokens(now int64) float64 {
 	return b.state.Load().level(now)
 }
 
+// holds reports whether the request's tokens are there.
+func (b *Bucket) holds(now int64, req *Request) bool {
+	if b == nil {
+		return true
+	}
+	s := b.state.Load()
+	return s.refilled(now)-s.spent.Load() >= s.units(req.cost())
+}
+
 // Burst returns the depth in tokens, +Inf for a nil bucket.
 func (b *Bucket) Burst() float64 {
 	if b == nil {
@@ -175,18 +186,15 @@ func (s *bucketState) units(n float64) int64 {
 }
 
 // refilled returns the units that have flowed into the bucket until now, the
-// initial burst included. It never decreases below that burst.
+// initial burst included, and is never less than that burst. The product is a
+// float: it is monotonic in now, the same for all callers of one instant, and
+// off by nanoseconds after years.
 func (s *bucketState) refilled(now int64) int64 {
 	elapsed := now - s.base
 	if elapsed <= 0 {
 		return s.burst
 	}
-	hi, lo := bits.Mul64(uint64(elapsed), s.perSec)
-	if hi >= 1e9/4 { // further than decades: saturate rather than overflow
-		return math.MaxInt64 / 4
-	}
-	q, _ := bits.Div64(hi, lo, 1e9)
-	return s.burst + int64(q)
+	return s.burst + int64(float64(min(elapsed, maxElapsed))*s.perNano)
 }
 
 // spend takes n tokens when that leaves a debt of at most debt units.

@@ -31,7 +31,7 @@ type Gate struct {
 
 	table    atomic.Pointer[table]
 	draining atomic.Bool
-	inFlight atomic.Int64 // permits over all partitions
+	inTotal  atomic.Int64 // permits over all partitions, counted while there is a total
 	waiting  atomic.Int64 // tickets in all queues
 
 	waitMu sync.Mutex   // guards the queues of all partitions and busy; never held across a wait
@@ -106,27 +106,41 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 	if g.draining.Load() {
 		return Permit{}, nil, p.reject(labels.Draining)
 	}
-	delay, reason := g.spend(now, t, p.spec.Load(), req)
-	if reason != "" {
-		return Permit{}, nil, p.reject(reason)
-	}
-	if delay > 0 {
-		return Permit{}, newDebt(p, t, req, now, delay), nil
-	}
-	return p.enter(now, t, req, nil)
-}
-
-// enter acquires a permit for a request whose tokens are spent, or queues it:
-// on the ticket that it already waits with, or on a new one. A refusal gives
-// the tokens back: no work ran.
-func (p *partition) enter(now int64, t *table, req *Request, ticket *Ticket) (Permit, *Ticket, error) {
 	spec := p.spec.Load()
-	if p.queued.Load() == 0 { // who waits goes first
-		if held, ok := p.acquire(p.limit(spec)); ok {
-			return p.grant(now, held, false), nil, nil
+	limit := p.limit(spec)
+	if p.inFlight.Load() >= limit && spec.mustRefuse(req) && t.bucket.holds(now, req) && spec.bucket.holds(now, req) {
+		return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
+	}
+	if t.bucket != nil || spec.bucket != nil {
+		delay, reason := g.spend(now, t, spec, req)
+		if reason != "" {
+			return Permit{}, nil, p.reject(reason)
+		}
+		if delay > 0 {
+			return Permit{}, newDebt(p, t, req, now, delay), nil
 		}
 	}
-	if req.MaxWait >= 0 && spec.policy.QueueDepth > 0 {
+	if p.queued.Load() == 0 { // who waits goes first
+		if held, ok := p.acquire(limit, t.total); ok {
+			return p.grant(now, held, t.total), nil, nil
+		}
+	}
+	return p.queueOrRefuse(now, t, req, nil)
+}
+
+// mustRefuse reports that a request that finds no permit could only be refused,
+// so that a flood is refused by reading alone, without spending tokens and
+// giving them back.
+func (s *partitionSpec) mustRefuse(req *Request) bool {
+	return s.policy.QueueDepth == 0 || req.MaxWait < 0
+}
+
+// queueOrRefuse queues a request that found no permit: on the ticket that it
+// already waits with, or on a new one. A refusal gives the tokens back: no work
+// ran.
+func (p *partition) queueOrRefuse(now int64, t *table, req *Request, ticket *Ticket) (Permit, *Ticket, error) {
+	spec := p.spec.Load()
+	if !spec.mustRefuse(req) {
 		if ticket == nil {
 			ticket = &Ticket{part: p, table: t, req: *req, ready: make(chan struct{})}
 		}
@@ -143,34 +157,33 @@ func (p *partition) enter(now int64, t *table, req *Request, ticket *Ticket) (Pe
 // would have said.
 func (g *Gate) pass(now int64, t *table, p *partition, req *Request) Permit {
 	if t.policy.Mode == Off {
-		return p.grant(now, p.force(), true)
+		permit := p.grant(now, p.force(t.total), t.total)
+		permit.bare = true
+		return permit
 	}
 	spec := p.spec.Load()
 	if req.Exempt {
 		p.counts.exempted.Add(1)
 		t.bucket.Spend(now, req.cost())
 		spec.bucket.Spend(now, req.cost())
-		return p.grant(now, p.force(), false)
+		return p.grant(now, p.force(t.total), t.total)
 	}
 	req.MaxWait = -1
 	if _, reason := g.spend(now, t, spec, req); reason != "" {
 		p.counts.wouldReject[reason.Index()].Add(1)
-		return p.grant(now, p.force(), false)
+		return p.grant(now, p.force(t.total), t.total)
 	}
-	held, ok := p.acquire(p.limit(spec))
+	held, ok := p.acquire(p.limit(spec), t.total)
 	if !ok {
 		p.counts.wouldReject[labels.ConcurrencyLimit.Index()].Add(1)
-		held = p.force()
+		held = p.force(t.total)
 	}
-	return p.grant(now, held, false)
+	return p.grant(now, held, t.total)
 }
 
 // spend takes the request's tokens from the gate's and the partition's bucket,
 // from both or from none. A positive delay is a debt to wait for.
 func (g *Gate) spend(now int64, t *table, spec *partitionSpec, req *Request) (time.Duration, labels.Reason) {
-	if t.bucket == nil && spec.bucket == nil {
-		return 0, ""
-	}
 	cost := req.cost()
 	if cost > t.bucket.Burst() || cost > spec.bucket.Burst() {
 		return 0, labels.CostExceedsBurst
@@ -211,18 +224,13 @@ func (b *Bucket) pay(now int64, n float64, depth int, mayWait bool) (time.Durati
 }
 
 // acquireTotal takes one permit of the gate's total.
-func (g *Gate) acquireTotal() bool {
-	total := g.table.Load().total
-	if total == 0 {
-		g.inFlight.Add(1)
-		return true
-	}
+func (g *Gate) acquireTotal(total int64) bool {
 	for {
-		n := g.inFlight.Load()
+		n := g.inTotal.Load()
 		if n >= total {
 			return false
 		}
-		if g.inFlight.CompareAndSwap(n, n+1) {
+		if g.inTotal.CompareAndSwap(n, n+1) {
 			return true
 		}
 	}

@@ -354,14 +354,13 @@ func TestHintIsComputedAndJittered(t *testing.T) {
 	clock := &stoppedClock{}
 	clock.now.Store(int64(time.Second))
 	g := limiter.New("g", &limiter.Policy{Rate: limiter.Rate{PerSecond: 100, BurstSeconds: 0.1}}, limiter.Options{Clock: clock})
-	var rej *limiter.Rejection
 	seen := map[time.Duration]bool{}
 	var deep time.Duration
 	for range 3000 { // 1000/s against 100/s
 		clock.now.Add(int64(time.Millisecond))
 		p, err := g.TryAdmit(clock.Now(), limiter.Request{})
 		p.End(limiter.Success)
-		if errors.As(err, &rej) {
+		if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
 			h := rej.Hint(1)
 			seen[h.RetryAfter] = true
 			deep = h.BaseBackoff

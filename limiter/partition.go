@@ -138,7 +138,7 @@ func (p *partition) touch(now int64) {
 
 // acquire takes a permit when the partition and the gate's total have room,
 // and returns the permits then held in the partition.
-func (p *partition) acquire(limit int64) (held int64, ok bool) {
+func (p *partition) acquire(limit, total int64) (held int64, ok bool) {
 	for {
 		n := p.inFlight.Load()
 		if n >= limit {
@@ -149,7 +149,7 @@ func (p *partition) acquire(limit int64) (held int64, ok bool) {
 			break
 		}
 	}
-	if !p.gate.acquireTotal() {
+	if total > 0 && !p.gate.acquireTotal(total) {
 		p.inFlight.Add(-1)
 		return held, false
 	}
@@ -157,24 +157,28 @@ func (p *partition) acquire(limit int64) (held int64, ok bool) {
 }
 
 // force takes a permit beyond every limit, for exempt requests and shadow mode.
-func (p *partition) force() (held int64) {
-	p.gate.inFlight.Add(1)
+func (p *partition) force(total int64) (held int64) {
+	if total > 0 {
+		p.gate.inTotal.Add(1)
+	}
 	return p.inFlight.Add(1)
 }
 
-// grant makes the permit for a slot that was acquired.
-func (p *partition) grant(now, held int64, bare bool) Permit {
+// grant makes the permit for a place that was acquired under the given total.
+func (p *partition) grant(now, held, total int64) Permit {
 	p.counts.admitted.Add(1)
 	return Permit{
 		part: p, start: now, seen: int32(min(held, math.MaxInt32)),
-		epoch: p.gate.clock.Epoch(), bare: bare,
+		epoch: p.gate.clock.Epoch(), total: total > 0,
 	}
 }
 
 // end releases a permit, teaches the limit and wakes who waits.
 func (p *partition) end(now int64, latency time.Duration, permit *Permit, o Outcome) {
 	p.inFlight.Add(-1)
-	p.gate.inFlight.Add(-1)
+	if permit.total {
+		p.gate.inTotal.Add(-1)
+	}
 	switch o {
 	case Success:
 	case Ignored:

@@ -17,6 +17,7 @@ type Permit struct {
 	seen  int32  // permits held in the partition when granted, itself included
 	epoch uint32 // of the clock when granted
 	bare  bool   // the gate was off: teach nothing
+	total bool   // counted in the gate's total
 	ended uint32 // 1 once ended; by atomic operations
 }
 

@@ -26,7 +26,8 @@ type Policy struct {
 	Mode Mode
 	// Rate limits all requests of the gate.
 	Rate Rate
-	// Total bounds the permits over all partitions; 0 = no bound.
+	// Total bounds the permits over all partitions; 0 = no bound. Permits
+	// granted before a total was introduced do not count towards it.
 	Total int
 	// MaxPartitions bounds the partitions that exist for keys that no named
 	// partition matches; 0 = 1000. Further keys share "overflow".

@@ -139,16 +139,18 @@ func (g *Gate) Status() Status {
 
 	s := Status{
 		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
-		Bucket: t.bucket.status(now), Total: int(t.total), InFlight: int(g.inFlight.Load()), Queued: int(g.waiting.Load()),
+		Bucket: t.bucket.status(now), Total: int(t.total), Queued: int(g.waiting.Load()),
 	}
 	sum := newLabelSum()
 	for _, p := range t.all() {
 		ps := p.status(now)
 		s.Partitions = append(s.Partitions, ps)
+		s.InFlight += ps.InFlight
 		sum.add(&ps)
 	}
 	sum.rows[DefaultPartition].Counts.add(gone)
 	for _, r := range lost {
+		s.InFlight += int(r.part.inFlight.Load())
 		if r.part.isDynamic() {
 			sum.rows[DefaultPartition].Counts.add(r.part.counts.snapshot())
 		}

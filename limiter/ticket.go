@@ -78,7 +78,13 @@ func (t *Ticket) Resume(now int64) (permit Permit, queued bool, err error) {
 		}
 		t.req.MaxWait = left
 	}
-	permit, next, err := t.part.enter(now, t.table, &t.req, t)
+	p, total := t.part, t.table.total
+	if p.queued.Load() == 0 {
+		if held, ok := p.acquire(p.limit(p.spec.Load()), total); ok {
+			return p.grant(now, held, total), false, nil
+		}
+	}
+	permit, next, err := p.queueOrRefuse(now, t.table, &t.req, t)
 	return permit, next != nil, err
 }
 
@@ -206,9 +212,9 @@ func (g *Gate) pumpLocked(p *partition) {
 	if len(p.queue) == 0 {
 		return
 	}
-	limit := p.limit(p.spec.Load())
+	limit, total := p.limit(p.spec.Load()), g.table.Load().total
 	for len(p.queue) > 0 {
-		held, ok := p.acquire(limit)
+		held, ok := p.acquire(limit, total)
 		if !ok {
 			return
 		}
@@ -217,7 +223,7 @@ func (g *Gate) pumpLocked(p *partition) {
 		p.queue = p.queue[1:]
 		g.leftLocked(t)
 		t.granted = true
-		t.permit = p.grant(g.clock.Now(), held, false)
+		t.permit = p.grant(g.clock.Now(), held, total)
 		close(t.ready)
 	}
 }
