@@ -1,0 +1,207 @@
+package observe
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// Native buckets grow by this factor, at most this many per series.
+const (
+	nativeFactor  = 1.1
+	nativeBuckets = 160
+	nativeReset   = time.Hour
+	outcomes      = 3
+	maxTraceID    = 64 // bytes of an exemplar's trace id
+)
+
+// classicBuckets are upper bounds in seconds, from what a cache answers in to
+// what nobody waits for.
+var classicBuckets = []float64{ //nolint:gochecknoglobals // a constant, were slices allowed to be
+	.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30,
+}
+
+// Gate returns the observer of one ingress's gate. Recorders are made once per
+// partition label; recording one latency takes no lock and allocates nothing.
+func (m *Metrics) Gate(ingress string) limiter.Observer {
+	return &gateObserver{durations: m.durations, ingress: ingress}
+}
+
+// Exemplar attaches a trace to the bucket of a latency that was recorded
+// already. Traces are shown to scrapers that ask for OpenMetrics. partition is
+// a metric label as in [limiter.Permit.Label]; a series that has recorded
+// nothing takes no exemplar. traceID is at most 64 bytes of UTF-8, longer ones
+// are ignored.
+func (m *Metrics) Exemplar(ingress, partition string, o limiter.Outcome, latency time.Duration, traceID string) {
+	if traceID == "" || len(traceID) > maxTraceID {
+		return
+	}
+	m.durations.mu.RLock()
+	r := m.durations.recorders[seriesKey{ingress, partition}]
+	m.durations.mu.RUnlock()
+	if r == nil {
+		return
+	}
+	if s := r.series[min(int(o), outcomes-1)].Load(); s != nil {
+		s.attach(latency.Seconds(), traceID)
+	}
+}
+
+type gateObserver struct {
+	durations *durations
+	ingress   string
+}
+
+// Recorder implements limiter.Observer.
+func (g *gateObserver) Recorder(partition string) limiter.Recorder {
+	return g.durations.recorder(seriesKey{g.ingress, partition})
+}
+
+type seriesKey struct{ ingress, partition string }
+
+// durations collects the latency histogram and the permits ended, which are its
+// counts.
+type durations struct {
+	vec   *prometheus.HistogramVec
+	ended family
+
+	mu        sync.RWMutex // guards recorders
+	recorders map[seriesKey]*recorder
+}
+
+func newDurations() *durations {
+	return &durations{
+		vec: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "request_duration_seconds",
+			Help:                            "Time for which permits were held, by how the work went.",
+			Buckets:                         classicBuckets,
+			NativeHistogramBucketFactor:     nativeFactor,
+			NativeHistogramMaxBucketNumber:  nativeBuckets,
+			NativeHistogramMinResetDuration: nativeReset,
+		}, []string{"ingress", "partition", "outcome"}),
+		ended:     newCounter("permits_ended_total", "Permits that were ended, by how the work went.", "ingress", "outcome", "partition"),
+		recorders: map[seriesKey]*recorder{},
+	}
+}
+
+// recorder returns the one recorder of a series. Partitions of clients' keys
+// come with the label "default" and share theirs.
+func (d *durations) recorder(key seriesKey) *recorder {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.recorders[key]
+	if r == nil {
+		r = &recorder{durations: d, key: key}
+		d.recorders[key] = r
+	}
+	return r
+}
+
+// Describe implements prometheus.Collector.
+func (d *durations) Describe(ch chan<- *prometheus.Desc) {
+	d.vec.Describe(ch)
+	ch <- d.ended.desc
+}
+
+// Collect implements prometheus.Collector.
+func (d *durations) Collect(ch chan<- prometheus.Metric) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for key, r := range d.recorders {
+		for o := range outcomes {
+			s := r.series[o].Load()
+			if s == nil {
+				continue
+			}
+			frozen := s.freeze()
+			ch <- frozen
+			d.ended.send(ch, float64(frozen.written.GetHistogram().GetSampleCount()),
+				pair("ingress", key.ingress), pair("outcome", limiter.Outcome(o).String()), pair("partition", key.partition))
+		}
+	}
+}
+
+// recorder records the ends of permits under one label. A series begins with
+// its first latency: most partitions never drop or ignore.
+type recorder struct {
+	durations *durations
+	key       seriesKey
+	series    [outcomes]atomic.Pointer[series]
+}
+
+// Ended implements limiter.Recorder.
+func (r *recorder) Ended(latency time.Duration, o limiter.Outcome) {
+	i := min(int(o), outcomes-1)
+	s := r.series[i].Load()
+	if s == nil {
+		s = r.begin(i)
+	}
+	s.histogram.Observe(latency.Seconds())
+}
+
+func (r *recorder) begin(i int) *series {
+	key := [3]string{pair("", r.key.ingress).GetValue(), pair("", r.key.partition).GetValue(), limiter.Outcome(i).String()}
+	// The vec returns the same histogram to two who begin at once.
+	histogram, _ := r.durations.vec.WithLabelValues(key[:]...).(prometheus.Histogram)
+	r.series[i].CompareAndSwap(nil, &series{histogram: histogram})
+	return r.series[i].Load()
+}
+
+// series is one histogram with the last trace seen in each of its buckets.
+type series struct {
+	histogram prometheus.Histogram
+	traces    [16]atomic.Pointer[dto.Exemplar] // one per classic bucket, the last for +Inf
+}
+
+// attach keeps a trace for the bucket of value, in seconds.
+func (s *series) attach(value float64, traceID string) {
+	i := 0
+	for i < len(classicBuckets) && value > classicBuckets[i] {
+		i++
+	}
+	s.traces[i].Store(&dto.Exemplar{
+		Label: []*dto.LabelPair{pair("trace_id", traceID)}, Value: &value, Timestamp: timestamppb.Now(),
+	})
+}
+
+// freeze reads the histogram once.
+func (s *series) freeze() *frozen {
+	f := &frozen{desc: s.histogram.Desc()}
+	f.err = s.histogram.Write(&f.written)
+	h := f.written.GetHistogram()
+	for i, b := range h.GetBucket() {
+		if i < len(classicBuckets) {
+			b.Exemplar = s.traces[i].Load()
+		}
+	}
+	if e := s.traces[len(classicBuckets)].Load(); e != nil && h != nil {
+		h.Bucket = append(h.Bucket, &dto.Bucket{
+			CumulativeCount: proto.Uint64(h.GetSampleCount()), UpperBound: proto.Float64(math.Inf(1)), Exemplar: e,
+		})
+	}
+	return f
+}
+
+// frozen is a metric that was read already.
+type frozen struct {
+	desc    *prometheus.Desc
+	written dto.Metric
+	err     error
+}
+
+// Desc implements prometheus.Metric.
+func (f *frozen) Desc() *prometheus.Desc { return f.desc }
+
+// Write implements prometheus.Metric.
+func (f *frozen) Write(out *dto.Metric) error {
+	out.Label, out.Histogram = f.written.Label, f.written.Histogram
+	return f.err
+}

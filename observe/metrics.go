@@ -1,0 +1,85 @@
+package observe
+
+import (
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	namespace        = "admitd"
+	maxScrapes       = 4 // at a time; further ones are answered 503
+	maxScrapeSeconds = 10
+)
+
+// Options of [New]. The zero value works.
+type Options struct {
+	// Version of the program for admitd_build_info; "" = "dev".
+	Version string
+	// Process adds the metrics of the Go runtime and of the process.
+	Process bool
+}
+
+// Metrics holds everything that admitd exposes to Prometheus. It is safe for
+// concurrent use.
+type Metrics struct {
+	registry  *prometheus.Registry
+	durations *durations
+	gates     *gates
+	doors     *doors
+	config    *configMetrics
+
+	mu    sync.Mutex // guards clock
+	clock bool       // a clock is watched
+}
+
+// New returns metrics in a registry of their own.
+func New(o Options) *Metrics {
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	gates := newGates()
+	m := &Metrics{
+		registry:  prometheus.NewRegistry(),
+		durations: newDurations(),
+		gates:     gates,
+		doors:     newDoors(gates.tokens),
+		config:    newConfigMetrics(),
+	}
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info",
+		Help:        "Always 1; the labels say which build is running.",
+		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
+	}, func() float64 { return 1 })
+	m.registry.MustRegister(m.durations, m.gates, m.doors, m.config, build)
+	if o.Process {
+		m.registry.MustRegister(
+			collectors.NewGoCollector(),
+			collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		)
+	}
+	return m
+}
+
+// Register adds a collector of somebody else's, for example of a protocol's
+// own counters. It fails when one of its metrics is there already.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
+
+// Gatherer returns what a scrape reads.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Handler answers scrapes in the Prometheus text format, in OpenMetrics when
+// the scraper asks for it (with exemplars), and in protobuf (with native
+// histograms). At most 4 scrapes run at a time, each for at most 10 s.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		EnableOpenMetrics:   true,
+		MaxRequestsInFlight: maxScrapes,
+		Timeout:             maxScrapeSeconds * time.Second,
+	})
+}
