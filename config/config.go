@@ -1,0 +1,68 @@
+package config
+
+// Config is a whole configuration, defaulted and valid. It is plain data:
+// treat it as immutable once [Parse] returned it.
+type Config struct {
+	// The admin port: metrics, health, status, runtime settings, decision API.
+	Admin Admin `yaml:"admin"`
+	// What the daemon writes to stderr about itself.
+	Log Log `yaml:"log"`
+	// The clock guard.
+	Clock Clock `yaml:"clock"`
+	// Export of traces over OTLP/HTTP. Off while the endpoint is empty.
+	Tracing Tracing `yaml:"tracing"`
+	// What this gate says of itself at /v1/hello.
+	Hello Hello `yaml:"hello"`
+	// The gates, one per backend and protocol. At least one.
+	Ingresses []Ingress `yaml:"ingresses" required:"true"`
+}
+
+// Admin configures the admin port.
+type Admin struct {
+	// Address of the admin port, host:port. An address that is not a loopback
+	// needs tokenFile, or insecure: true.
+	Listen string `yaml:"listen" default:"127.0.0.1:9462"`
+	// File that holds the bearer token asked of every request that changes
+	// something. Empty: no token is asked.
+	TokenFile string `yaml:"tokenFile" default:""`
+	// Permits an admin port beyond the loopback without a token. Whoever can
+	// reach it can then change limits and switch gates off.
+	Insecure bool `yaml:"insecure" default:"false"`
+}
+
+// Log configures the daemon's own log.
+type Log struct {
+	// Least severe level that is written.
+	Level string `yaml:"level" default:"info" enum:"debug info warn error"`
+	// Form of each line.
+	Format string `yaml:"format" default:"json" enum:"json text"`
+}
+
+// Clock configures the clock guard.
+type Clock struct {
+	// What adaptive limiters do when the clock cannot be trusted: auto uses
+	// each limit's fallback until the clock recovers; fixed always uses it;
+	// off disables the guard.
+	Fallback string `yaml:"fallback" default:"auto" enum:"auto fixed off"`
+}
+
+// Tracing configures the export of spans.
+type Tracing struct {
+	// URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318. Empty: no
+	// tracing.
+	Endpoint string `yaml:"endpoint" default:""`
+	// Share of the requests without a sampled parent that are traced.
+	SampleRatio float64 `yaml:"sampleRatio" default:"0.01" min:"0" max:"1"`
+	// Headers sent to the collector, such as an authorization. Never shown.
+	Headers map[string]Secret `yaml:"headers"`
+}
+
+// Hello is what clients that select servers read at /v1/hello.
+type Hello struct {
+	// Role of the backend behind this gate.
+	Role string `yaml:"role" default:"standalone" enum:"standalone primary secondary mongos"`
+	// Name of the replica set. Empty: none.
+	SetName string `yaml:"setName" default:""`
+	// Tags that read preferences select by.
+	Tags map[string]string `yaml:"tags"`
+}

@@ -1,0 +1,331 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bounds on a document, so that no file can exhaust the daemon that reads it.
+const (
+	maxBytes   = 1 << 20
+	maxDepth   = 32      // nesting of mappings and lists
+	maxMarkers = 64      // list dashes, anchors and tags on one line
+	maxTokens  = 200_000 // of the YAML text
+	maxValues  = 100_000 // after aliases are expanded
+)
+
+// document turns YAML text into plain values: map[string]any, []any, string,
+// bool, int64, uint64, float64, nil. It implements [koanf.Parser]. Faults go
+// to the report; what is faulty is left out.
+type document struct {
+	*report
+	anchors    map[string]ast.Node
+	values     int
+	unreadable bool // nothing of it can be used
+}
+
+// Unmarshal implements [koanf.Parser]. It never returns an error; the report
+// has them.
+func (d *document) Unmarshal(b []byte) (map[string]any, error) {
+	root := d.parse(b)
+	if root == nil {
+		d.unreadable = true
+		return map[string]any{}, nil
+	}
+	m, ok := d.convert(root, "", 0).(map[string]any)
+	if !ok {
+		d.unreadable = true
+		d.atLine(line(root), "", "must be a mapping of keys")
+		return map[string]any{}, nil
+	}
+	if d.values > maxValues {
+		d.unreadable = true
+	}
+	return m, nil
+}
+
+// Marshal implements [koanf.Parser]; nothing is written through it.
+func (*document) Marshal(map[string]any) ([]byte, error) {
+	return nil, errors.New("config: documents are only read")
+}
+
+// parse returns the body of the only document in b, or nil after a report.
+func (d *document) parse(b []byte) (body ast.Node) {
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	if !d.readable(b) {
+		return nil
+	}
+	// The parser is not ours and a half-written file may hold anything: a
+	// panic in it must not take the daemon with it.
+	defer func() {
+		if recover() != nil {
+			d.atLine(1, "", "is not valid YAML")
+			body = nil
+		}
+	}()
+	tokens := lexer.Tokenize(string(b))
+	if !d.bounded(tokens) {
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		d.syntax(err)
+		return nil
+	}
+	return d.single(file)
+}
+
+// readable checks what can be said without parsing.
+func (d *document) readable(b []byte) bool {
+	switch {
+	case len(b) > maxBytes:
+		d.atLine(0, "", fmt.Sprintf("is larger than %s", Size(maxBytes)))
+	case !utf8.Valid(b):
+		line := 1
+		for rest := b; len(rest) > 0; {
+			r, n := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && n == 1 {
+				break
+			}
+			if r == '\n' {
+				line++
+			}
+			rest = rest[n:]
+		}
+		d.atLine(line, "", "is not valid UTF-8")
+	case bytes.IndexByte(b, 0) >= 0:
+		d.atLine(1+bytes.Count(b[:bytes.IndexByte(b, 0)], []byte("\n")), "", "holds a NUL byte")
+	case len(bytes.TrimSpace(b)) == 0:
+		d.atLine(1, "", "is empty")
+	default:
+		return true
+	}
+	return false
+}
+
+// bounded refuses text that the recursive parser could not bear. Nesting by
+// indentation bounds itself: each level costs a line of growing length.
+func (d *document) bounded(tokens token.Tokens) bool {
+	if len(tokens) > maxTokens {
+		d.atLine(0, "", fmt.Sprintf("holds more than %d YAML tokens", maxTokens))
+		return false
+	}
+	depth, line, markers := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, markers = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType, token.MappingValueType:
+			if depth == 0 {
+				markers++
+			}
+		default:
+		}
+		if depth > maxDepth || markers > maxMarkers {
+			d.atLine(line, "", fmt.Sprintf("is nested deeper than %d levels", maxDepth))
+			return false
+		}
+	}
+	return true
+}
+
+// syntax reports what the parser said, with its line.
+func (d *document) syntax(err error) {
+	var e yaml.Error
+	if !errors.As(err, &e) || e.GetToken() == nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		d.atLine(1, "", "is not valid YAML: "+first)
+		return
+	}
+	d.atLine(e.GetToken().Position.Line, "", "is not valid YAML: "+e.GetMessage())
+}
+
+// single returns the body of the only document of the file.
+func (d *document) single(file *ast.File) ast.Node {
+	var body ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.CommentType {
+			continue
+		}
+		if body != nil {
+			d.atLine(doc.Body.GetToken().Position.Line, "", "begins a second document; only one is read")
+			return nil
+		}
+		body = doc.Body
+	}
+	switch {
+	case body == nil:
+		d.atLine(1, "", "is empty")
+	case body.Type() == ast.NullType:
+		d.atLine(1, "", "is empty")
+		return nil
+	}
+	return body
+}
+
+// convert turns a node into a plain value and notes the line of each path.
+func (d *document) convert(n ast.Node, path string, depth int) any {
+	if d.values++; d.values > maxValues {
+		if d.values == maxValues+1 {
+			d.atLine(line(n), path, fmt.Sprintf("aliases expand to more than %d values", maxValues))
+		}
+		return nil
+	}
+	if depth > maxDepth {
+		d.atLine(line(n), "", fmt.Sprintf("is nested deeper than %d levels", maxDepth))
+		return nil
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return d.mapping(n, path, depth)
+	case *ast.SequenceNode:
+		list := make([]any, 0, min(len(n.Values), maxValues))
+		for i, v := range n.Values {
+			p := element(path, i)
+			d.lines[p] = line(v)
+			list = append(list, d.convert(v, p, depth+1))
+		}
+		return list
+	case *ast.AnchorNode:
+		v := d.convert(n.Value, path, depth)
+		d.anchors[n.Name.String()] = n.Value
+		return v
+	case *ast.AliasNode:
+		target, ok := d.anchors[n.Value.String()]
+		if !ok {
+			d.atLine(line(n), path, "refers to an anchor that is not defined before it: *"+n.Value.String())
+			d.bad[path] = true
+			return nil
+		}
+		return d.convert(target, path, depth+1)
+	default:
+		return d.scalar(n, path)
+	}
+}
+
+// mapping converts a mapping; keys are text, each at most once.
+func (d *document) mapping(n *ast.MappingNode, path string, depth int) any {
+	m := make(map[string]any, min(len(n.Values), maxValues))
+	var merged []map[string]any
+	for _, v := range n.Values {
+		if v.Key.IsMergeKey() {
+			merged = append(merged, d.merge(v, path, depth)...)
+			continue
+		}
+		key, ok := keyText(v.Key)
+		if !ok {
+			d.atLine(line(v.Key), path, "has a key that is not text")
+			continue
+		}
+		p := join(path, key)
+		if _, twice := m[key]; twice {
+			d.atLine(line(v.Key), p, fmt.Sprintf("is written twice, first in line %d", d.lines[p]))
+			continue
+		}
+		d.lines[p] = line(v.Key)
+		m[key] = d.convert(v.Value, p, depth+1)
+	}
+	for _, from := range merged {
+		for k, v := range from {
+			if _, written := m[k]; !written {
+				m[k] = v
+			}
+		}
+	}
+	return m
+}
+
+// merge returns the mappings that a << key brings in, the first one strongest.
+func (d *document) merge(v *ast.MappingValueNode, path string, depth int) []map[string]any {
+	switch from := d.convert(v.Value, path, depth+1).(type) {
+	case map[string]any:
+		return []map[string]any{from}
+	case []any:
+		var all []map[string]any
+		for _, e := range from {
+			if m, ok := e.(map[string]any); ok {
+				all = append(all, m)
+			}
+		}
+		if len(all) == len(from) {
+			return all
+		}
+	}
+	d.atLine(line(v.Key), path, "merges something that is not a mapping with <<")
+	return nil
+}
+
+// scalar converts a leaf.
+func (d *document) scalar(n ast.Node, path string) any {
+	switch n := n.(type) {
+	case *ast.NullNode:
+		return nil
+	case *ast.BoolNode:
+		return n.Value
+	case *ast.IntegerNode:
+		return n.Value
+	case *ast.FloatNode:
+		return n.Value
+	case *ast.InfinityNode:
+		return n.Value
+	case *ast.NanNode:
+		return math.NaN()
+	case *ast.LiteralNode:
+		return n.Value.Value
+	case *ast.StringNode:
+		return plain(n)
+	case *ast.TagNode:
+		d.atLine(line(n), path, "has a YAML tag, which this configuration does not use")
+	default:
+		d.atLine(line(n), path, "is not a value")
+	}
+	d.bad[path] = true
+	return nil
+}
+
+// plain returns the text of n, or the number it spells where the parser is
+// narrower than YAML 1.2: it takes 1e3 and very large integers for text.
+func plain(n *ast.StringNode) any {
+	if n.Token.Type != token.StringType || n.Value == "" || strings.Trim(n.Value, "0123456789+-.eE") != "" {
+		return n.Value
+	}
+	if f, err := strconv.ParseFloat(n.Value, 64); err == nil {
+		return f
+	}
+	return n.Value
+}
+
+// keyText returns a mapping key as text.
+func keyText(k ast.MapKeyNode) (string, bool) {
+	switch k := k.(type) {
+	case *ast.StringNode:
+		return k.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return k.GetToken().Value, true
+	default:
+		return "", false
+	}
+}
+
+func line(n ast.Node) int {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return t.Position.Line
+	}
+	return 1
+}

@@ -1,0 +1,150 @@
+package config
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Effective renders c as JSON in the order of the documentation, with every
+// default filled in, keys that do not belong left out, and secrets redacted.
+// JSON is YAML: what is rendered can be parsed again, less the secrets.
+func (c *Config) Effective() ([]byte, error) {
+	var b bytes.Buffer
+	if err := render(&b, reflect.ValueOf(c).Elem()); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+		return nil, fmt.Errorf("config: rendering: %w", err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+func render(b *bytes.Buffer, v reflect.Value) error {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch {
+	case isText(v.Type()):
+		return renderText(b, v)
+	case v.Kind() == reflect.Struct:
+		return renderObject(b, v)
+	case v.Kind() == reflect.Slice:
+		b.WriteByte('[')
+		for i := range v.Len() {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if err := render(b, v.Index(i)); err != nil {
+				return err
+			}
+		}
+		b.WriteByte(']')
+		return nil
+	case v.Kind() == reflect.Map:
+		return renderMap(b, v)
+	case v.Kind() == reflect.String:
+		return renderJSON(b, redactURL(v.String()))
+	default:
+		return renderJSON(b, v.Interface())
+	}
+}
+
+func renderObject(b *bytes.Buffer, v reflect.Value) error {
+	all := fields(v.Type())
+	selected := ""
+	for _, f := range all {
+		if f.selects {
+			selected = v.Field(f.index).String()
+		}
+	}
+	b.WriteByte('{')
+	first := true
+	for _, f := range all {
+		fv := v.Field(f.index)
+		if !f.in(selected) || fv.Kind() == reflect.Pointer && fv.IsNil() {
+			continue
+		}
+		if !first {
+			b.WriteByte(',')
+		}
+		first = false
+		fmt.Fprintf(b, "%q:", f.name)
+		if err := render(b, fv); err != nil {
+			return err
+		}
+	}
+	b.WriteByte('}')
+	return nil
+}
+
+func renderMap(b *bytes.Buffer, v reflect.Value) error {
+	entries := map[string]reflect.Value{}
+	for k, e := range v.Seq2() {
+		entries[k.String()] = e
+	}
+	b.WriteByte('{')
+	for i, k := range slices.Sorted(maps.Keys(entries)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := renderJSON(b, k); err != nil {
+			return err
+		}
+		b.WriteByte(':')
+		if err := render(b, entries[k]); err != nil {
+			return err
+		}
+	}
+	b.WriteByte('}')
+	return nil
+}
+
+// renderText renders a value that has a text of its own. Statuses and bare
+// sizes are text too: the parser takes either.
+func renderText(b *bytes.Buffer, v reflect.Value) error {
+	m, ok := v.Interface().(encoding.TextMarshaler)
+	if !ok {
+		return fmt.Errorf("config: rendering: %s has no text", v.Type())
+	}
+	text, err := m.MarshalText()
+	if err != nil {
+		return fmt.Errorf("config: rendering: %w", err)
+	}
+	return renderJSON(b, string(text))
+}
+
+func renderJSON(b *bytes.Buffer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("config: rendering: %w", err)
+	}
+	b.Write(text)
+	return nil
+}
+
+// redactURL hides the password in a URL; other text is returned as it is.
+func redactURL(s string) string {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || !strings.Contains(rest, "@") {
+		return s
+	}
+	if u, err := url.Parse(s); err == nil {
+		if u.User == nil {
+			return s
+		}
+		if _, set := u.User.Password(); set {
+			u.User = url.UserPassword(u.User.Username(), redacted)
+		}
+		return u.String()
+	}
+	return scheme + "://" + redacted + rest[strings.LastIndexByte(rest, '@'):]
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"encoding"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// field is what the tags of a struct field say.
+type field struct {
+	name       string
+	index      int
+	typ        reflect.Type
+	def        string
+	hasDefault bool
+	per        map[string]string // default by value of the selecting key
+	min, max   float64           // inclusive
+	minText    string
+	maxText    string
+	below      bool // max is exclusive
+	enum       []string
+	belongs    []string // values of the selecting key; empty = all
+	required   bool
+	single     bool
+	selects    bool
+}
+
+// fields returns the fields of a configuration struct in order.
+func fields(t reflect.Type) []field {
+	out := make([]field, 0, t.NumField())
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		f := field{name: sf.Tag.Get("yaml"), index: i, typ: sf.Type, min: math.Inf(-1), max: math.Inf(1)}
+		f.def, f.hasDefault = sf.Tag.Lookup("default")
+		f.enum = strings.Fields(sf.Tag.Get("enum"))
+		f.belongs = strings.Fields(sf.Tag.Get("for"))
+		f.required = sf.Tag.Get("required") != ""
+		f.single = sf.Tag.Get("single") != ""
+		f.selects = sf.Tag.Get("selects") != ""
+		f.per = map[string]string{}
+		for _, p := range strings.Fields(sf.Tag.Get("per")) {
+			k, v, _ := strings.Cut(p, "=")
+			f.per[k] = v
+		}
+		f.bounds(sf.Tag)
+		out = append(out, f)
+	}
+	return out
+}
+
+func (f *field) bounds(tag reflect.StructTag) {
+	leaf := f.typ
+	if leaf.Kind() == reflect.Map || leaf.Kind() == reflect.Slice {
+		leaf = leaf.Elem()
+	}
+	if s, ok := tag.Lookup("min"); ok {
+		f.min, f.minText = magnitude(leaf, s), s
+	}
+	if s, ok := tag.Lookup("max"); ok {
+		f.max, f.maxText = magnitude(leaf, s), s
+	}
+	if s, ok := tag.Lookup("below"); ok {
+		f.max, f.maxText, f.below = magnitude(leaf, s), s, true
+	}
+}
+
+// defaultFor returns the default when the selecting key has the given value.
+func (f *field) defaultFor(selected string) string {
+	if s, ok := f.per[selected]; ok {
+		return s
+	}
+	return f.def
+}
+
+// in reports whether the field belongs to the value of the selecting key.
+func (f *field) in(selected string) bool {
+	return len(f.belongs) == 0 || slices.Contains(f.belongs, selected)
+}
+
+// magnitude returns what a bound in a tag means for values of type t.
+func magnitude(t reflect.Type, s string) float64 {
+	if isText(t) {
+		v := reflect.New(t)
+		if u, ok := v.Interface().(encoding.TextUnmarshaler); ok && u.UnmarshalText([]byte(s)) == nil {
+			return float64(v.Elem().Int())
+		}
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return n
+}
+
+// isText reports whether values of type t are written as text of their own.
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// nearest returns the candidate most like word, or "" when none is near
+// enough to be meant.
+func nearest(word string, candidates []string) string {
+	best, most := "", 1+len(word)/3
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(word), strings.ToLower(c)); d <= most {
+			best, most = c, d-1
+		}
+	}
+	return best
+}
+
+// distance counts the insertions, deletions, replacements and swaps of
+// neighbours between a and b, which are short.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range b {
+		rows[0][j+1] = j + 1
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}

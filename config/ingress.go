@@ -1,0 +1,144 @@
+package config
+
+// Ingress configures one gate: where it listens, what it protects, and what
+// may pass.
+type Ingress struct {
+	// Unique name; a label of metrics. Letters, digits, dot, dash, underscore;
+	// at most 64.
+	Name string `yaml:"name" required:"true"`
+	// Protocol spoken on both sides.
+	Protocol string `yaml:"protocol" default:"http" enum:"http mongodb pulsar" selects:"true"`
+	// Address that clients connect to, host:port. Empty, with an empty backend
+	// too: no listener; the gate decides for the decision API only.
+	Listen string `yaml:"listen" default:""`
+	// What is protected. HTTP: a URL, http or https. MongoDB: host:port.
+	// Pulsar: host:port, or a pulsar:// URL.
+	Backend string `yaml:"backend" default:""`
+	// Whether decisions bind: enforce refuses, shadow decides and counts but
+	// never refuses, off admits everything.
+	Mode string `yaml:"mode" default:"enforce" enum:"enforce shadow off"`
+	// How long a drain waits for what is in progress.
+	DrainTimeout Duration `yaml:"drainTimeout" default:"10s" min:"0s" max:"1h"`
+	// Expects a PROXY protocol header, version 1 or 2, on every connection.
+	ProxyProtocol bool `yaml:"proxyProtocol" default:"false"`
+	// TLS towards clients. Off while certFile is empty.
+	TLS ServerTLS `yaml:"tls"`
+	// TLS towards the backend.
+	BackendTLS ClientTLS `yaml:"backendTLS"`
+	// How long the backend may take to begin its answer; 0 = no bound.
+	BackendTimeout Duration `yaml:"backendTimeout" default:"30s" min:"0s" max:"24h" for:"http"`
+	// Largest request header that is read; a larger one is answered with 431.
+	MaxHeaderBytes Size `yaml:"maxHeaderBytes" default:"64KiB" min:"4KiB" max:"16MiB" for:"http"`
+	// Largest request body that is forwarded; 0 = no bound.
+	MaxBodyBytes Size `yaml:"maxBodyBytes" default:"0" min:"0" max:"1TiB" for:"http"`
+	// What a request spends from the token buckets.
+	Cost Cost `yaml:"cost"`
+	// The ingress connection rate limiter.
+	Connections Connections `yaml:"connections"`
+	// The ingress request rate limiter.
+	Requests Requests `yaml:"requests"`
+	// The per-partition concurrency limiters.
+	Partitions Partitions `yaml:"partitions"`
+	// How refusals are written.
+	Rejection Rejection `yaml:"rejection"`
+	// Recording of decisions for the overload lab. Off while file is empty.
+	Trace Trace `yaml:"trace"`
+	// What only a MongoDB gate needs.
+	MongoDB *MongoDB `yaml:"mongodb" for:"mongodb"`
+	// What only a Pulsar gate needs.
+	Pulsar *Pulsar `yaml:"pulsar" for:"pulsar"`
+}
+
+// ServerTLS configures TLS towards clients.
+type ServerTLS struct {
+	// PEM file with the certificate chain.
+	CertFile string `yaml:"certFile" default:""`
+	// PEM file with the private key.
+	KeyFile string `yaml:"keyFile" default:""`
+	// PEM file with the authorities that client certificates must come from.
+	// Empty: no client certificate is asked.
+	ClientCAFile string `yaml:"clientCAFile" default:""`
+}
+
+// ClientTLS configures TLS towards a backend.
+type ClientTLS struct {
+	// Speaks TLS to the backend. An https or pulsar+ssl backend implies it.
+	Enabled bool `yaml:"enabled" default:"false"`
+	// PEM file with the authorities the backend's certificate must come from.
+	// Empty: those of the system.
+	CAFile string `yaml:"caFile" default:""`
+	// PEM file with the gate's own certificate chain.
+	CertFile string `yaml:"certFile" default:""`
+	// PEM file with the gate's own private key.
+	KeyFile string `yaml:"keyFile" default:""`
+	// Name the backend's certificate must bear. Empty: the backend's host.
+	ServerName string `yaml:"serverName" default:""`
+	// Accepts any certificate. For tests only.
+	InsecureSkipVerify bool `yaml:"insecureSkipVerify" default:"false"`
+}
+
+// Cost says how many tokens a request spends.
+type Cost struct {
+	// Request header that announces the cost, a decimal number. HTTP only;
+	// empty: no header is read.
+	Header string `yaml:"header" default:"X-Cost"`
+	// Tokens of a request of which nothing else is known.
+	Default float64 `yaml:"default" default:"1" min:"0" max:"1e9"`
+	// Tokens by operation: for HTTP a method or "METHOD /path", for MongoDB a
+	// command name, for Pulsar a command name.
+	ByOperation map[string]float64 `yaml:"byOperation" min:"0" max:"1e9"`
+}
+
+// Connections is the ingress connection rate limiter.
+type Connections struct {
+	// New connections per second; 0 = unlimited.
+	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
+	// Bucket depth in seconds of the rate.
+	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+	// Connections that may wait for a token before further ones are refused.
+	QueueDepth int `yaml:"queueDepth" default:"0" min:"0" max:"1000000"`
+	// Hard bound on open connections.
+	MaxOpen int `yaml:"maxOpen" default:"10000" min:"1" max:"10000000"`
+	// Client addresses or CIDRs that are not limited.
+	Exempt []Prefix `yaml:"exempt" single:"true"`
+}
+
+// Requests is the ingress request rate limiter.
+type Requests struct {
+	// Requests, or rather their tokens, per second; 0 = unlimited.
+	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
+	// Bucket depth in seconds of the rate.
+	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+	// Requests that may borrow a token and wait for it before further ones are
+	// refused.
+	QueueDepth int `yaml:"queueDepth" default:"0" min:"0" max:"1000000"`
+	// Requests that no limiter touches.
+	Exempt Exempt `yaml:"exempt"`
+}
+
+// Exempt names requests that no limiter touches.
+type Exempt struct {
+	// Client addresses or CIDRs.
+	CIDRs []Prefix `yaml:"cidrs" single:"true"`
+	// Application names as clients announce them.
+	Applications []string `yaml:"applications" single:"true"`
+	// Operations, spelled as in cost.byOperation.
+	Operations []string `yaml:"operations" single:"true"`
+}
+
+// Rejection says how refusals are written.
+type Rejection struct {
+	// Sends the computed wait: retryAfterMS and baseBackoffMS, and over HTTP
+	// Retry-After and the RateLimit fields.
+	Hints bool `yaml:"hints" default:"true"`
+	// HTTP status of a refusal. auto: 429 where a rate was the cause, else 503.
+	Status Status `yaml:"status" default:"auto" enum:"auto 429 503 462"`
+}
+
+// Trace configures the recorder that feeds the overload lab.
+type Trace struct {
+	// File that decisions are appended to. Empty: nothing is recorded.
+	File string `yaml:"file" default:""`
+	// Size at which recording stops.
+	MaxSize Size `yaml:"maxSize" default:"64MiB" min:"64KiB" max:"64GiB"`
+}

@@ -1,0 +1,107 @@
+package config
+
+// Partitions configures the per-partition concurrency limiters.
+type Partitions struct {
+	// What identifies a partition; of several, the parts are joined by a slash.
+	// HTTP: header:NAME, query:NAME, path, path:/pattern/{x}, client.
+	// MongoDB: database, collection, command, application, user, client.
+	// Pulsar: topic, namespace, tenant, client. All: constant:NAME. Empty:
+	// every request belongs to the partition "default".
+	By []string `yaml:"by" single:"true"`
+	// Partitions that may exist for keys without a name here; keys beyond it
+	// share the partition "overflow".
+	Max int `yaml:"max" default:"1000" min:"1" max:"100000"`
+	// Hard bound on the permits of all partitions together; 0 = none.
+	Total int `yaml:"total" default:"0" min:"0" max:"1000000"`
+	// The form of every partition that has no name here.
+	Default Partition `yaml:"default"`
+	// Partitions with a form of their own. They inherit nothing from default.
+	Named []NamedPartition `yaml:"named"`
+}
+
+// Partition is the form of a partition.
+type Partition struct {
+	// Requests per second of this partition, in addition to the ingress's
+	// rate; 0 = unlimited.
+	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
+	// Bucket depth in seconds of the rate.
+	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+	// How the limit of requests in flight is found.
+	Limit Limit `yaml:"limit"`
+	// Requests that may wait for a permit.
+	Queue Queue `yaml:"queue"`
+}
+
+// NamedPartition is a partition with a name and a form of its own.
+type NamedPartition struct {
+	// Unique name; a label of metrics. Not "default" or "overflow".
+	Name string `yaml:"name" required:"true"`
+	// Key that it serves. A trailing * matches any rest; exact matches go
+	// first, then the longest prefix. Empty: the name.
+	Match string `yaml:"match" default:""`
+	// Requests per second of this partition, in addition to the ingress's
+	// rate; 0 = unlimited.
+	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
+	// Bucket depth in seconds of the rate.
+	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+	// How the limit of requests in flight is found.
+	Limit Limit `yaml:"limit"`
+	// Requests that may wait for a permit.
+	Queue Queue `yaml:"queue"`
+}
+
+// Queue bounds the requests that wait for a permit.
+type Queue struct {
+	// Requests that may wait; 0 = none, refuse at once.
+	Depth int `yaml:"depth" default:"0" min:"0" max:"1000000"`
+	// Longest wait; 0 with a depth = 1s.
+	MaxWait Duration `yaml:"maxWait" default:"0s" min:"0s" max:"1h"`
+}
+
+// Limit chooses and tunes the algorithm that finds how many requests of a
+// partition may be in flight. Keys of other algorithms are refused, and their
+// fields here are zero.
+type Limit struct {
+	// The algorithm.
+	Algorithm string `yaml:"algorithm" default:"gradient2" enum:"fixed aimd vegas gradient gradient2" selects:"true"`
+	// The limit itself.
+	Limit int `yaml:"limit" default:"20" min:"1" max:"1000000" for:"fixed"`
+	// Latency above which a request counts as dropped.
+	RequestTimeout Duration `yaml:"requestTimeout" default:"200ms" min:"1ms" max:"1h" for:"aimd"`
+	// Limit before anything is learned.
+	InitialLimit int `yaml:"initialLimit" default:"20" per:"aimd=100" min:"1" max:"1000000" for:"aimd vegas gradient gradient2"`
+	// Least limit.
+	MinLimit int `yaml:"minLimit" default:"10" per:"aimd=1" min:"1" max:"1000000" for:"aimd gradient gradient2"`
+	// Greatest limit.
+	MaxLimit int `yaml:"maxLimit" default:"1000" per:"gradient2=200" min:"1" max:"1000000" for:"aimd vegas gradient gradient2"`
+	// What the limit is multiplied by after a drop.
+	BackoffRatio float64 `yaml:"backoffRatio" default:"0.9" min:"0.5" below:"1" for:"aimd"`
+	// Estimated queue below which the limit grows.
+	Alpha int `yaml:"alpha" default:"3" min:"1" max:"1000" for:"vegas"`
+	// Estimated queue above which the limit shrinks.
+	Beta int `yaml:"beta" default:"6" min:"1" max:"1000" for:"vegas"`
+	// Latency, as a multiple of the one without load, that is still tolerated.
+	RTTTolerance float64 `yaml:"rttTolerance" default:"2.0" min:"1" max:"100" for:"gradient gradient2"`
+	// Samples over which the long-term latency is averaged.
+	LongWindow int `yaml:"longWindow" default:"600" min:"1" max:"1000000" for:"gradient2"`
+	// When a window of samples is ready to change the limit.
+	Window Window `yaml:"window"`
+	// What is used while the clock cannot be trusted.
+	Fallback Fallback `yaml:"fallback"`
+}
+
+// Window says when a window of samples is ready to change a limit.
+type Window struct {
+	// Least length of a window.
+	Min Duration `yaml:"min" default:"1s" min:"1ms" max:"1h"`
+	// Greatest length of a window.
+	Max Duration `yaml:"max" default:"1s" min:"1ms" max:"1h"`
+	// Samples a window needs.
+	Samples int `yaml:"samples" default:"10" min:"1" max:"1000000"`
+}
+
+// Fallback is what a limit is while the clock cannot be trusted.
+type Fallback struct {
+	// The fixed limit.
+	Limit int `yaml:"limit" default:"20" min:"1" max:"1000000"`
+}

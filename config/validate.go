@@ -1,0 +1,147 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// validator checks what the shape of single values cannot show: forms, and
+// relations between keys.
+type validator struct{ *report }
+
+// validate reports everything that is wrong with a complete configuration.
+func validate(r *report, c *Config) {
+	v := validator{r}
+	v.admin(&c.Admin)
+	v.tracing(&c.Tracing)
+	if len(c.Ingresses) == 0 && !r.bad["ingresses"] {
+		v.add("ingresses", "needs at least one ingress", nil)
+	}
+	names := map[string]int{}
+	for i := range c.Ingresses {
+		in, path := &c.Ingresses[i], element("ingresses", i)
+		v.ingress(path, in)
+		v.unique(names, i, "ingresses", "name", in.Name)
+	}
+	v.clashes(c)
+}
+
+// unique reports a name that an earlier element of the list has.
+func (v validator) unique(names map[string]int, i int, listPath, key, name string) {
+	if name == "" {
+		return
+	}
+	if first, twice := names[name]; twice {
+		v.relate(fmt.Sprintf("is the %s of %s too", key, element(listPath, first)), name, join(element(listPath, i), key))
+		return
+	}
+	names[name] = i
+}
+
+func (v validator) admin(a *Admin) {
+	host, ok := v.address("admin.listen", a.Listen)
+	if ok && !loopback(host) && a.TokenFile == "" && !a.Insecure {
+		v.relate("is not a loopback address: set admin.tokenFile, or admin.insecure: true", a.Listen,
+			"admin.listen", "admin.tokenFile", "admin.insecure")
+	}
+}
+
+func (v validator) tracing(t *Tracing) {
+	if t.Endpoint == "" {
+		return
+	}
+	u, err := url.Parse(t.Endpoint)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		v.relate("must be a URL, such as http://127.0.0.1:4318", t.Endpoint, "tracing.endpoint")
+	}
+}
+
+// address checks host:port with a numeric port and returns the host.
+func (v validator) address(path, addr string) (string, bool) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		v.relate("must be host:port", addr, path)
+		return "", false
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		v.relate("must have a port from 0 to 65535", addr, path)
+		return "", false
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostname(host) {
+		v.relate("must begin with an address or a host name", addr, path)
+		return "", false
+	}
+	return host, true
+}
+
+// hostname reports whether s may be a DNS name. All-digit last labels are
+// refused: 127.0.0.300 is a mistyped address, not a name.
+func hostname(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	labels := strings.Split(strings.TrimSuffix(s, "."), ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 || strings.Trim(l, nameLetters+"-_") != "" || l[0] == '-' || l[len(l)-1] == '-' {
+			return false
+		}
+	}
+	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// clashes reports listeners that cannot both be opened.
+func (v validator) clashes(c *Config) {
+	type listener struct{ path, addr string }
+	all := []listener{{"admin.listen", c.Admin.Listen}}
+	for i := range c.Ingresses {
+		if a := c.Ingresses[i].Listen; a != "" {
+			all = append(all, listener{element("ingresses", i) + ".listen", a})
+		}
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if clash(a.addr, b.addr) {
+				v.relate(fmt.Sprintf("clashes with %s %s", b.path, b.addr), a.addr, a.path, b.path)
+				break
+			}
+		}
+	}
+}
+
+// clash reports whether two addresses cannot be listened on at once: the same
+// port on the same host, or on all hosts. Port 0 is any free one.
+func clash(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	return wildcard(hostA) || wildcard(hostB) || sameHost(hostA, hostB)
+}
+
+func wildcard(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "" || err == nil && a.IsUnspecified()
+}
+
+func sameHost(a, b string) bool {
+	x, errX := netip.ParseAddr(a)
+	y, errY := netip.ParseAddr(b)
+	if errX == nil && errY == nil {
+		return x.Unmap() == y.Unmap()
+	}
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, ".")) ||
+		loopback(a) && loopback(b) && (errX != nil || errY != nil)
+}

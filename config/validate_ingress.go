@@ -1,0 +1,195 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+func (v validator) ingress(path string, in *Ingress) {
+	v.name(path+".name", in.Name)
+	if in.Listen != "" {
+		v.address(path+".listen", in.Listen)
+	}
+	v.backend(path, in)
+	v.tls(path, in)
+	v.cost(path+".cost", in)
+	v.requests(path+".requests", in)
+	v.partitions(path+".partitions", in)
+	if in.Protocol != "http" && in.Rejection.Status != 0 {
+		v.relate("belongs to protocol http only", int(in.Rejection.Status), path+".rejection.status", path+".protocol")
+	}
+	if in.MongoDB != nil {
+		v.mongodb(path+".mongodb", in.MongoDB)
+	}
+	if in.Pulsar != nil {
+		v.pulsar(path+".pulsar", in.Pulsar)
+	}
+}
+
+// name checks what becomes a label of metrics and a part of URLs.
+func (v validator) name(path, name string) {
+	switch {
+	case name == "":
+		v.relate("must not be empty", nil, path)
+	case len(name) > 64:
+		v.relate("is longer than 64 characters", name, path)
+	case strings.Trim(name, nameLetters+"._-") != "":
+		v.relate("may hold letters, digits, dot, dash and underscore only", name, path)
+	case strings.Trim(name[:1], nameLetters) != "":
+		v.relate("must begin with a letter or a digit", name, path)
+	}
+}
+
+// backend checks where requests go: a listener needs a backend and a backend a
+// listener; without both the gate serves the decision API.
+func (v validator) backend(path string, in *Ingress) {
+	at, listen := path+".backend", path+".listen"
+	switch {
+	case in.Backend == "" && in.Listen == "":
+		if in.Protocol != "http" {
+			v.relate("is required for protocol "+in.Protocol, nil, listen, path+".protocol")
+			v.relate("is required for protocol "+in.Protocol, nil, at, path+".protocol")
+		}
+		return
+	case in.Backend == "":
+		v.relate("is required when listen is set", nil, at, listen)
+		return
+	case in.Listen == "":
+		v.relate("is required when backend is set", nil, listen, at)
+	}
+	switch in.Protocol {
+	case "http":
+		v.backendURL(at, in.Backend, "http", "https")
+	case "pulsar":
+		if strings.Contains(in.Backend, "://") {
+			v.backendURL(at, in.Backend, "pulsar", "pulsar+ssl")
+			return
+		}
+		v.dialAddress(at, in.Backend)
+	default:
+		v.dialAddress(at, in.Backend)
+	}
+	if in.Listen != "" && clash(hostPort(in.Backend), in.Listen) && !wildcardListen(in.Listen) {
+		v.relate("is the gate's own address", in.Backend, at, listen)
+	}
+}
+
+// backendURL checks a URL of one of the schemes that names a host and nothing
+// beyond a path.
+func (v validator) backendURL(path, s string, schemes ...string) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme):
+		v.relate(fmt.Sprintf("must be a URL, such as %s://127.0.0.1:9000", schemes[0]), s, path)
+	case u.User != nil:
+		v.relate("must not hold a user or password", s, path)
+	case u.RawQuery != "" || u.Fragment != "":
+		v.relate("must not hold a query or fragment", s, path)
+	case u.Port() != "":
+		v.dialAddress(path, u.Host)
+	}
+}
+
+// dialAddress checks host:port of something that is connected to.
+func (v validator) dialAddress(path, addr string) {
+	host, ok := v.address(path, addr)
+	if ok && (host == "" || strings.HasSuffix(addr, ":0")) {
+		v.relate("must name a host and a port", addr, path)
+	}
+}
+
+func hostPort(backend string) string {
+	if u, err := url.Parse(backend); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return backend
+}
+
+func wildcardListen(addr string) bool {
+	return strings.HasPrefix(addr, ":") || strings.HasPrefix(addr, "0.0.0.0:") || strings.HasPrefix(addr, "[::]:")
+}
+
+func (v validator) tls(path string, in *Ingress) {
+	v.pair(path+".tls", in.TLS.CertFile, in.TLS.KeyFile)
+	if in.TLS.ClientCAFile != "" && in.TLS.CertFile == "" {
+		v.relate("needs certFile and keyFile", in.TLS.ClientCAFile, path+".tls.clientCAFile", path+".tls.certFile")
+	}
+	b := &in.BackendTLS
+	v.pair(path+".backendTLS", b.CertFile, b.KeyFile)
+	if set := *b != (ClientTLS{}); set && !b.Enabled && !impliesTLS(in.Backend) {
+		v.relate("must be true, or the other keys of backendTLS be left out", false, path+".backendTLS.enabled")
+	}
+	if b.Enabled && strings.HasPrefix(in.Backend, "http://") {
+		v.relate("contradicts a backend that begins with http://", true, path+".backendTLS.enabled", path+".backend")
+	}
+}
+
+func impliesTLS(backend string) bool {
+	return strings.HasPrefix(backend, "https://") || strings.HasPrefix(backend, "pulsar+ssl://")
+}
+
+func (v validator) pair(path, cert, key string) {
+	if cert != "" && key == "" {
+		v.relate("is required with certFile", nil, path+".keyFile", path+".certFile")
+	}
+	if key != "" && cert == "" {
+		v.relate("is required with keyFile", nil, path+".certFile", path+".keyFile")
+	}
+}
+
+func (v validator) cost(path string, in *Ingress) {
+	if h := in.Cost.Header; h != "" && !isToken(h) {
+		v.relate("is not a header name", h, path+".header")
+	}
+	if in.Protocol != "http" && in.Cost.Header != "" && in.Cost.Header != "X-Cost" {
+		v.relate("belongs to protocol http only", in.Cost.Header, path+".header")
+	}
+	for _, op := range slices.Sorted(maps.Keys(in.Cost.ByOperation)) {
+		v.operation(join(path+".byOperation", op), op, in.Protocol)
+	}
+}
+
+func (v validator) requests(path string, in *Ingress) {
+	for i, op := range in.Requests.Exempt.Operations {
+		v.operation(v.at(path+".exempt.operations", i), op, in.Protocol)
+	}
+	for i, app := range in.Requests.Exempt.Applications {
+		if app == "" {
+			v.relate("must not be empty", nil, v.at(path+".exempt.applications", i))
+		}
+	}
+}
+
+// at is the path of an element of a list that may be written as its only one.
+func (v validator) at(path string, i int) string {
+	if p := element(path, i); v.lines[p] > 0 || i > 0 {
+		return p
+	}
+	return path
+}
+
+// operation checks the spelling of an operation: for HTTP a method, or a
+// method and a path; elsewhere a word.
+func (v validator) operation(path, op, protocol string) {
+	if protocol != "http" {
+		if !isToken(op) {
+			v.relate("is not the name of a command", op, path)
+		}
+		return
+	}
+	method, rest, two := strings.Cut(op, " ")
+	if !isToken(method) || method != strings.ToUpper(method) || two && !strings.HasPrefix(rest, "/") {
+		v.relate("must be a method or a method and a path, such as GET or GET /health", op, path)
+	}
+}
+
+// isToken reports whether s is a token of RFC 9110, the form of header names and
+// methods.
+func isToken(s string) bool {
+	return s != "" && len(s) <= 256 && strings.Trim(s, nameLetters+"!#$%&'*+-.^_`|~") == ""
+}
