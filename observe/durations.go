@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/admitd/admitd/limiter"
@@ -184,7 +183,7 @@ func (s *series) freeze() *frozen {
 	}
 	if e := s.traces[len(classicBuckets)].Load(); e != nil && h != nil {
 		h.Bucket = append(h.Bucket, &dto.Bucket{
-			CumulativeCount: proto.Uint64(h.GetSampleCount()), UpperBound: proto.Float64(math.Inf(1)), Exemplar: e,
+			CumulativeCount: new(h.GetSampleCount()), UpperBound: new(math.Inf(1)), Exemplar: e,
 		})
 	}
 	return f

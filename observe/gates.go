@@ -35,13 +35,16 @@ type gates struct {
 	tokens, waiting, fallback, draining, mode family
 	partitions, total, lastHint               family
 
+	reasons []*dto.LabelPair // in the order of labels.Reasons
+	modes   []*dto.LabelPair // by limiter.Mode
+
 	mu    sync.Mutex // guards the fields below
 	read  map[string]StatusReader
 	hints map[string]time.Duration
 }
 
 func newGates() *gates {
-	return &gates{
+	g := &gates{
 		read:  map[string]StatusReader{},
 		hints: map[string]time.Duration{},
 
@@ -68,6 +71,13 @@ func newGates() *gates {
 		total:      newGauge("permits_total_limit", "Hard bound on permits over all partitions; 0 = none.", "ingress"),
 		lastHint:   newGauge("last_retry_hint_seconds", "The wait that the last refused request was told.", "ingress"),
 	}
+	for _, reason := range labels.Reasons() {
+		g.reasons = append(g.reasons, pair("reason", string(reason)))
+	}
+	for _, mode := range []limiter.Mode{limiter.Enforce, limiter.Shadow, limiter.Off} {
+		g.modes = append(g.modes, pair("mode", mode.String()))
+	}
+	return g
 }
 
 func (g *gates) watch(name string, r StatusReader) (stop func()) {
@@ -133,8 +143,8 @@ func (g *gates) collectGate(ch chan<- prometheus.Metric, ingress *dto.LabelPair,
 	g.draining.send(ch, number(s.Draining), ingress)
 	g.partitions.send(ch, float64(len(s.Partitions)), ingress)
 	g.total.send(ch, float64(s.Total), ingress)
-	for _, mode := range []limiter.Mode{limiter.Enforce, limiter.Shadow, limiter.Off} {
-		g.mode.send(ch, number(s.Mode == mode), ingress, pair("mode", mode.String()))
+	for i, mode := range g.modes {
+		g.mode.send(ch, number(int(s.Mode) == i), ingress, mode)
 	}
 	g.collectBucket(ch, ingress, "requests", s.Bucket)
 	for i := range s.Partitions {
@@ -157,15 +167,15 @@ func (g *gates) collectBucket(ch chan<- prometheus.Metric, ingress *dto.LabelPai
 // collectLabel emits what exists once per partition label.
 func (g *gates) collectLabel(ch chan<- prometheus.Metric, ingress *dto.LabelPair, l *limiter.LabelStatus) {
 	partition := pair("partition", l.Label)
+	both := []*dto.LabelPair{ingress, partition} // shared by every sample that has no more
 	c := &l.Counts
-	g.received.send(ch, float64(c.Received()), ingress, partition)
-	g.admitted.send(ch, float64(c.Admitted), ingress, partition)
-	g.abandoned.send(ch, float64(c.Abandoned), ingress, partition)
-	for _, reason := range labels.Reasons() {
-		why := pair("reason", string(reason))
-		g.rejected.send(ch, float64(c.Rejected[reason]), ingress, partition, why)
+	g.received.send(ch, float64(c.Received()), both...)
+	g.admitted.send(ch, float64(c.Admitted), both...)
+	g.abandoned.send(ch, float64(c.Abandoned), both...)
+	for i, reason := range labels.Reasons() {
+		g.rejected.send(ch, float64(c.Rejected[reason]), ingress, partition, g.reasons[i])
 		if n := c.WouldReject[reason]; n > 0 {
-			g.wouldReject.send(ch, float64(n), ingress, partition, why)
+			g.wouldReject.send(ch, float64(n), ingress, partition, g.reasons[i])
 		}
 	}
 	for reason, n := range c.Discarded {
@@ -174,10 +184,10 @@ func (g *gates) collectLabel(ch chan<- prometheus.Metric, ingress *dto.LabelPair
 		}
 	}
 	g.limit.send(ch, float64(l.Limit), pair("algorithm", l.Algorithm), ingress, partition)
-	g.inFlight.send(ch, float64(l.InFlight), ingress, partition)
-	g.queued.send(ch, float64(l.Queued), ingress, partition)
+	g.inFlight.send(ch, float64(l.InFlight), both...)
+	g.queued.send(ch, float64(l.Queued), both...)
 	if l.BaseRTT > 0 {
-		g.baseRTT.send(ch, l.BaseRTT.Seconds(), ingress, partition)
+		g.baseRTT.send(ch, l.BaseRTT.Seconds(), both...)
 	}
 	for name, value := range l.State {
 		g.state.send(ch, value, ingress, partition, pair("state", name))

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -12,9 +11,8 @@ import (
 )
 
 const (
-	namespace        = "admitd"
-	maxScrapes       = 4 // at a time; further ones are answered 503
-	maxScrapeSeconds = 10
+	namespace  = "admitd"
+	maxScrapes = 4 // at a time; further ones are answered 503
 )
 
 // Options of [New]. The zero value works.
@@ -75,11 +73,11 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // Handler answers scrapes in the Prometheus text format, in OpenMetrics when
 // the scraper asks for it (with exemplars), and in protobuf (with native
-// histograms). At most 4 scrapes run at a time, each for at most 10 s.
+// histograms). At most 4 scrapes run at a time. How long a slow reader may take
+// is for the server to bound.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		EnableOpenMetrics:   true,
 		MaxRequestsInFlight: maxScrapes,
-		Timeout:             maxScrapeSeconds * time.Second,
 	})
 }
