@@ -49,3 +49,11 @@ func bounds(initial, low, high int) error {
 		inRange("initialLimit", initial, low, high),
 	)
 }
+
+// between reports a duration outside [low, high].
+func between(key string, d, low, high time.Duration) error {
+	if d < low || d > high {
+		return fmt.Errorf("%s must be in [%v, %v] (%v)", key, low, high, d)
+	}
+	return nil
+}

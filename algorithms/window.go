@@ -1,0 +1,394 @@
+package algorithms
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/platinummonkey/go-concurrency-limits/core"
+)
+
+// Samples outside these bounds say more of a clock or a caller than of a
+// backend.
+const (
+	maxLatency  = time.Minute
+	maxInFlight = 1 << 24
+)
+
+// A window's plain latencies are one word, so that a sample is one atomic add:
+// how many in the upper bits, their sum in microseconds (of 1024 ns) in the
+// lower ones. A window that reaches half of either closes at once.
+const (
+	sumBits  = 44
+	sumMask  = 1<<sumBits - 1
+	sumUnit  = 10
+	fullSum  = 1 << (sumBits - 1)
+	fullSize = 1 << (64 - sumBits - 1)
+)
+
+// WindowOptions says when a window is ready. The zero value is the default.
+type WindowOptions struct {
+	// Min and Max bound the time a window gathers: twice the latency of the
+	// window before, within these bounds. In [1 ms, 1 h]; 0 = 1 s.
+	Min, Max time.Duration
+	// Samples is how many it needs, in [1, 100000]; 0 = 10. A window that has
+	// fewer goes on gathering, unless most of what it has are drops.
+	Samples int
+	// DropFraction is the share of bad samples, dropped or slower than AIMD's
+	// request timeout, above which the formula is told of a drop. In (0, 1);
+	// 0 = 0.05.
+	DropFraction float64
+	// Quantile is what the formula sees of the latencies: in (0, 1) that
+	// quantile, negative the average, 0 the algorithm's own choice.
+	Quantile float64
+}
+
+// Validate reports every value out of range.
+func (o WindowOptions) Validate() error {
+	o = o.withDefaults()
+	return check(
+		"window",
+		between("min", o.Min, time.Millisecond, time.Hour),
+		between("max", o.Max, o.Min, time.Hour),
+		inRange("samples", o.Samples, 1, 100_000),
+		within("dropFraction", o.DropFraction, "(0, 1)", o.DropFraction > 0 && o.DropFraction < 1),
+		within("quantile", o.Quantile, "(0, 1) or negative", o.Quantile < 1),
+	)
+}
+
+func (o WindowOptions) withDefaults() WindowOptions {
+	o.Min = or(o.Min, time.Second)
+	o.Max = or(o.Max, max(time.Second, o.Min))
+	o.Samples = or(o.Samples, 10)
+	o.DropFraction = or(o.DropFraction, 0.05)
+	return o
+}
+
+// form is what a window needs to know of the algorithm it feeds.
+type form struct {
+	low, high   int           // clamp
+	target      time.Duration // slower samples are bad; 0 = none
+	quantile    float64       // the algorithm's own choice; negative = average
+	ignoresDrop bool          // the formula takes no notice of drops
+}
+
+// Window feeds a formula from live traffic and publishes its limit. It is safe
+// for concurrent use. [Window.Observe] takes no lock and allocates nothing;
+// the caller whose sample makes the window ready closes it.
+//
+// The rules that the formulas leave open:
+//
+//   - A drop counts as a sample, and its latency is left out of the statistic,
+//     so that a fast refusal does not pass for a fast backend.
+//   - A window is bad when the share of bad samples passes DropFraction, not
+//     because of any single one.
+//   - After a cut, bad news of permits granted before it is old news.
+//   - A formula that ignores drops is held down by a ceiling that bad windows
+//     lower and good ones raise.
+//   - A limit that shrinks while latency stays where it is and throughput
+//     falls is cutting into work, not into a queue: the baseline is measured
+//     anew. See [plateau].
+type Window struct {
+	current atomic.Int64 // the published limit, read by every request
+	start   atomic.Int64 // when this window began
+	span    atomic.Int64 // how long it gathers at least
+	cut     atomic.Int64 // when bad news last lowered the limit
+	_       [32]byte     // keeps what every sample writes off the line that every request reads
+
+	peak      atomic.Int64
+	plain     atomic.Uint64 // count and sum of good samples, unless bins counts them
+	bad       atomic.Uint64 // count and sum of dropped samples
+	slow      atomic.Uint64 // good samples over the target
+	stale     atomic.Uint64 // old news since the beginning
+	discarded atomic.Uint64 // impossible samples since the beginning
+	bins      *histogram
+
+	limit core.Limit
+	o     WindowOptions
+	form  form
+
+	mu      sync.Mutex // guards the fields below; taken only by TryLock on the request path
+	started bool
+	last    summary
+	ceiling float64 // 0 = none
+	plateau plateau
+	windows uint64
+	faults  uint64
+	counts  [binCount]uint32
+}
+
+// remeasurer is a formula that can forget its baseline.
+type remeasurer interface{ Remeasure() }
+
+// summary is one closed window.
+type summary struct {
+	good, bad, slow int
+	rtt             float64 // ns
+	peak            int
+	elapsed         time.Duration
+}
+
+// total is every sample of the window.
+func (s summary) total() int { return s.good + s.bad }
+
+// badFraction is the share of dropped and slow samples.
+func (s summary) badFraction() float64 {
+	return float64(s.bad+s.slow) / float64(max(1, s.total()))
+}
+
+// NewWindow feeds any core.Limit, whose limit is enforced within [1, 1000000].
+// The formulas of this package have constructors of their own, which know more
+// about them. Ranges are not checked: see [WindowOptions.Validate].
+func NewWindow(limit core.Limit, o WindowOptions) *Window {
+	return newWindow(limit, o, form{low: 1, high: maxLimit, quantile: -1})
+}
+
+func newWindow(limit core.Limit, o WindowOptions, f form) *Window {
+	w := &Window{limit: limit, o: o.withDefaults(), form: f}
+	w.form.low = max(1, f.low)
+	if w.form.target <= 0 {
+		w.form.target = math.MaxInt64
+	}
+	w.form.high = max(w.form.low, f.high)
+	w.o.Quantile = or(o.Quantile, f.quantile)
+	if w.o.Quantile > 0 {
+		w.bins = new(histogram)
+	}
+	w.span.Store(int64(w.o.Min))
+	w.cut.Store(math.MinInt64)
+	w.current.Store(int64(w.clamp(limit.EstimatedLimit())))
+	return w
+}
+
+// Current returns the limit, within the bounds of the algorithm and at least
+// 1. It is one atomic load.
+func (w *Window) Current() int { return int(w.current.Load()) }
+
+// Observe adds the sample of a permit that ended at now, monotonic
+// nanoseconds, after latency. inFlight are the permits held when it was
+// granted, itself included. A sample that cannot be true (latency ≤ 0 or over
+// a minute, inFlight < 1) is counted and discarded; of a drop the latency does
+// not matter.
+func (w *Window) Observe(now int64, latency time.Duration, inFlight int, dropped bool) {
+	if uint(inFlight-1) >= maxInFlight || (uint64(latency-1) >= uint64(maxLatency) && !dropped) {
+		w.discarded.Add(1)
+		return
+	}
+	if int64(inFlight) > w.peak.Load() {
+		w.raisePeak(int64(inFlight))
+	}
+	full := false
+	switch {
+	case dropped || latency > w.form.target:
+		full = w.addBad(now, latency, dropped)
+	case w.bins != nil:
+		w.bins.add(latency)
+	default:
+		full = w.addPlain(latency)
+	}
+	// Unsigned, so that a clock that went back closes the window too.
+	if full || uint64(now-w.start.Load()) >= uint64(w.span.Load()) {
+		w.tryClose(now, full)
+	}
+}
+
+// addPlain adds to the average and reports whether the word is full.
+func (w *Window) addPlain(latency time.Duration) bool {
+	return full(w.plain.Add(1<<sumBits | uint64(latency)>>sumUnit))
+}
+
+// full reports whether a word of count and sum is half full.
+func full(word uint64) bool {
+	return word>>sumBits >= fullSize || word&sumMask >= fullSum
+}
+
+// addBad adds a sample that speaks against the limit. Permits granted before
+// the last cut were granted under a limit that is gone, so what became of them
+// must not cut again.
+func (w *Window) addBad(now int64, latency time.Duration, dropped bool) bool {
+	latency = min(max(latency, 1), maxLatency)
+	switch {
+	case now-int64(latency) < w.cut.Load():
+		w.stale.Add(1)
+		return false
+	case dropped:
+		return full(w.bad.Add(1<<sumBits | uint64(latency)>>sumUnit))
+	}
+	w.slow.Add(1)
+	if w.bins != nil {
+		w.bins.add(latency)
+		return false
+	}
+	return w.addPlain(latency)
+}
+
+// raisePeak keeps the highest in flight.
+func (w *Window) raisePeak(inFlight int64) {
+	for {
+		peak := w.peak.Load()
+		if inFlight <= peak || w.peak.CompareAndSwap(peak, inFlight) {
+			return
+		}
+	}
+}
+
+// tryClose closes the window when it is ready and no one else is at it.
+func (w *Window) tryClose(now int64, full bool) {
+	if !w.mu.TryLock() {
+		return
+	}
+	defer w.mu.Unlock()
+	elapsed := now - w.start.Load()
+	switch {
+	case !w.started, elapsed < -int64(w.o.Max):
+		// The first sample, or a clock that went back: begin here.
+		w.started = true
+		w.start.Store(now)
+		w.cut.Store(math.MinInt64)
+		return
+	case !full && elapsed < w.span.Load():
+		return // another sample has just closed it
+	case !full && !w.readyLocked(time.Duration(elapsed)):
+		return
+	}
+	w.start.Store(now)
+	w.closeLocked(now, time.Duration(elapsed))
+}
+
+// readyLocked reports whether there are samples enough. An outage is not
+// waited out: at Max, drops are enough when they are most of what there is.
+func (w *Window) readyLocked(elapsed time.Duration) bool {
+	good, bad := int(w.plain.Load()>>sumBits), int(w.bad.Load()>>sumBits)
+	if w.bins != nil {
+		good = w.bins.count()
+	}
+	return good+bad >= w.o.Samples || (elapsed >= w.o.Max && bad > good)
+}
+
+// closeLocked takes the samples out, feeds the formula and publishes.
+func (w *Window) closeLocked(now int64, elapsed time.Duration) {
+	s := w.drainLocked(elapsed)
+	w.last = s
+	w.windows++
+	if s.good > 0 {
+		span := min(max(2*time.Duration(s.rtt), w.o.Min), w.o.Max)
+		w.span.Store(int64(span))
+	}
+	before := w.Current()
+	after := w.feedLocked(s)
+	if s.badFraction() > w.o.DropFraction {
+		w.plateau.reset() // drops cut for a reason of their own
+		if after < before {
+			w.cut.Store(now)
+		}
+	} else if f, ok := w.limit.(remeasurer); ok && w.plateau.moved(s, before, after, w.form.low) {
+		f.Remeasure()
+		after = w.clamp(w.limit.EstimatedLimit())
+	}
+	w.current.Store(int64(after))
+}
+
+// drainLocked empties the window. Samples that arrive meanwhile belong to one
+// window or the other, never to both.
+func (w *Window) drainLocked(elapsed time.Duration) summary {
+	s := summary{elapsed: elapsed, peak: int(w.peak.Swap(0)), slow: int(w.slow.Swap(0))}
+	bad := w.bad.Swap(0)
+	s.bad = int(bad >> sumBits)
+	if w.bins != nil {
+		s.good = w.bins.drain(&w.counts)
+		s.rtt = quantile(&w.counts, s.good, w.o.Quantile)
+	} else if plain := w.plain.Swap(0); plain != 0 {
+		s.good = int(plain >> sumBits)
+		s.rtt = float64(plain&sumMask<<sumUnit) / float64(s.good)
+	}
+	if base := w.baseRTT(); s.good < s.bad && s.rtt < base {
+		// Mostly drops: what little came back is no new baseline.
+		s.rtt = base
+	}
+	if s.good == 0 {
+		s.rtt = max(s.rtt, float64(bad&sumMask<<sumUnit)/float64(max(1, s.bad)))
+	}
+	s.rtt = max(1, s.rtt)
+	return s
+}
+
+// feedLocked tells the formula and returns the limit to enforce.
+func (w *Window) feedLocked(s summary) int {
+	dropped := s.badFraction() > w.o.DropFraction
+	if s.good > 0 || !w.form.ignoresDrop {
+		w.limit.OnSample(0, int64(s.rtt), s.peak, dropped)
+	}
+	estimated := w.limit.EstimatedLimit()
+	if estimated < 0 || estimated > maxLimit {
+		// The library's formulas can come to NaN. Keep the last good limit.
+		w.faults++
+		return w.Current()
+	}
+	if w.form.ignoresDrop {
+		estimated = w.underCeilingLocked(estimated, dropped)
+	}
+	return w.clamp(estimated)
+}
+
+// underCeilingLocked lowers the ceiling by a tenth in a bad window, raises it
+// by a tenth in a good one, and forgets it where it no longer binds.
+func (w *Window) underCeilingLocked(estimated int, dropped bool) int {
+	switch {
+	case dropped:
+		top := float64(w.Current())
+		w.ceiling = max(float64(w.form.low), min(top*0.9, top-1))
+	case w.ceiling > 0:
+		w.ceiling = max(w.ceiling*1.1, w.ceiling+1)
+	}
+	if w.ceiling == 0 || w.ceiling >= float64(estimated) {
+		w.ceiling = 0
+		return estimated
+	}
+	return int(w.ceiling)
+}
+
+// clamp keeps a limit within the bounds.
+func (w *Window) clamp(limit int) int { return min(max(limit, w.form.low), w.form.high) }
+
+// baseRTT returns the formula's baseline in nanoseconds, 0 when it has none.
+func (w *Window) baseRTT() float64 { return float64(w.BaseRTT()) }
+
+// Algorithm returns the formula's name, "unknown" when it has none.
+func (w *Window) Algorithm() string {
+	if f, ok := w.limit.(interface{ Algorithm() string }); ok {
+		return f.Algorithm()
+	}
+	return "unknown"
+}
+
+// BaseRTT returns the formula's idea of the latency without load, 0 when it
+// has none yet or never has.
+func (w *Window) BaseRTT() time.Duration {
+	if f, ok := w.limit.(interface{ BaseRTT() time.Duration }); ok {
+		return f.BaseRTT()
+	}
+	return 0
+}
+
+// State returns the formula's inner state and the window's, for operators.
+func (w *Window) State() map[string]float64 {
+	state := map[string]float64{}
+	if f, ok := w.limit.(interface{ State() map[string]float64 }); ok {
+		state = f.State()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	state["enforced_limit"] = float64(w.Current())
+	state["ceiling"] = w.ceiling
+	state["sample_rtt_seconds"] = w.last.rtt / 1e9
+	state["sample_count"] = float64(w.last.total())
+	state["sample_bad_fraction"] = w.last.badFraction()
+	state["sample_peak_in_flight"] = float64(w.last.peak)
+	state["windows_total"] = float64(w.windows)
+	state["remeasured_total"] = float64(w.plateau.found)
+	state["faults_total"] = float64(w.faults)
+	state["stale_samples_total"] = float64(w.stale.Load())
+	state["discarded_samples_total"] = float64(w.discarded.Load())
+	return state
+}
