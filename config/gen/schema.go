@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Patterns of the types that are written as text. They accept a little more
+// than the parser does; admitd check has the last word.
+const (
+	durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	sizePattern     = `^[0-9]+(\.[0-9]+)?([KMGT]i?B|B)?$`
+)
+
+// schema renders the model as a JSON Schema.
+func (m model) schema() ([]byte, error) {
+	defs := map[string]any{}
+	for name, o := range m {
+		if name != "Config" {
+			defs[name] = m.object(o)
+		}
+	}
+	root := m.object(m["Config"])
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["$id"] = "https://github.com/admitd/admitd/config/schema.json"
+	root["title"] = "admitd configuration"
+	root["$defs"] = defs
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(root); err != nil {
+		return nil, fmt.Errorf("encoding the schema: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func (m model) object(o *object) map[string]any {
+	properties := map[string]any{}
+	var required []string
+	for i := range o.fields {
+		f := &o.fields[i]
+		properties[f.name] = m.property(f)
+		if f.tag.Get("required") != "" {
+			required = append(required, f.name)
+		}
+	}
+	s := map[string]any{
+		"type": "object", "description": o.doc, "properties": properties, "additionalProperties": false,
+	}
+	if required != nil {
+		s["required"] = required
+	}
+	if sel := o.selector(); sel != nil {
+		s["allOf"] = o.choices(sel)
+	}
+	return s
+}
+
+// choices forbids, for each value of the selecting key, the keys that do not
+// belong to it.
+func (o *object) choices(sel *field) []any {
+	var all []any
+	for _, v := range sel.words("enum") {
+		condition := map[string]any{"properties": map[string]any{sel.name: map[string]any{"const": v}}}
+		if v != sel.tag.Get("default") {
+			condition["required"] = []string{sel.name}
+		}
+		then := map[string]any{}
+		for i := range o.fields {
+			f := &o.fields[i]
+			belongs := f.words("for")
+			if len(belongs) > 0 && !slices.Contains(belongs, v) {
+				then[f.name] = false
+			} else if d, ok := per(f)[v]; ok {
+				then[f.name] = map[string]any{"default": literal(f.typ, d)}
+			}
+		}
+		all = append(all, map[string]any{"if": condition, "then": map[string]any{"properties": then}})
+	}
+	return all
+}
+
+// per returns the defaults by value of the selecting key.
+func per(f *field) map[string]string {
+	out := map[string]string{}
+	for _, w := range f.words("per") {
+		k, v, _ := strings.Cut(w, "=")
+		out[k] = v
+	}
+	return out
+}
+
+func (m model) property(f *field) map[string]any {
+	value := m.value(f)
+	switch f.form {
+	case list:
+		l := map[string]any{"type": "array", "items": value}
+		if f.tag.Get("single") != "" {
+			return map[string]any{"description": f.doc, "anyOf": []any{value, l, null()}}
+		}
+		if f.tag.Get("required") != "" {
+			l["minItems"] = 1
+			l["description"] = f.doc
+			return l
+		}
+		return nullable(f, l)
+	case dictionary:
+		return nullable(f, map[string]any{"type": "object", "additionalProperties": value})
+	default:
+	}
+	if f.tag.Get("required") != "" {
+		value["description"] = f.doc
+		return value
+	}
+	if d, ok := f.tag.Lookup("default"); ok {
+		p := nullable(f, value)
+		p["default"] = literal(f.typ, d)
+		return p
+	}
+	return nullable(f, value)
+}
+
+// nullable accepts a key without a value, which means its default.
+func nullable(f *field, value map[string]any) map[string]any {
+	return map[string]any{"description": f.doc, "anyOf": []any{value, null()}}
+}
+
+func null() map[string]any { return map[string]any{"type": "null"} }
+
+// value is the schema of one value of the field's type.
+func (m model) value(f *field) map[string]any {
+	if _, ok := m[f.typ]; ok {
+		return map[string]any{"$ref": "#/$defs/" + f.typ}
+	}
+	s := map[string]any{}
+	switch f.typ {
+	case "bool":
+		s["type"] = "boolean"
+	case "int", "float64":
+		s["type"] = map[string]string{"int": "integer", "float64": "number"}[f.typ]
+		for tag, key := range map[string]string{"min": "minimum", "max": "maximum", "below": "exclusiveMaximum"} {
+			if b, ok := f.tag.Lookup(tag); ok {
+				s[key] = literal(f.typ, b)
+			}
+		}
+	case "Duration":
+		return map[string]any{"anyOf": []any{
+			map[string]any{"type": "string", "pattern": durationPattern},
+			map[string]any{"enum": []any{0, "0"}},
+		}}
+	case "Size":
+		return map[string]any{"anyOf": []any{
+			map[string]any{"type": "string", "pattern": sizePattern},
+			map[string]any{"type": "integer", "minimum": 0},
+		}}
+	case "Status":
+		return map[string]any{"enum": statuses(f)}
+	default:
+		s["type"] = "string"
+		if e := f.words("enum"); len(e) > 0 {
+			s["enum"] = e
+		}
+	}
+	return s
+}
+
+// statuses lists the words of the field as text and, where they are numbers,
+// as numbers.
+func statuses(f *field) []any {
+	var out []any
+	for _, w := range f.words("enum") {
+		out = append(out, w)
+		if n, err := strconv.Atoi(w); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// literal is the JSON value that the text of a tag means.
+func literal(typ, s string) any {
+	switch typ {
+	case "bool":
+		return s == "true"
+	case "int", "float64":
+		if f, err := strconv.ParseFloat(s, 64); err == nil {
+			return f
+		}
+	}
+	return s
+}

@@ -1,0 +1,298 @@
+package config_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/admitd/admitd/config"
+)
+
+// watched is a watcher of a real file whose applied contents arrive on a
+// channel.
+type watched struct {
+	t       *testing.T
+	dir     string
+	path    string
+	applied chan string
+	w       *config.Watcher
+}
+
+// watch starts a watcher of name in a fresh directory that prepare has filled.
+func watch(t *testing.T, o config.WatchOptions, prepare func(dir string)) *watched {
+	t.Helper()
+	dir := t.TempDir()
+	prepare(dir)
+	h := &watched{t: t, dir: dir, path: filepath.Join(dir, "admitd.yaml"), applied: make(chan string, 64)}
+	loaded, err := config.Read(h.path)
+	if err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	h.w = config.NewWatcher(h.path, config.HashOf(loaded), func(b []byte) error {
+		h.applied <- string(b)
+		if string(b) == "bad" {
+			return errors.New("refused")
+		}
+		return nil
+	}, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v; want nil", err)
+		}
+	})
+	return h
+}
+
+// want waits for exactly this content to be applied next.
+func (h *watched) want(content string) {
+	h.t.Helper()
+	select {
+	case got := <-h.applied:
+		if got != content {
+			h.t.Fatalf("applied %q; want %q", got, content)
+		}
+	case <-time.After(20 * time.Second):
+		h.t.Fatalf("%q was not applied; stats %+v", content, h.w.Stats())
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func plainFile(t *testing.T) func(string) {
+	return func(dir string) { write(t, filepath.Join(dir, "admitd.yaml"), "one") }
+}
+
+// eventsOnly makes a poll impossible within a test.
+var (
+	eventsOnly = config.WatchOptions{Settle: 5 * time.Millisecond, Poll: time.Hour}
+	polling    = config.WatchOptions{Settle: 5 * time.Millisecond, Poll: 5 * time.Millisecond}
+)
+
+// Whatever way a file is replaced, its new content arrives.
+func TestWatcherSeesEveryWayOfSaving(t *testing.T) {
+	ways := map[string]func(t *testing.T, h *watched, content string){
+		"in place": func(t *testing.T, h *watched, content string) {
+			write(t, h.path, content)
+		},
+		"rename over": func(t *testing.T, h *watched, content string) {
+			write(t, h.path+".new", content)
+			rename(t, h.path+".new", h.path)
+		},
+		"editor moves the old one away": func(t *testing.T, h *watched, content string) {
+			rename(t, h.path, h.path+"~")
+			write(t, h.path, content)
+			if err := os.Remove(h.path + "~"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"remove and create": func(t *testing.T, h *watched, content string) {
+			if err := os.Remove(h.path); err != nil {
+				t.Fatal(err)
+			}
+			write(t, h.path, content)
+		},
+	}
+	for name, save := range ways {
+		t.Run(name, func(t *testing.T) {
+			h := watch(t, eventsOnly, plainFile(t))
+			for _, content := range []string{"two", "three", "four", "one"} {
+				save(t, h, content)
+				h.want(content)
+			}
+		})
+	}
+}
+
+// Kubernetes swaps the symlink ..data, through which the file is linked.
+func TestWatcherSeesSymlinkSwap(t *testing.T) {
+	h := watch(t, eventsOnly, func(dir string) {
+		for name, content := range map[string]string{"..v1": "one", "..v2": "two", "..v3": "three"} {
+			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, name, "admitd.yaml"), content)
+		}
+		link(t, "..v1", filepath.Join(dir, "..data"))
+		link(t, filepath.Join("..data", "admitd.yaml"), filepath.Join(dir, "admitd.yaml"))
+	})
+	for target, content := range map[string]string{"..v2": "two", "..v3": "three"} {
+		link(t, target, filepath.Join(h.dir, "..tmp"))
+		rename(t, filepath.Join(h.dir, "..tmp"), filepath.Join(h.dir, "..data"))
+		h.want(content)
+	}
+}
+
+func link(t *testing.T, target, name string) {
+	t.Helper()
+	if err := os.Symlink(target, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// No event tells of a change behind a link to another directory, or after the
+// directory itself was replaced; the poll finds both.
+func TestWatcherPolls(t *testing.T) {
+	other := t.TempDir()
+	h := watch(t, polling, func(dir string) {
+		write(t, filepath.Join(other, "real.yaml"), "one")
+		link(t, filepath.Join(other, "real.yaml"), filepath.Join(dir, "admitd.yaml"))
+	})
+	write(t, filepath.Join(other, "next.yaml"), "two")
+	rename(t, filepath.Join(other, "next.yaml"), filepath.Join(other, "real.yaml"))
+	h.want("two")
+	if err := os.RemoveAll(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(h.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(h.dir, "next"), "three")
+	rename(t, filepath.Join(h.dir, "next"), h.path)
+	h.want("three")
+}
+
+// A change between the load and the start of the watcher is found at once.
+func TestWatcherFindsChangeBeforeStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admitd.yaml")
+	write(t, path, "two")
+	applied := make(chan string, 1)
+	w := config.NewWatcher(path, config.HashOf([]byte("one")), func(b []byte) error {
+		applied <- string(b)
+		return nil
+	}, eventsOnly)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	if got := <-applied; got != "two" {
+		t.Errorf("applied %q; want two", got)
+	}
+	cancel()
+	<-done
+}
+
+// fakeFile is read in the bubbles below: its content changes under the
+// watcher by assignment.
+type fakeFile struct {
+	content string
+	err     error
+	reads   []time.Duration
+	start   time.Time
+}
+
+func (f *fakeFile) read(string) ([]byte, error) {
+	f.reads = append(f.reads, time.Since(f.start))
+	return []byte(f.content), f.err
+}
+
+// A neighbour that never rests cannot postpone the read beyond MaxSettle.
+func TestWatcherCapsPostponement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeFile{content: "two", start: time.Now()}
+		var at time.Duration
+		w := config.NewWatcher("admitd.yaml", config.HashOf([]byte("two")), func([]byte) error {
+			at = time.Since(f.start)
+			return nil
+		}, config.WatchOptions{Settle: 50 * time.Millisecond, MaxSettle: 200 * time.Millisecond, Poll: time.Hour})
+		events := make(chan fsnotify.Event)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go w.Loop(ctx, events, f.read)
+		synctest.Wait()
+		f.content = "three"
+		for range 20 {
+			events <- fsnotify.Event{}
+			time.Sleep(20 * time.Millisecond)
+		}
+		cancel()
+		synctest.Wait()
+		if at != 200*time.Millisecond {
+			t.Errorf("applied after %v of endless events; want exactly 200ms", at)
+		}
+	})
+}
+
+// A slow writer costs one read, when it is done.
+func TestWatcherWaitsUntilQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeFile{content: "one", start: time.Now()}
+		var applied []string
+		w := config.NewWatcher("admitd.yaml", config.HashOf([]byte("one")), func(b []byte) error {
+			applied = append(applied, string(b))
+			return nil
+		}, config.WatchOptions{Poll: time.Hour})
+		events := make(chan fsnotify.Event)
+		ctx, cancel := context.WithCancel(t.Context())
+		go w.Loop(ctx, events, f.read)
+		synctest.Wait()
+		f.content = ""
+		for _, piece := range []string{"a", "b", "c", "d"} {
+			f.content += piece
+			events <- fsnotify.Event{}
+			time.Sleep(40 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		cancel()
+		synctest.Wait()
+		if len(applied) != 1 || applied[0] != "abcd" {
+			t.Errorf("applied %q; want abcd once", applied)
+		}
+		if len(f.reads) != 2 || f.reads[1] != 170*time.Millisecond {
+			t.Errorf("read at %v; want at 0 and 170ms", f.reads)
+		}
+	})
+}
+
+// Empty, unreadable and refused contents are counted and change nothing; a
+// refused one is not offered again, and going back is a change like any other.
+func TestWatcherIgnoresAndCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeFile{content: "one", start: time.Now()}
+		var offered []string
+		w := config.NewWatcher("admitd.yaml", config.HashOf([]byte("one")), func(b []byte) error {
+			offered = append(offered, string(b))
+			if string(b) == "bad" {
+				return errors.New("refused")
+			}
+			return nil
+		}, config.WatchOptions{Poll: time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		go w.Loop(ctx, nil, f.read)
+		synctest.Wait()
+		for _, step := range []fakeFile{{content: " \n"}, {err: os.ErrNotExist}, {content: "bad"}, {content: "bad"}, {content: "one"}} {
+			f.content, f.err = step.content, step.err
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		cancel()
+		synctest.Wait()
+		if got, want := offered, []string{"bad", "one"}; len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+			t.Errorf("offered %q; want %q", got, want)
+		}
+		want := config.WatchStats{Applied: 1, Refused: 1, Empty: 1, Unreadable: 1, Unchanged: 2}
+		if got := w.Stats(); got != want {
+			t.Errorf("Stats() = %+v; want %+v", got, want)
+		}
+	})
+}
