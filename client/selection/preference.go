@@ -34,12 +34,15 @@ const (
 	Nearest                        // any eligible member
 )
 
-var modes = [...]string{"primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"}
+// modes returns the names in the order of the constants.
+func modes() [5]string {
+	return [...]string{"primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"}
+}
 
 // String returns the name of m in camel case, as it goes over the wire.
 func (m Mode) String() string {
-	if int(m) < len(modes) {
-		return modes[m]
+	if names := modes(); int(m) < len(names) {
+		return names[m]
 	}
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
@@ -50,7 +53,7 @@ func ParseMode(s string) (Mode, error) {
 	if s == "" {
 		return Primary, nil
 	}
-	for i, name := range modes {
+	for i, name := range modes() {
 		if strings.EqualFold(name, s) {
 			return Mode(i), nil
 		}
@@ -113,7 +116,7 @@ func (p *ReadPreference) maxStaleness() (time.Duration, bool) {
 // Validate reports what is wrong with the preference whatever the topology. It
 // matches [ErrPreference].
 func (p *ReadPreference) Validate() error {
-	if int(p.Mode) >= len(modes) {
+	if p.Mode > Nearest {
 		return fmt.Errorf("%w: no such mode: %d", ErrPreference, p.Mode)
 	}
 	if p.Mode != Primary {

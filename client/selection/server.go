@@ -25,22 +25,25 @@ const (
 	LoadBalancer                      // stands for servers that cannot be told apart
 )
 
-var serverTypes = [...]string{
-	"Unknown", "Standalone", "Mongos", "PossiblePrimary", "RSPrimary",
-	"RSSecondary", "RSArbiter", "RSOther", "RSGhost", "LoadBalancer",
+// serverTypes returns the names in the order of the constants.
+func serverTypes() [10]string {
+	return [...]string{
+		"Unknown", "Standalone", "Mongos", "PossiblePrimary", "RSPrimary",
+		"RSSecondary", "RSArbiter", "RSOther", "RSGhost", "LoadBalancer",
+	}
 }
 
 // String returns the name of t as the MongoDB specifications spell it.
 func (t ServerType) String() string {
-	if int(t) < len(serverTypes) {
-		return serverTypes[t]
+	if names := serverTypes(); int(t) < len(names) {
+		return names[t]
 	}
 	return fmt.Sprintf("ServerType(%d)", uint8(t))
 }
 
 // ParseServerType is the inverse of [ServerType.String]. Case does not matter.
 func ParseServerType(s string) (ServerType, error) {
-	for i, name := range serverTypes {
+	for i, name := range serverTypes() {
 		if strings.EqualFold(name, s) {
 			return ServerType(i), nil
 		}

@@ -24,8 +24,9 @@ type Operation struct {
 }
 
 // Filter is an application's own rule: of the suitable servers it returns
-// those that still are. It must not keep the slice, nor change what it points
-// to; it may be called from any goroutine.
+// those that still are; anything else it returns is ignored. The slice is its
+// own, what it points to is read only. It is called from the goroutine that
+// selects, so from many at once.
 type Filter func(suitable []*Server) []*Server
 
 // Suitable returns the servers that the operation may go to, before the
@@ -94,9 +95,9 @@ func (t *Topology) pass(dst []*Server, op *Operation, avoid []string, filter Fil
 	if filter == nil || len(found) == 0 {
 		return found
 	}
-	// The application gets a slice of its own: dst is used again.
+	// The application gets a slice of its own: found is used again.
 	kept := filter(slices.Clone(found))
-	return append(dst, kept...)
+	return slices.DeleteFunc(found, func(s *Server) bool { return !slices.Contains(kept, s) })
 }
 
 // anyOf serves the topologies in which all servers are alike.
@@ -221,10 +222,10 @@ func inWindow(servers []*Server, threshold time.Duration) []*Server {
 	if len(servers) < 2 {
 		return servers
 	}
-	shortest, any := time.Duration(0), false
+	shortest, found := time.Duration(0), false
 	for _, s := range servers {
-		if s.RTT.known && (!any || s.RTT.average < shortest) {
-			shortest, any = s.RTT.average, true
+		if s.RTT.known && (!found || s.RTT.average < shortest) {
+			shortest, found = s.RTT.average, true
 		}
 	}
 	// Subtracting, not adding: a huge threshold must not overflow.

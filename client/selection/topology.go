@@ -31,14 +31,17 @@ const (
 	ReplicaSetNoPrimary                       // a set that serves reads at most
 )
 
-var topologyTypes = [...]string{
-	"Unknown", "Single", "Sharded", "LoadBalanced", "ReplicaSetWithPrimary", "ReplicaSetNoPrimary",
+// topologyTypes returns the names in the order of the constants.
+func topologyTypes() [6]string {
+	return [...]string{
+		"Unknown", "Single", "Sharded", "LoadBalanced", "ReplicaSetWithPrimary", "ReplicaSetNoPrimary",
+	}
 }
 
 // String returns the name of t as the MongoDB specifications spell it.
 func (t TopologyType) String() string {
-	if int(t) < len(topologyTypes) {
-		return topologyTypes[t]
+	if names := topologyTypes(); int(t) < len(names) {
+		return names[t]
 	}
 	return fmt.Sprintf("TopologyType(%d)", uint8(t))
 }
@@ -46,7 +49,7 @@ func (t TopologyType) String() string {
 // ParseTopologyType is the inverse of [TopologyType.String]. Case does not
 // matter.
 func ParseTopologyType(s string) (TopologyType, error) {
-	for i, name := range topologyTypes {
+	for i, name := range topologyTypes() {
 		if strings.EqualFold(name, s) {
 			return TopologyType(i), nil
 		}
