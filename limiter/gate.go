@@ -37,10 +37,11 @@ type Gate struct {
 	waitMu sync.Mutex   // guards the queues of all partitions and busy; never held across a wait
 	busy   []*partition // partitions with a queue
 
-	mu      sync.Mutex // guards changes of table, and the fields below; never held across a wait
-	evictAt int64      // monotonic ns before which no eviction is tried
-	retired []retired
-	gone    counts // of dynamic partitions that exist no more
+	mu           sync.Mutex // guards changes of table, and the fields below; never held across a wait
+	evictAt      int64      // monotonic ns before which no eviction is tried
+	retired      []retired
+	gone         counts // of dynamic partitions that exist no more
+	goneAdmitted uint64
 }
 
 // New returns a gate that enforces p. The name appears in rejections.
@@ -132,7 +133,7 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 // so that a flood is refused by reading alone, without spending tokens and
 // giving them back.
 func (s *partitionSpec) mustRefuse(req *Request) bool {
-	return s.policy.QueueDepth == 0 || req.MaxWait < 0
+	return s.depth == 0 || req.MaxWait < 0
 }
 
 // queueOrRefuse queues a request that found no permit: on the ticket that it

@@ -27,38 +27,40 @@ const (
 	rateSampleMinimum = time.Second
 )
 
-// partition is a named share of a gate with a limit of its own.
+// partition is a named share of a gate with a limit of its own. The fields that
+// every decision touches come first and fill one cache line.
 type partition struct {
 	inFlight atomic.Int64
-	_        [56]byte // the hot word has a cache line of its own
+	admitted atomic.Uint64
+	queued   atomic.Int64 // waiters in queue
+	spec     atomic.Pointer[partitionSpec]
+	gate     *Gate
+	recorder Recorder
+	touched  atomic.Uint32 // coarse second of the last request
 
-	gate  *Gate
-	name  string // a client's key for dynamic partitions
-	label string // as metrics carry it
-	spec  atomic.Pointer[partitionSpec]
+	name   string    // a client's key for dynamic partitions
+	label  string    // as metrics carry it
+	queue  []*Ticket // guarded by gate.waitMu, oldest first
+	counts counts
+	flow   flow
 
-	touched atomic.Uint32 // coarse second of the last request
-	queued  atomic.Int64  // waiters in queue
-	queue   []*Ticket     // guarded by gate.waitMu, oldest first
-	counts  counts
-	flow    flow
-
-	recorder   Recorder
 	rejections [rejectionReasons]Rejection
 }
 
 // partitionSpec is what a policy says of a partition; replaced as a whole.
 type partitionSpec struct {
-	policy   PartitionPolicy
 	limit    Limit
 	bucket   *Bucket
-	fallback int
+	fallback int64
+	depth    int           // of the queue
+	maxWait  time.Duration // in the queue
+	policy   *PartitionPolicy
 }
 
 // counts are what the gate counts per partition. They only grow. The path of
-// an admitted request pays for one of them; the rest follows from these.
+// an admitted request pays for none of them, see partition.admitted.
 type counts struct {
-	admitted, exempted    atomic.Uint64
+	exempted              atomic.Uint64
 	abandoned             atomic.Uint64 // gone while waiting
 	dropped, ignored      atomic.Uint64 // ended with that outcome
 	rejected, wouldReject [rejectionReasons]atomic.Uint64
@@ -81,14 +83,16 @@ func (g *Gate) newPartition(name, label string, policy *PartitionPolicy, now int
 // adopt puts a policy in force. The limit keeps what it has learned when its
 // signature is unchanged, the bucket keeps its tokens.
 func (p *partition) adopt(policy *PartitionPolicy, now int64) {
-	next := &partitionSpec{policy: *policy, fallback: policy.Fallback}
+	next := &partitionSpec{
+		policy: policy, fallback: int64(policy.Fallback),
+		depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait,
+	}
 	if next.fallback <= 0 {
 		next.fallback = defaultFallback
 	}
-	if next.policy.QueueDepth > 0 && next.policy.MaxWait <= 0 {
-		next.policy.MaxWait = time.Second
+	if next.maxWait <= 0 {
+		next.maxWait = time.Second
 	}
-	next.policy.QueueDepth = min(next.policy.QueueDepth, maxQueue)
 	old := p.spec.Load()
 	if old != nil && old.policy.Signature == policy.Signature {
 		next.limit = old.limit
@@ -123,7 +127,7 @@ func changeRate(b *Bucket, r Rate, now int64) *Bucket {
 // while the clock cannot be trusted.
 func (p *partition) limit(s *partitionSpec) int64 {
 	if !p.gate.clock.Trusted() {
-		return int64(s.fallback)
+		return s.fallback
 	}
 	return int64(max(s.limit.Current(), 1))
 }
@@ -166,7 +170,7 @@ func (p *partition) force(total int64) (held int64) {
 
 // grant makes the permit for a place that was acquired under the given total.
 func (p *partition) grant(now, held, total int64) Permit {
-	p.counts.admitted.Add(1)
+	p.admitted.Add(1)
 	return Permit{
 		part: p, start: now, seen: int32(min(held, math.MaxInt32)),
 		epoch: p.gate.clock.Epoch(), total: total > 0,

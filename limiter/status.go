@@ -93,7 +93,7 @@ func (c *Counts) Received() uint64 {
 // snapshot reads the counts.
 func (c *counts) snapshot() Counts {
 	s := Counts{
-		Admitted: c.admitted.Load(), Exempted: c.exempted.Load(), Abandoned: c.abandoned.Load(),
+		Exempted: c.exempted.Load(), Abandoned: c.abandoned.Load(),
 		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(),
 		Rejected: make(map[labels.Reason]uint64, rejectionReasons), WouldReject: make(map[labels.Reason]uint64, rejectionReasons),
 		Discarded: map[string]uint64{
@@ -105,6 +105,13 @@ func (c *counts) snapshot() Counts {
 		s.Rejected[reason] = c.rejected[i].Load()
 		s.WouldReject[reason] = c.wouldReject[i].Load()
 	}
+	return s
+}
+
+// snapshot reads the partition's counts.
+func (p *partition) snapshot() Counts {
+	s := p.counts.snapshot()
+	s.Admitted = p.admitted.Load()
 	return s
 }
 
@@ -135,6 +142,7 @@ func (g *Gate) Status() Status {
 	g.forget(now >> coarseShift)
 	lost := slices.Clone(g.retired)
 	gone := g.gone.snapshot()
+	gone.Admitted = g.goneAdmitted
 	g.mu.Unlock()
 
 	s := Status{
@@ -152,7 +160,7 @@ func (g *Gate) Status() Status {
 	for _, r := range lost {
 		s.InFlight += int(r.part.inFlight.Load())
 		if r.part.isDynamic() {
-			sum.rows[DefaultPartition].Counts.add(r.part.counts.snapshot())
+			sum.rows[DefaultPartition].Counts.add(r.part.snapshot())
 		}
 	}
 	for _, label := range sum.order {
@@ -208,7 +216,7 @@ func (p *partition) status(now int64) PartitionStatus {
 	spec := p.spec.Load()
 	s := PartitionStatus{
 		Name: p.name, Label: p.label, Limit: int(p.limit(spec)), InFlight: int(p.inFlight.Load()),
-		Queued: int(p.queued.Load()), Bucket: spec.bucket.status(now), Counts: p.counts.snapshot(),
+		Queued: int(p.queued.Load()), Bucket: spec.bucket.status(now), Counts: p.snapshot(),
 	}
 	if l, ok := spec.limit.(interface{ Algorithm() string }); ok {
 		s.Algorithm = l.Algorithm()

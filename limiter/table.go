@@ -263,6 +263,7 @@ func (g *Gate) forget(second int64) {
 		}
 		if r.part.isDynamic() {
 			g.gone.add(&r.part.counts)
+			g.goneAdmitted += r.part.admitted.Load()
 		}
 		return true
 	})
@@ -270,7 +271,6 @@ func (g *Gate) forget(second int64) {
 
 // add adds the counts of o, which no longer change.
 func (c *counts) add(o *counts) {
-	c.admitted.Add(o.admitted.Load())
 	c.exempted.Add(o.exempted.Load())
 	c.abandoned.Add(o.abandoned.Load())
 	c.dropped.Add(o.dropped.Load())

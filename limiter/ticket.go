@@ -42,12 +42,12 @@ func newDebt(p *partition, t *table, req *Request, now int64, delay time.Duratio
 // enqueue puts the ticket at the end of the partition's queue, unless the queue
 // is full. The ticket may be granted when enqueue returns.
 func (t *Ticket) enqueue(now int64, spec *partitionSpec) bool {
-	wait := spec.policy.MaxWait
+	wait := spec.maxWait
 	if t.req.MaxWait > 0 {
 		wait = min(wait, t.req.MaxWait)
 	}
 	t.deadline = now + int64(wait)
-	return t.part.gate.push(t, spec.policy.QueueDepth)
+	return t.part.gate.push(t, spec.depth)
 }
 
 // Due returns when the ticket wants to be looked at again, in monotonic
