@@ -1,0 +1,197 @@
+package mongogate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// failPoint is what configureFailPoint asked for. It does not change.
+type failPoint struct {
+	commands map[string]bool
+	app      string
+	code     int32
+	labels   []string
+	drop     bool          // close the connection
+	block    time.Duration // before anything else
+	writeErr []byte        // writeConcernError document
+	skip     int64
+	times    int64 // -1 = always
+}
+
+// failPoints holds the failCommand fail point, as a server under test does.
+type failPoints struct {
+	on    atomic.Bool
+	mu    sync.Mutex // guards the fields below; never held across a wait
+	point failPoint
+}
+
+// configure carries out configureFailPoint and returns the reply. Any other
+// test command just succeeds.
+func (p *failPoints) configure(command, body []byte) []byte {
+	if string(command) == "configureFailPoint" {
+		first, _ := lookup(body, "configureFailPoint")
+		if string(first.str()) != "failCommand" {
+			return appendError(nil, codeFailPointInvalid, "FailedToParse", "admitd: only failCommand is known")
+		}
+		p.set(readFailPoint(body))
+	}
+	at, doc := bsoncore.AppendDocumentStart(nil)
+	return endDocument(bsoncore.AppendDoubleElement(doc, "ok", 1), at)
+}
+
+// set replaces the fail point.
+func (p *failPoints) set(fp failPoint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.point = fp
+	p.on.Store(fp.times != 0)
+}
+
+// readFailPoint reads the command's document.
+func readFailPoint(body []byte) failPoint {
+	fp := failPoint{commands: map[string]bool{}}
+	var e element
+	s := scan(body)
+	for s.next(&e) {
+		switch string(e.key) {
+		case "mode":
+			fp.mode(e)
+		case "data":
+			fp.data(e.doc())
+		}
+	}
+	return fp
+}
+
+// mode reads alwaysOn, off, {times: n} or {skip: n}.
+func (fp *failPoint) mode(e element) {
+	if string(e.str()) == "alwaysOn" {
+		fp.times = -1
+	}
+	if times, ok := lookupIn(e, "times"); ok {
+		fp.times, _ = times.number()
+	}
+	if skip, ok := lookupIn(e, "skip"); ok {
+		fp.skip, _ = skip.number()
+		fp.times = -1
+	}
+}
+
+// data reads what is to fail, and how.
+func (fp *failPoint) data(s scanner) {
+	var e, c element
+	for s.next(&e) {
+		switch string(e.key) {
+		case "failCommands":
+			for names := e.doc(); names.next(&c); {
+				fp.commands[string(c.str())] = true
+			}
+		case "errorLabels":
+			for names := e.doc(); names.next(&c); {
+				fp.labels = append(fp.labels, string(c.str()))
+			}
+		case "errorCode":
+			n, _ := e.number()
+			fp.code = int32(n)
+		case "appName":
+			fp.app = string(e.str())
+		case "closeConnection":
+			fp.drop = e.truthy()
+		case "blockTimeMS":
+			n, _ := e.number()
+			fp.block = time.Duration(n) * time.Millisecond
+		case "writeConcernError":
+			fp.writeErr = append([]byte(nil), e.value...)
+		}
+	}
+}
+
+// take returns the fail point when it applies to the command, and uses it up.
+func (p *failPoints) take(command []byte, app string) (failPoint, bool) {
+	if !p.on.Load() {
+		return failPoint{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fp := &p.point
+	if fp.times == 0 || !fp.commands[string(command)] || (fp.app != "" && fp.app != app) {
+		return failPoint{}, false
+	}
+	if fp.skip > 0 {
+		fp.skip--
+		return failPoint{}, false
+	}
+	if fp.times > 0 {
+		fp.times--
+		p.on.Store(fp.times != 0)
+	}
+	return *fp, true
+}
+
+// failed lets a fail point have its way with the frame. done tells that it
+// decided; an error closes the connection.
+func (ses *session) failed(ctx context.Context, h header) (forward, done bool, err error) {
+	fp, ok := ses.s.points.take(ses.f.name, ses.who.application)
+	if !ok {
+		return false, false, nil
+	}
+	if fp.block > 0 {
+		pause(ctx, fp.block)
+	}
+	switch {
+	case fp.drop:
+		return false, true, errFailPoint
+	case ses.f.noReply && fp.code != 0:
+		return false, true, ses.flush()
+	case fp.code != 0:
+		return false, true, ses.answer(h, fp.document())
+	case fp.writeErr != nil:
+		e := ses.pend.get()
+		e.kind, e.inject = kindCommand, fp.written()
+		return true, true, ses.expect(ctx, h, e)
+	}
+	return false, false, nil
+}
+
+// errFailPoint closes a connection as a fail point wants it.
+var errFailPoint = errors.New("mongogate: closed by a fail point")
+
+// pause waits for d, or until the drain begins.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// document returns the error that the fail point answers with.
+func (fp *failPoint) document() []byte {
+	at, doc := bsoncore.AppendDocumentStart(nil)
+	doc = bsoncore.AppendDoubleElement(doc, "ok", 0)
+	doc = bsoncore.AppendStringElement(doc, "errmsg", "Failing command via 'failCommand' failpoint")
+	doc = bsoncore.AppendInt32Element(doc, "code", fp.code)
+	if len(fp.labels) > 0 {
+		doc = appendLabels(doc, fp.labels, false)
+	}
+	return endDocument(doc, at)
+}
+
+// written returns the reply to a write that was carried out and then failed
+// its write concern.
+func (fp *failPoint) written() []byte {
+	at, doc := bsoncore.AppendDocumentStart(nil)
+	doc = bsoncore.AppendDoubleElement(doc, "ok", 1)
+	doc = bsoncore.AppendInt32Element(doc, "n", 1)
+	doc = bsoncore.AppendDocumentElement(doc, "writeConcernError", fp.writeErr)
+	if len(fp.labels) > 0 {
+		doc = appendLabels(doc, fp.labels, false)
+	}
+	return endDocument(doc, at)
+}

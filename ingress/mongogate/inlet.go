@@ -1,0 +1,155 @@
+package mongogate
+
+import (
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// bufSize is the size of a read buffer in bytes. A connection holds one only
+// while bytes are on their way.
+const bufSize = 32 << 10
+
+// bufPool holds buffers of bufSize.
+var bufPool = sync.Pool{New: func() any { return new([bufSize]byte) }} //nolint:gochecknoglobals // a pool is a cache, not state
+
+// inlet reads one direction of a connection. Bytes are buf[r:w]; those before
+// p are decided about. It belongs to one goroutine.
+type inlet struct {
+	conn    net.Conn
+	raw     syscall.RawConn // nil when bytes can only be read through conn
+	buf     []byte
+	pooled  *[bufSize]byte // behind buf, unless buf is a window
+	window  *[]byte        // behind buf, when it is a window
+	windows *sync.Pool     // of *[]byte, larger than bufSize
+	r, p, w int
+	timed   bool // a deadline is set
+	eof     bool // the other side sends no more
+	n       int  // result of the last raw read
+	err     error
+	attempt func(fd uintptr) bool
+}
+
+// newInlet returns an inlet for c.
+func newInlet(c net.Conn, windows *sync.Pool) *inlet {
+	in := &inlet{conn: c, windows: windows}
+	if sc, ok := c.(syscall.Conn); ok && canReadRaw {
+		if raw, err := sc.SyscallConn(); err == nil {
+			in.raw = raw
+			in.attempt = in.tryRead
+		}
+	}
+	return in
+}
+
+// next returns the bytes that are not decided about.
+func (in *inlet) next() []byte { return in.buf[in.p:in.w] }
+
+// drop forgets n decided bytes at the front.
+func (in *inlet) drop(n int) { in.r += n }
+
+// full reports whether no more fits behind the frame at p.
+func (in *inlet) full() bool { return in.p == 0 && in.w == len(in.buf) && in.w > 0 }
+
+// fill reads once. Everything before p must have been dropped. Without bytes
+// in hand it waits without holding a buffer, where the connection allows that.
+func (in *inlet) fill() error {
+	if in.r == in.w {
+		in.release()
+		if in.raw != nil {
+			return in.fillRaw()
+		}
+	}
+	in.take()
+	if in.r > 0 { // make room behind the frame that is cut
+		in.w = copy(in.buf, in.buf[in.r:in.w])
+		in.r, in.p = 0, 0
+	}
+	n, err := in.conn.Read(in.buf[in.w:])
+	in.w += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// fillRaw waits for bytes and takes a buffer when they are there.
+func (in *inlet) fillRaw() error {
+	in.n, in.err = 0, nil
+	if err := in.raw.Read(in.attempt); err != nil {
+		return err
+	}
+	if in.err != nil {
+		in.release()
+		return in.err
+	}
+	in.w = in.n
+	return nil
+}
+
+// tryRead is one attempt to read from fd. It returns false to wait until the
+// connection is readable.
+func (in *inlet) tryRead(fd uintptr) bool {
+	in.take()
+	n, again, err := rawRead(fd, in.buf)
+	if again {
+		in.release()
+		return false
+	}
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	in.n, in.err = n, err
+	return true
+}
+
+// grow moves to a larger buffer, to see more of one frame. It reports false
+// when there is none larger.
+func (in *inlet) grow() bool {
+	if in.window != nil || in.windows == nil {
+		return false
+	}
+	window := in.windows.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	n := copy(*window, in.buf[in.r:in.w])
+	in.release()
+	in.window, in.buf = window, *window
+	in.r, in.p, in.w = 0, 0, n
+	return true
+}
+
+// take gets a buffer unless there is one.
+func (in *inlet) take() {
+	if in.buf != nil {
+		return
+	}
+	in.pooled = bufPool.Get().(*[bufSize]byte) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	in.buf = in.pooled[:]
+	in.r, in.p, in.w = 0, 0, 0
+}
+
+// release gives the buffer back. What it held is gone.
+func (in *inlet) release() {
+	if in.pooled != nil {
+		bufPool.Put(in.pooled)
+		in.pooled = nil
+	}
+	if in.window != nil {
+		in.windows.Put(in.window)
+		in.window = nil
+	}
+	in.buf = nil
+	in.r, in.p, in.w = 0, 0, 0
+}
+
+// within runs the next reads with a deadline d from now; 0 = none.
+func (in *inlet) within(d time.Duration) error {
+	if d <= 0 {
+		return in.conn.SetReadDeadline(time.Time{})
+	}
+	return in.conn.SetReadDeadline(time.Now().Add(d))
+}

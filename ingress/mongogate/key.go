@@ -1,0 +1,117 @@
+package mongogate
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// part appends one part of a partition key.
+type part func(b []byte, f *facts, ses *session) []byte
+
+// parseParts reads [Options.PartitionBy].
+func parseParts(by []string) ([]part, error) {
+	var parts []part
+	for _, name := range by {
+		p, ok := simpleParts()[name]
+		if !ok {
+			var err error
+			if p, err = clientPart(name); err != nil {
+				return nil, err
+			}
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// simpleParts are the parts that take no argument.
+func simpleParts() map[string]part {
+	return map[string]part{
+		"database": func(b []byte, f *facts, _ *session) []byte { return append(b, f.db...) },
+		"collection": func(b []byte, f *facts, _ *session) []byte {
+			if len(f.coll) == 0 {
+				return append(b, f.db...)
+			}
+			return append(append(append(b, f.db...), '.'), f.coll...)
+		},
+		"command":        func(b []byte, f *facts, _ *session) []byte { return append(b, f.name...) },
+		"application":    func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.who.application...) },
+		"driver":         func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.who.driver...) },
+		"user":           func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.userName()...) },
+		"client":         func(b []byte, _ *facts, ses *session) []byte { return ses.remote.AppendTo(b) },
+		"readPreference": func(b []byte, f *facts, _ *session) []byte { return append(b, f.readPref...) },
+		"comment": func(b []byte, f *facts, _ *session) []byte {
+			return append(b, f.comment[:min(len(f.comment), maxName)]...)
+		},
+	}
+}
+
+// clientPart reads client:BITS.
+func clientPart(name string) (part, error) {
+	bits, err := strconv.Atoi(strings.TrimPrefix(name, "client:"))
+	if !strings.HasPrefix(name, "client:") || err != nil || bits < 1 || bits > 32 {
+		return nil, fmt.Errorf("mongogate: partition by %q: want database, collection, command, application, driver, "+
+			"user, client, client:1..32, readPreference or comment", name)
+	}
+	return func(b []byte, _ *facts, ses *session) []byte { return appendNetwork(b, ses.remote, bits) }, nil
+}
+
+// appendNetwork appends the network that holds a.
+func appendNetwork(b []byte, a netip.Addr, bits int) []byte {
+	if !a.Is4() {
+		bits = 64
+	}
+	p, err := a.Prefix(bits)
+	if err != nil { // the zero address
+		return b
+	}
+	return p.AppendTo(b)
+}
+
+// internBound is how many keys are kept; further ones are allocated each time.
+const internBound = 4096
+
+// interner turns repeated bytes into strings without allocating. Reads take
+// no lock.
+type interner struct {
+	m  atomic.Pointer[map[string]string]
+	mu sync.Mutex // guards replacing m
+}
+
+// get returns b as a string.
+func (i *interner) get(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	m := i.m.Load()
+	if m != nil {
+		if s, ok := (*m)[string(b)]; ok {
+			return s
+		}
+	}
+	s := string(b)
+	i.add(s)
+	return s
+}
+
+// add keeps s while there is room. It copies the map: keys repeat, so this
+// happens seldom.
+func (i *interner) add(s string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	old := i.m.Load()
+	next := map[string]string{s: s}
+	if old != nil {
+		if len(*old) >= internBound {
+			return
+		}
+		for k, v := range *old {
+			next[k] = v
+		}
+	}
+	i.m.Store(&next)
+}

@@ -1,0 +1,82 @@
+package mongogate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// patience is the context of a command that waits for admission: done when its
+// client has gone. Watching begins when the limiter first asks for Done, so
+// that commands that need not wait cost nothing. It belongs to one goroutine,
+// and [patience.end] must follow each use.
+type patience struct {
+	conn    net.Conn
+	watched chan struct{} // closed when the watcher returned; nil = none runs
+	gone    chan struct{} // closed when the client has gone
+	once    sync.Once
+}
+
+// Deadline implements [context.Context].
+func (p *patience) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
+
+// Value implements [context.Context].
+func (p *patience) Value(any) any { return nil }
+
+// Err implements [context.Context].
+func (p *patience) Err() error {
+	select {
+	case <-p.gone:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// Done implements [context.Context]. The first call starts to watch.
+func (p *patience) Done() <-chan struct{} {
+	if p.watched != nil {
+		return p.gone
+	}
+	p.gone = make(chan struct{})
+	p.watched = make(chan struct{})
+	go p.watch()
+	return p.gone
+}
+
+// watch waits until the client has gone or the read deadline passes.
+func (p *patience) watch() {
+	defer close(p.watched)
+	conn := p.conn
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	err = raw.Read(peerGone)
+	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		close(p.gone)
+	}
+}
+
+// end stops watching. It reports whether the read deadline was touched.
+func (p *patience) end() bool {
+	if p.watched == nil {
+		return false
+	}
+	_ = p.conn.SetReadDeadline(time.Unix(1, 0))
+	<-p.watched
+	p.watched = nil
+	return true
+}

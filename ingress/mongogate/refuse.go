@@ -1,0 +1,135 @@
+package mongogate
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/admitd/admitd/labels"
+)
+
+// Codes of errors that the gate answers with, beside [labels.Code].
+const (
+	codeInvalidReplicaSetConfig = 93
+	codeFailPointInvalid        = 9 // FailedToParse
+)
+
+// appendRefusal appends the document of a refusal. Clients of the generation
+// Hinted are told the base of their backoff. RetryableWriteError is never
+// among the labels: older drivers would retry at once.
+func appendRefusal(dst []byte, d *labels.Document, g Generation, o *Refusal) []byte {
+	at, dst := bsoncore.AppendDocumentStart(dst)
+	dst = bsoncore.AppendDoubleElement(dst, "ok", 0)
+	dst = bsoncore.AppendStringElement(dst, "errmsg", d.Errmsg)
+	dst = bsoncore.AppendInt32Element(dst, "code", int32(d.Code))
+	dst = bsoncore.AppendStringElement(dst, "codeName", d.CodeName)
+	dst = appendLabels(dst, d.ErrorLabels, o.DenyRetries)
+	if g == Hinted && d.BaseBackoffMS > 0 {
+		dst = bsoncore.AppendInt64Element(dst, "baseBackoffMS", d.BaseBackoffMS)
+	}
+	if d.RetryAfterMS > 0 {
+		dst = bsoncore.AppendInt64Element(dst, "retryAfterMS", d.RetryAfterMS)
+	}
+	dst = bsoncore.AppendStringElement(dst, "reason", string(d.Reason))
+	dst = bsoncore.AppendStringElement(dst, "ingress", d.Ingress)
+	dst = bsoncore.AppendStringElement(dst, "partition", d.Partition)
+	return endDocument(dst, at)
+}
+
+// appendLabels appends the array of error labels.
+func appendLabels(dst []byte, names []string, denyRetries bool) []byte {
+	at, dst := bsoncore.AppendArrayElementStart(dst, "errorLabels")
+	keys := [...]string{"0", "1", "2", "3", "4", "5", "6", "7"}
+	i := 0
+	for _, l := range names[:min(len(names), len(keys))] {
+		if denyRetries && l == labels.Retryable {
+			continue
+		}
+		dst = bsoncore.AppendStringElement(dst, keys[i], l)
+		i++
+	}
+	return endDocument(dst, at)
+}
+
+// endDocument ends a document or array that was begun at index at.
+func endDocument(dst []byte, at int32) []byte {
+	dst = append(dst, 0)
+	return bsoncore.UpdateLength(dst, at, int32(len(dst))-at)
+}
+
+// appendError appends the document of an error that is no refusal.
+func appendError(dst []byte, code int32, codeName, errmsg string) []byte {
+	at, dst := bsoncore.AppendDocumentStart(dst)
+	dst = bsoncore.AppendDoubleElement(dst, "ok", 0)
+	dst = bsoncore.AppendStringElement(dst, "errmsg", errmsg)
+	dst = bsoncore.AppendInt32Element(dst, "code", code)
+	dst = bsoncore.AppendStringElement(dst, "codeName", codeName)
+	return endDocument(dst, at)
+}
+
+// Flags of OP_REPLY.
+const (
+	replyQueryFailure = 1 << 1
+	replyAwaitCapable = 1 << 3
+)
+
+// appendReply appends the frame that carries doc as the reply to a request:
+// OP_REPLY to OP_QUERY, OP_MSG to everything else. It is never compressed,
+// which clients accept.
+func appendReply(dst []byte, requestID int32, op opcode, doc []byte) []byte {
+	start := len(dst)
+	if op == opQuery {
+		dst = appendHeader(dst, requestID, opReply)
+		dst = binary.LittleEndian.AppendUint32(dst, replyAwaitCapable)
+		dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0) // cursor
+		dst = append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
+		return endFrame(append(dst, doc...), start)
+	}
+	dst = appendHeader(dst, requestID, opMsg)
+	dst = append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
+	return endFrame(append(dst, doc...), start)
+}
+
+// markQueryFailure turns the OP_REPLY at the start of frame into the failure
+// of a legacy query, which is no command.
+func markQueryFailure(frame []byte) {
+	frame[headerLen] |= replyQueryFailure
+}
+
+// overloaded reports whether a reply from the backend says that it is
+// overloaded or ran out of time. Such a reply counts as a drop and is passed
+// on as it is.
+func overloaded(reply []byte) bool {
+	var e element
+	s := scan(reply)
+	for s.next(&e) {
+		switch string(e.key) {
+		case "errorLabels":
+			if hasString(e.doc(), labels.SystemOverloaded) {
+				return true
+			}
+		case "code":
+			if code, _ := e.number(); slices.Contains(timeoutCodes(), code) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// timeoutCodes are the codes of errors by which a server says that it was too
+// slow: MaxTimeMSExpired, NetworkTimeout, NetworkInterfaceExceededTimeLimit,
+// ExceededTimeLimit.
+func timeoutCodes() []int64 { return []int64{50, 89, 202, 262} }
+
+// hasString reports whether the array holds the string.
+func hasString(s scanner, want string) bool {
+	var e element
+	for s.next(&e) {
+		if string(e.str()) == want {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package mongogate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// gate decides; [*limiter.Gate] is one.
+type gate interface {
+	Admit(ctx context.Context, req limiter.Request) (limiter.Permit, error)
+	Now() int64
+	Name() string
+}
+
+// Server serves the client connections of one MongoDB gate. It is an
+// ingress.Handler and is safe for concurrent use.
+type Server struct {
+	gate      gate
+	o         Options
+	log       *slog.Logger
+	commands  commandTable
+	parts     []part
+	hellos    hellos
+	keys      interner
+	ledger    ledger
+	points    failPoints
+	windows   sync.Pool // of *[]byte, Options.IdentifyWindow long
+	turn      atomic.Uint32
+	latency   atomic.Int64 // ns, moving average of commands; 0 = unknown
+	warned    atomic.Int64 // monotonic ns of the last warning
+	counters  counters
+	anyExempt bool
+}
+
+// New returns a server that admits through g. It does not connect to a
+// backend; see [Server.Probe].
+func New(g *limiter.Gate, o Options) (*Server, error) {
+	return newServer(g, o)
+}
+
+// newServer is New for anything that decides.
+func newServer(g gate, o Options) (*Server, error) {
+	if err := validate(&o); err != nil {
+		return nil, err
+	}
+	parts, err := parseParts(o.PartitionBy)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		gate: g, o: o, log: o.Log, parts: parts, commands: newCommandTable(&o),
+		hellos:    hellos{mode: o.Topology.Mode, members: o.Topology.Members},
+		anyExempt: len(o.Exempt.Clients)+len(o.Exempt.Applications) > 0,
+	}
+	s.windows.New = func() any {
+		b := make([]byte, o.IdentifyWindow)
+		return &b
+	}
+	return s, nil
+}
+
+// validate checks the options and fills in defaults.
+func validate(o *Options) error {
+	var errs []error
+	if len(o.Backends) == 0 {
+		errs = append(errs, errors.New("mongogate: no backend"))
+	}
+	if len(o.Backends) > 1 && o.Topology.Mode != TopologyLoadBalanced {
+		errs = append(errs, fmt.Errorf("mongogate: %d backends need the topology loadBalanced: cursors and transactions "+
+			"live in one of them", len(o.Backends)))
+	}
+	if o.Topology.Mode == TopologyMembers && len(o.Topology.Members) == 0 {
+		errs = append(errs, errors.New("mongogate: the topology members needs a map of members"))
+	}
+	o.DialTimeout = orDefault(o.DialTimeout, defaultDialTimeout)
+	o.HandshakeTimeout = orDefault(o.HandshakeTimeout, defaultHandshakeTimeout)
+	o.FrameTimeout = orDefault(o.FrameTimeout, defaultFrameTimeout)
+	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	o.IdentifyWindow = orDefault(o.IdentifyWindow, DefaultIdentifyWindow)
+	if o.MaxMessageBytes < 64<<10 || o.MaxMessageBytes > 1<<30 {
+		errs = append(errs, fmt.Errorf("mongogate: largest message %d bytes, want %d to %d", o.MaxMessageBytes, 64<<10, 1<<30))
+	}
+	if o.IdentifyWindow < 64<<10 || o.IdentifyWindow > 64<<20 {
+		errs = append(errs, fmt.Errorf("mongogate: identify window %d bytes, want %d to %d", o.IdentifyWindow, 64<<10, 64<<20))
+	}
+	for name, cost := range o.Costs {
+		if cost < 0 || cost > 1e9 || cost != cost {
+			errs = append(errs, fmt.Errorf("mongogate: cost of %s is %v, want 0 to 1e9", name, cost))
+		}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observer == nil {
+		o.Observer = blind{}
+	}
+	return errors.Join(errs...)
+}
+
+// blind observes nothing.
+type blind struct{}
+
+// Handshake implements [Observer].
+func (blind) Handshake(Generation) {}
+
+// FireAndForgetDropped implements [Observer].
+func (blind) FireAndForgetDropped() {}
+
+// ServeConn serves one client until it leaves, the backend leaves, or ctx is
+// cancelled and nothing is in progress any more: no unanswered command, no
+// open cursor, no open transaction. It closes c.
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
+	s.counters.connections.Add(1)
+	s.counters.totalConnections.Add(1)
+	defer s.counters.connections.Add(-1)
+	ses := newSession(s, c)
+	defer ses.close()
+	defer context.AfterFunc(ctx, ses.wake)()
+	if err := ses.upstream(ctx); err != nil {
+		s.log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.remote), slog.Any("error", err))
+	}
+}
+
+// dial connects to the next backend in turn.
+func (s *Server) dial(ctx context.Context) (net.Conn, string, error) {
+	addr := s.o.Backends[int(s.turn.Add(1)-1)%len(s.o.Backends)]
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.DialTimeout)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, addr, err
+	}
+	if s.o.BackendTLS == nil {
+		return c, addr, nil
+	}
+	conf := s.o.BackendTLS
+	if conf.ServerName == "" && !conf.InsecureSkipVerify {
+		conf = conf.Clone()
+		conf.ServerName, _, _ = strings.Cut(addr, ":")
+	}
+	t := tls.Client(c, conf)
+	if err := t.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, addr, err
+	}
+	return t, addr, nil
+}
+
+// warn logs about the backend, at most once a second.
+func (s *Server) warn(backend string, err error) {
+	now, last := s.gate.Now(), s.warned.Load()
+	if (last == 0 || now-last > int64(time.Second)) && s.warned.CompareAndSwap(last, now) {
+		s.log.Warn("backend failed", slog.String("backend", backend), slog.Any("error", err))
+	}
+}
+
+// usual returns how long commands usually take at the backend; 0 = unknown.
+func (s *Server) usual() time.Duration { return time.Duration(s.latency.Load()) }
+
+// observe adds one latency to the moving average. Concurrent calls may lose
+// one of two samples, which an average survives.
+func (s *Server) observe(d time.Duration) {
+	old := s.latency.Load()
+	if old == 0 {
+		old = int64(d)
+	}
+	s.latency.Store(old + (int64(d)-old)/8)
+}

@@ -1,0 +1,66 @@
+package mongogate
+
+import "sync/atomic"
+
+// Status is what a [Server] has counted, under the names that serverStatus of
+// a MongoDB server uses. Counters start at zero with the process.
+type Status struct {
+	RequestRateLimiter RequestRateLimiterStatus `json:"ingressRequestRateLimiter"`
+	Clients            ClientStatus             `json:"clients"`
+	// Connections that are open now, and how many there were.
+	Connections      int64 `json:"connectionsCurrent"`
+	TotalConnections int64 `json:"connectionsTotalCreated"`
+	// OpenCursors and OpenTransactions are those that a drain waits for.
+	OpenCursors      int `json:"openCursors"`
+	OpenTransactions int `json:"openTransactions"`
+}
+
+// RequestRateLimiterStatus counts commands. Attempted leaves out exempted ones.
+type RequestRateLimiterStatus struct {
+	AttemptedAdmissions  int64 `json:"attemptedAdmissions"`
+	SuccessfulAdmissions int64 `json:"successfulAdmissions"`
+	RejectedAdmissions   int64 `json:"rejectedAdmissions"`
+	ExemptedAdmissions   int64 `json:"exemptedAdmissions"`
+	// InterruptedInQueue are commands whose client went away as they waited.
+	InterruptedInQueue int64 `json:"interruptedInQueue"`
+	// FireAndForgetDropped are the rejected ones that got no reply.
+	FireAndForgetDropped int64 `json:"fireAndForgetDropped"`
+	// RepliesSwallowed are replies of the backend to commands that wanted none.
+	RepliesSwallowed int64 `json:"repliesSwallowed"`
+	// BackendOverloadErrors are errors of the backend that mean overload.
+	BackendOverloadErrors int64 `json:"backendOverloadErrors"`
+}
+
+// ClientStatus counts connections by what their first hello announced.
+type ClientStatus struct {
+	Silent   int64 `json:"backpressureNone"`
+	Retrying int64 `json:"backpressureTrue"`
+	Hinted   int64 `json:"backpressure2"`
+}
+
+// counters are the live form of Status.
+type counters struct {
+	attempted, successful, rejected, exempted   atomic.Int64
+	interrupted, dropped, swallowed, overloaded atomic.Int64
+	connections, totalConnections               atomic.Int64
+	generation                                  [3]atomic.Int64
+}
+
+// Status returns a snapshot. It is safe for concurrent use.
+func (s *Server) Status() Status {
+	c := &s.counters
+	cursors, txns := s.ledger.open(s.gate.Now())
+	return Status{
+		RequestRateLimiter: RequestRateLimiterStatus{
+			AttemptedAdmissions: c.attempted.Load(), SuccessfulAdmissions: c.successful.Load(),
+			RejectedAdmissions: c.rejected.Load(), ExemptedAdmissions: c.exempted.Load(),
+			InterruptedInQueue: c.interrupted.Load(), FireAndForgetDropped: c.dropped.Load(),
+			RepliesSwallowed: c.swallowed.Load(), BackendOverloadErrors: c.overloaded.Load(),
+		},
+		Clients: ClientStatus{
+			Silent: c.generation[Silent].Load(), Retrying: c.generation[Retrying].Load(), Hinted: c.generation[Hinted].Load(),
+		},
+		Connections: c.connections.Load(), TotalConnections: c.totalConnections.Load(),
+		OpenCursors: cursors, OpenTransactions: txns,
+	}
+}

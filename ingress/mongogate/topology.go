@@ -1,0 +1,138 @@
+package mongogate
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// ErrBypass is wrapped by errors about a backend whose hello would lead
+// drivers around the gate.
+var ErrBypass = errors.New("mongogate: drivers would bypass the gate")
+
+// bypassAdvice says how to fix what ErrBypass reports.
+const bypassAdvice = "the backend is a member of a replica set, whose hello tells drivers to connect to the members themselves; " +
+	"set topology.mode to members and map each member to its gate, or to loadBalanced and connect with loadBalanced=true, " +
+	"or to direct if every client connects with directConnection=true"
+
+// hellos treats hello according to a topology.
+type hellos struct {
+	mode    TopologyMode
+	members map[string]string
+}
+
+// refuse returns why a client with this hello is not served, "" when it is.
+func (t *hellos) refuse(c *client) string {
+	if t.mode == TopologyLoadBalanced && !c.loadBalanced {
+		return "this gate serves load-balanced connections: add loadBalanced=true to the connection string"
+	}
+	return ""
+}
+
+// rewrite returns the reply to hello as the client may see it, appended to
+// dst. An error wraps ErrBypass: the reply must not be passed on.
+func (t *hellos) rewrite(dst, reply []byte, backend string) ([]byte, error) {
+	switch t.mode {
+	case TopologyDirect:
+		return append(dst, reply...), nil
+	case TopologyMembers:
+		return t.rename(dst, reply), nil
+	case TopologyLoadBalanced:
+		return addServiceID(dst, reply, backend), nil
+	default:
+		if replicaSet(reply) {
+			return dst, fmt.Errorf("%w: %s", ErrBypass, bypassAdvice)
+		}
+		return append(dst, reply...), nil
+	}
+}
+
+// replicaSet reports whether a reply to hello comes from a replica-set member.
+func replicaSet(reply []byte) bool {
+	var e element
+	s := scan(reply)
+	for s.next(&e) {
+		switch string(e.key) {
+		case "setName", "hosts", "isreplicaset":
+			return true
+		}
+	}
+	return false
+}
+
+// rename maps every member's address in the reply. Members without a gate are
+// left out: clients never learn of them.
+func (t *hellos) rename(dst, reply []byte) []byte {
+	at, dst := bsoncore.AppendDocumentStart(dst)
+	var e element
+	s := scan(reply)
+	for s.next(&e) {
+		switch string(e.key) {
+		case "me", "primary":
+			if to, ok := t.members[string(e.str())]; ok {
+				dst = bsoncore.AppendStringElement(dst, string(e.key), to)
+			}
+		case "hosts", "passives", "arbiters":
+			dst = t.renameAll(dst, string(e.key), e.doc())
+		default:
+			dst = appendElement(dst, &e)
+		}
+	}
+	return endDocument(dst, at)
+}
+
+// renameAll maps an array of addresses.
+func (t *hellos) renameAll(dst []byte, key string, s scanner) []byte {
+	at, dst := bsoncore.AppendArrayElementStart(dst, key)
+	var e element
+	for i := 0; s.next(&e); {
+		if to, ok := t.members[string(e.str())]; ok {
+			dst = bsoncore.AppendStringElement(dst, fmt.Sprint(i), to)
+			i++
+		}
+	}
+	return endDocument(dst, at)
+}
+
+// addServiceID adds the id by which drivers tell the backends behind a load
+// balancer apart, derived from the backend's address.
+func addServiceID(dst, reply []byte, backend string) []byte {
+	if _, ok := lookup(reply, "serviceId"); ok || !replyOK(reply) {
+		return append(dst, reply...)
+	}
+	sum := sha256.Sum256([]byte(backend))
+	at, dst := bsoncore.AppendDocumentStart(dst)
+	var e element
+	s := scan(reply)
+	for s.next(&e) {
+		switch string(e.key) {
+		case "hosts", "passives", "arbiters", "me", "primary":
+		default:
+			dst = appendElement(dst, &e)
+		}
+	}
+	dst = bsoncore.AppendObjectIDElement(dst, "serviceId", [12]byte(sum[:12]))
+	return endDocument(dst, at)
+}
+
+// appendElement appends e as it is.
+func appendElement(dst []byte, e *element) []byte {
+	dst = append(dst, e.typ)
+	dst = append(dst, e.key...)
+	dst = append(dst, 0)
+	return append(dst, e.value...)
+}
+
+// replaceBody returns the reply frame with another document in place of the
+// one that m describes, appended to dst. A checksum is left out.
+func replaceBody(dst, frame []byte, m *message, doc []byte) []byte {
+	start := len(dst)
+	dst = append(dst, frame[:headerLen+m.at]...)
+	dst = append(dst, doc...)
+	if m.op == opMsg {
+		dst[start+headerLen] &^= flagChecksum
+	}
+	return endFrame(dst, start)
+}
