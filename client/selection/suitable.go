@@ -162,12 +162,35 @@ func (t *Topology) eligible(candidates []*Server, p *ReadPreference) []*Server {
 		return candidates
 	}
 	for _, ts := range p.TagSets {
-		matches := func(s *Server) bool { return ts.Matches(s.Tags) }
-		if slices.ContainsFunc(candidates, matches) {
-			return slices.DeleteFunc(candidates, func(s *Server) bool { return !matches(s) })
+		if found := matching(candidates, ts); len(found) > 0 {
+			return found
 		}
 	}
 	return candidates[:0]
+}
+
+// matching keeps the servers that ts matches, in place; when there are none
+// the candidates are left as they were. The pairs are taken out of the map
+// once: to walk it for each server would cost more than all the rest.
+func matching(candidates []*Server, ts TagSet) []*Server {
+	type pair struct{ key, value string }
+	var few [4]pair
+	pairs := few[:0]
+	for k, v := range ts {
+		pairs = append(pairs, pair{k, v})
+	}
+	n := 0
+candidates:
+	for _, s := range candidates {
+		for _, want := range pairs {
+			if got, ok := s.Tags[want.key]; !ok || got != want.value {
+				continue candidates
+			}
+		}
+		candidates[n] = s
+		n++
+	}
+	return candidates[:n]
 }
 
 // stalerThan returns the test whether a server is too stale. With a primary,

@@ -220,6 +220,7 @@ func runVector(t *testing.T, path string) {
 }
 
 func (c *vectorCase) runRTT(t *testing.T) {
+	t.Helper()
 	var rtt selection.RTT
 	if c.AvgRTT != nil && !c.AvgRTT.null {
 		rtt = rtt.Add(c.AvgRTT.millis())
@@ -231,6 +232,7 @@ func (c *vectorCase) runRTT(t *testing.T) {
 }
 
 func (c *vectorCase) runSuitable(t *testing.T) {
+	t.Helper()
 	top, op := c.topology(t), c.operation(t)
 	got, err := top.Suitable(&op)
 	view := selection.NewView(top)
@@ -275,6 +277,7 @@ func (c *vectorCase) runSuitable(t *testing.T) {
 // runInWindow selects as often as the case says, from servers that are as busy
 // as it says.
 func (c *vectorCase) runInWindow(t *testing.T) {
+	t.Helper()
 	view := selection.NewView(c.topology(t))
 	for _, m := range c.Mocked {
 		only := selection.New(view, selection.Options{
