@@ -19,6 +19,7 @@ type Ticket struct {
 	due      int64         // monotonic ns when the debt is paid; 0 = waits for a permit
 	waiting  [2]*Bucket    // buckets that count this ticket among their waiters
 	ready    chan struct{} // closed when granted
+	notify   func()        // called when granted; guarded by gate.waitMu, nil = nobody
 	granted  bool          // guarded by gate.waitMu
 	queued   bool          // guarded by gate.waitMu
 	permit   Permit        // valid once granted
@@ -62,6 +63,19 @@ func (t *Ticket) Due() (at int64, indebted bool) {
 
 // Ready is closed when a permit was granted; [Ticket.Permit] then returns it.
 func (t *Ticket) Ready() <-chan struct{} { return t.ready }
+
+// Notify has f called when a permit is granted, at once when one was already.
+// f runs under the gate's lock: it may note the event, and must not call the
+// gate.
+func (t *Ticket) Notify(f func()) {
+	g := t.part.gate
+	g.waitMu.Lock()
+	defer g.waitMu.Unlock()
+	t.notify = f
+	if t.granted {
+		f()
+	}
+}
 
 // Permit returns the granted permit. Call it once, after Ready.
 func (t *Ticket) Permit() Permit { return t.permit }
@@ -225,6 +239,9 @@ func (g *Gate) pumpLocked(p *partition) {
 		t.granted = true
 		t.permit = p.grant(g.clock.Now(), held, total)
 		close(t.ready)
+		if t.notify != nil {
+			t.notify()
+		}
 	}
 }
 
