@@ -1,0 +1,165 @@
+package modelmongo
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// Server is the model backend. Its capacity is workers / service time commands
+// per second; handshakes cost nothing. It is safe for concurrent use.
+type Server struct {
+	workers chan struct{} // nil = commands cost nothing
+	service time.Duration
+	served  atomic.Int64
+	waiting atomic.Int64
+}
+
+// New returns a server on which at most workers commands run at a time, each
+// for the service time; the others wait in no particular order. With a service
+// time of 0 every command is answered at once.
+func New(workers int, service time.Duration) *Server {
+	s := &Server{service: service}
+	if service > 0 {
+		s.workers = make(chan struct{}, max(workers, 1))
+	}
+	return s
+}
+
+// Served returns how many commands were answered, handshakes left out.
+func (s *Server) Served() int64 { return s.served.Load() }
+
+// Waiting returns how many commands wait for a worker.
+func (s *Server) Waiting() int64 { return s.waiting.Load() }
+
+// Serve accepts from l until ctx is done, and returns when every connection is
+// closed. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			_ = l.Close()
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		conns.Go(func() { s.serveConn(ctx, c) })
+	}
+}
+
+// serveConn answers one client, command by command.
+func (s *Server) serveConn(ctx context.Context, c net.Conn) {
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	r := bufio.NewReader(c)
+	var f frame
+	var out, doc []byte
+	for f.read(r) == nil {
+		if f.more {
+			s.work(ctx, commandName(f.doc))
+			continue
+		}
+		name := commandName(f.doc)
+		s.work(ctx, name)
+		op := int32(opMsg)
+		if f.op == opQuery {
+			op = opReply
+		}
+		doc = appendAnswer(doc[:0], name)
+		out = appendFrame(out[:0], f.id+1, f.id, op, doc)
+		if _, err := c.Write(out); err != nil {
+			return
+		}
+	}
+}
+
+// commandName returns the command's name, "" when there is none.
+func commandName(doc bsoncore.Document) string {
+	e, err := doc.IndexErr(0)
+	if err != nil {
+		return ""
+	}
+	return e.Key()
+}
+
+// handshake reports whether the command costs nothing.
+func handshake(name string) bool {
+	switch name {
+	case "hello", "isMaster", "ismaster", "endSessions", "buildInfo":
+		return true
+	}
+	return false
+}
+
+// work occupies a worker for the service time.
+func (s *Server) work(ctx context.Context, name string) {
+	if handshake(name) {
+		return
+	}
+	defer s.served.Add(1)
+	if s.workers == nil {
+		return
+	}
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	select {
+	case s.workers <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	t := time.NewTimer(s.service)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	<-s.workers
+}
+
+// appendAnswer appends the document that answers a command.
+func appendAnswer(dst []byte, name string) []byte {
+	at, dst := bsoncore.AppendDocumentStart(dst)
+	switch name {
+	case "hello", "isMaster", "ismaster":
+		dst = appendHello(dst)
+	case "find", "aggregate", "getMore":
+		batch := "firstBatch"
+		if name == "getMore" {
+			batch = "nextBatch"
+		}
+		row := bsoncore.BuildDocument(nil, bsoncore.AppendInt32Element(nil, "_id", 1), bsoncore.AppendStringElement(nil, "item", "gadget"))
+		dst = bsoncore.BuildDocumentElement(dst, "cursor",
+			bsoncore.BuildArrayElement(nil, batch, bsoncore.Value{Type: bsoncore.TypeEmbeddedDocument, Data: row}),
+			bsoncore.AppendInt64Element(nil, "id", 0), bsoncore.AppendStringElement(nil, "ns", "model.model"))
+	case "insert", "update", "delete":
+		dst = bsoncore.AppendInt32Element(dst, "n", 1)
+	}
+	dst = bsoncore.AppendDoubleElement(dst, "ok", 1)
+	dst, _ = bsoncore.AppendDocumentEnd(dst, at)
+	return dst
+}
+
+// appendHello appends what a standalone server says of itself.
+func appendHello(dst []byte) []byte {
+	dst = bsoncore.AppendBooleanElement(dst, "helloOk", true)
+	dst = bsoncore.AppendBooleanElement(dst, "ismaster", true)
+	dst = bsoncore.AppendBooleanElement(dst, "isWritablePrimary", true)
+	dst = bsoncore.AppendInt32Element(dst, "maxBsonObjectSize", 16<<20)
+	dst = bsoncore.AppendInt32Element(dst, "maxMessageSizeBytes", 48_000_000)
+	dst = bsoncore.AppendInt32Element(dst, "maxWriteBatchSize", 100_000)
+	dst = bsoncore.AppendInt32Element(dst, "logicalSessionTimeoutMinutes", 30)
+	dst = bsoncore.AppendInt32Element(dst, "minWireVersion", 0)
+	dst = bsoncore.AppendInt32Element(dst, "maxWireVersion", 21)
+	return bsoncore.AppendBooleanElement(dst, "readOnly", false)
+}
