@@ -84,7 +84,7 @@ func inflate(dst, src []byte) (int, error) {
 	r, ok := zlibPool.Get().(io.ReadCloser)
 	var err error
 	if ok {
-		err = r.(zlib.Resetter).Reset(in, nil) //nolint:errcheck // every zlib reader is a Resetter
+		err = r.(zlib.Resetter).Reset(in, nil) // every zlib reader is a Resetter
 	} else {
 		r, err = zlib.NewReader(in)
 	}

@@ -97,8 +97,9 @@ func parseMessage(op opcode, p []byte) (m message, ok bool) {
 		}
 		m.flags, m.body, m.at = binary.LittleEndian.Uint32(p), p[20:], 20
 		return m, len(m.body) > 4
+	default: // the others carry no document
+		return m, false
 	}
-	return m, false
 }
 
 // msg parses the flags of an OP_MSG and finds its section of kind 0.

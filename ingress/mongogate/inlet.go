@@ -47,9 +47,6 @@ func newInlet(c net.Conn, windows *sync.Pool) *inlet {
 // next returns the bytes that are not decided about.
 func (in *inlet) next() []byte { return in.buf[in.p:in.w] }
 
-// drop forgets n decided bytes at the front.
-func (in *inlet) drop(n int) { in.r += n }
-
 // full reports whether no more fits behind the frame at p.
 func (in *inlet) full() bool { return in.p == 0 && in.w == len(in.buf) && in.w > 0 }
 
@@ -114,7 +111,7 @@ func (in *inlet) grow() bool {
 	if in.window != nil || in.windows == nil {
 		return false
 	}
-	window := in.windows.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	window := in.windows.Get().(*[]byte)
 	n := copy(*window, in.buf[in.r:in.w])
 	in.release()
 	in.window, in.buf = window, *window
@@ -127,7 +124,7 @@ func (in *inlet) take() {
 	if in.buf != nil {
 		return
 	}
-	in.pooled = bufPool.Get().(*[bufSize]byte) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	in.pooled = bufPool.Get().(*[bufSize]byte)
 	in.buf = in.pooled[:]
 	in.r, in.p, in.w = 0, 0, 0
 }

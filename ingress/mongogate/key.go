@@ -2,6 +2,7 @@ package mongogate
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -109,9 +110,7 @@ func (i *interner) add(s string) {
 		if len(*old) >= internBound {
 			return
 		}
-		for k, v := range *old {
-			next[k] = v
-		}
+		maps.Copy(next, *old)
 	}
 	i.m.Store(&next)
 }

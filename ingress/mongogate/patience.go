@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -19,7 +18,6 @@ type patience struct {
 	conn    net.Conn
 	watched chan struct{} // closed when the watcher returned; nil = none runs
 	gone    chan struct{} // closed when the client has gone
-	once    sync.Once
 }
 
 // Deadline implements [context.Context].

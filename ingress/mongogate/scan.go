@@ -128,11 +128,7 @@ func prefixed(b []byte, extra, least int) int {
 
 // cstring splits b at its first zero byte.
 func cstring(b []byte) (s, rest []byte, ok bool) {
-	i := bytes.IndexByte(b, 0)
-	if i < 0 {
-		return nil, nil, false
-	}
-	return b[:i], b[i+1:], true
+	return bytes.Cut(b, []byte{0})
 }
 
 // str returns the element's string, nil when it is none.

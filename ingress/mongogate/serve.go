@@ -11,7 +11,7 @@ import (
 )
 
 // upstream reads the client's frames and forwards, answers or drops each. It
-// returns when the client or the backend has gone, or the drain is over.
+// returns why it ended: the client or the backend has gone, or a drain is over.
 func (ses *session) upstream(ctx context.Context) error {
 	for {
 		if err := ses.decideAll(ctx); err != nil {
@@ -189,7 +189,7 @@ func (ses *session) admit(ctx context.Context, h header, k command) (forward boo
 		req.Exempt = true
 	}
 	e := ses.pend.get()
-	e.permit, err = ses.s.gate.Admit(&ses.wait, req)
+	e.permit, err = ses.s.gate.Admit(&ses.wait, req) //nolint:contextcheck // ends with the client, not with the drain: who waits already is served
 	if ses.wait.end() {
 		ses.in.timed = true // the wait left a deadline behind
 	}

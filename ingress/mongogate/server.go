@@ -126,9 +126,8 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	ses := newSession(s, c)
 	defer ses.close()
 	defer context.AfterFunc(ctx, ses.wake)()
-	if err := ses.upstream(ctx); err != nil {
-		s.log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.remote), slog.Any("error", err))
-	}
+	err := ses.upstream(ctx)
+	s.log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.remote), slog.Any("cause", err))
 }
 
 // dial connects to the next backend in turn.

@@ -128,9 +128,8 @@ func (ses *session) downstreamLoop(ctx context.Context) {
 	defer ses.client.Close()
 	defer ses.backendGone.Store(true)
 	defer func() { ses.crash = recover() }()
-	if err := ses.downstream(); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
-		ses.s.log.DebugContext(ctx, "backend connection ended", slog.Any("remote", ses.remote), slog.Any("error", err))
-	}
+	err := ses.downstream()
+	ses.s.log.DebugContext(ctx, "backend connection ended", slog.Any("remote", ses.remote), slog.Any("cause", err))
 }
 
 // close ends both connections and every permit that is still held.

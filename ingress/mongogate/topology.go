@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
@@ -89,7 +90,7 @@ func (t *hellos) renameAll(dst []byte, key string, s scanner) []byte {
 	var e element
 	for i := 0; s.next(&e); {
 		if to, ok := t.members[string(e.str())]; ok {
-			dst = bsoncore.AppendStringElement(dst, fmt.Sprint(i), to)
+			dst = bsoncore.AppendStringElement(dst, strconv.Itoa(i), to)
 			i++
 		}
 	}
