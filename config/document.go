@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -153,7 +154,7 @@ func (d *document) syntax(err error) {
 		d.atLine(1, "", "is not valid YAML: "+first)
 		return
 	}
-	d.atLine(e.GetToken().Position.Line, "", "is not valid YAML: "+e.GetMessage())
+	d.atLine(e.GetToken().Position.Line, "", "is not valid YAML: "+strings.Join(strings.Fields(e.GetMessage()), " "))
 }
 
 // single returns the body of the only document of the file.
@@ -222,6 +223,7 @@ func (d *document) convert(n ast.Node, path string, depth int) any {
 // mapping converts a mapping; keys are text, each at most once.
 func (d *document) mapping(n *ast.MappingNode, path string, depth int) any {
 	m := make(map[string]any, min(len(n.Values), maxValues))
+	own := map[string]int{} // lines of the keys written here, which merged ones must not hide
 	var merged []map[string]any
 	for _, v := range n.Values {
 		if v.Key.IsMergeKey() {
@@ -235,12 +237,13 @@ func (d *document) mapping(n *ast.MappingNode, path string, depth int) any {
 		}
 		p := join(path, key)
 		if _, twice := m[key]; twice {
-			d.atLine(line(v.Key), p, fmt.Sprintf("is written twice, first in line %d", d.lines[p]))
+			d.atLine(line(v.Key), p, fmt.Sprintf("is written twice, first in line %d", own[p]))
 			continue
 		}
-		d.lines[p] = line(v.Key)
+		d.lines[p], own[p] = line(v.Key), line(v.Key)
 		m[key] = d.convert(v.Value, p, depth+1)
 	}
+	maps.Copy(d.lines, own)
 	for _, from := range merged {
 		for k, v := range from {
 			if _, written := m[k]; !written {

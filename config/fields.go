@@ -104,6 +104,9 @@ func isText(t reflect.Type) bool {
 // enough to be meant.
 func nearest(word string, candidates []string) string {
 	best, most := "", 1+len(word)/3
+	if strings.Trim(word, "0123456789") == "" {
+		return ""
+	}
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(word), strings.ToLower(c)); d <= most {
 			best, most = c, d-1

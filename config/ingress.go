@@ -11,7 +11,7 @@ type Ingress struct {
 	// Address that clients connect to, host:port. Empty, with an empty backend
 	// too: no listener; the gate decides for the decision API only.
 	Listen string `yaml:"listen" default:""`
-	// What is protected. HTTP: a URL, http or https. MongoDB: host:port.
+	// What is protected. HTTP: http://host:port or https://host:port. MongoDB: host:port.
 	// Pulsar: host:port, or a pulsar:// URL.
 	Backend string `yaml:"backend" default:""`
 	// Whether decisions bind: enforce refuses, shadow decides and counts but
@@ -30,9 +30,9 @@ type Ingress struct {
 	// Largest request header that is read; a larger one is answered with 431.
 	MaxHeaderBytes Size `yaml:"maxHeaderBytes" default:"64KiB" min:"4KiB" max:"16MiB" for:"http"`
 	// Largest request body that is forwarded; 0 = no bound.
-	MaxBodyBytes Size `yaml:"maxBodyBytes" default:"0" min:"0" max:"1TiB" for:"http"`
+	MaxBodyBytes Size `yaml:"maxBodyBytes" default:"1GiB" min:"0" max:"1TiB" for:"http"`
 	// What a request spends from the token buckets.
-	Cost Cost `yaml:"cost"`
+	Cost Cost `yaml:"cost" for:"http mongodb"`
 	// The ingress connection rate limiter.
 	Connections Connections `yaml:"connections"`
 	// The ingress request rate limiter.
@@ -43,6 +43,8 @@ type Ingress struct {
 	Rejection Rejection `yaml:"rejection"`
 	// Recording of decisions for the overload lab. Off while file is empty.
 	Trace Trace `yaml:"trace"`
+	// What only an HTTP gate needs.
+	HTTP *HTTP `yaml:"http" for:"http"`
 	// What only a MongoDB gate needs.
 	MongoDB *MongoDB `yaml:"mongodb" for:"mongodb"`
 	// What only a Pulsar gate needs.
@@ -83,10 +85,11 @@ type Cost struct {
 	// empty: no header is read.
 	Header string `yaml:"header" default:"X-Cost"`
 	// Tokens of a request of which nothing else is known.
-	Default float64 `yaml:"default" default:"1" min:"0" max:"1e9"`
-	// Tokens by operation: for HTTP a method or "METHOD /path", for MongoDB a
-	// command name, for Pulsar a command name.
-	ByOperation map[string]float64 `yaml:"byOperation" min:"0" max:"1e9"`
+	Default float64 `yaml:"default" default:"1" min:"0.001" max:"1e9"`
+	// Tokens by operation. HTTP: patterns such as "GET /health",
+	// "POST /orders/{id}", "/internal/*"; the most specific one counts.
+	// MongoDB: a command name, or a class: read, write, admin, release, other.
+	ByOperation map[string]float64 `yaml:"byOperation" min:"0.001" max:"1e9"`
 }
 
 // Connections is the ingress connection rate limiter.
@@ -120,9 +123,10 @@ type Requests struct {
 type Exempt struct {
 	// Client addresses or CIDRs.
 	CIDRs []Prefix `yaml:"cidrs" single:"true"`
-	// Application names as clients announce them.
+	// Prefixes of the application names that clients announce. Clients choose
+	// these names: they are a convenience, no protection.
 	Applications []string `yaml:"applications" single:"true"`
-	// Operations, spelled as in cost.byOperation.
+	// Operations, spelled as in cost.byOperation; for MongoDB commands only.
 	Operations []string `yaml:"operations" single:"true"`
 }
 

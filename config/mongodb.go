@@ -1,6 +1,93 @@
 package config
 
-// MongoDB configures what only a MongoDB gate needs.
-type MongoDB struct{}
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
-func (v validator) mongodb(_ string, _ *MongoDB) {}
+// MongoDB configures what only a MongoDB gate needs.
+type MongoDB struct {
+	// What keeps drivers from walking around the gate.
+	Topology Topology `yaml:"topology"`
+	// Backends beside the first one, host:port; connections are spread in
+	// turn. For topology mode loadBalanced.
+	MoreBackends []string `yaml:"moreBackends" single:"true"`
+	// How long connecting to the backend may take, TLS included.
+	DialTimeout Duration `yaml:"dialTimeout" default:"5s" min:"1ms" max:"10m"`
+	// How long a client may take to send its first whole frame.
+	HandshakeTimeout Duration `yaml:"handshakeTimeout" default:"10s" min:"1ms" max:"10m"`
+	// How long a client may pause inside a frame.
+	FrameTimeout Duration `yaml:"frameTimeout" default:"30s" min:"1ms" max:"1h"`
+	// Largest frame, checked before anything is allocated for it.
+	MaxMessageBytes Size `yaml:"maxMessageBytes" default:"46891KiB" min:"64KiB" max:"1GiB"`
+	// How much of a frame is held while its facts are looked for. What stands
+	// behind it in a larger frame is not seen.
+	IdentifyWindow Size `yaml:"identifyWindow" default:"256KiB" min:"64KiB" max:"64MiB"`
+	// Charges a command whose request and reply are worth more tokens than it
+	// paid, one token for so many bytes; 0 = off.
+	ReplyBytesPerToken Size `yaml:"replyBytesPerToken" default:"0" min:"0" max:"1GiB"`
+	// How excess commands are answered.
+	Refusal MongoRefusal `yaml:"refusal"`
+	// Answers configureFailPoint (failCommand) and killAllSessions in the
+	// gate. For tests only: any client can then make the gate fail commands.
+	TestCommands bool `yaml:"testCommands" default:"false"`
+}
+
+// Topology says how replies to hello are treated.
+type Topology struct {
+	// auto passes standalone servers and mongos and refuses members of a
+	// replica set; direct passes everything, for clients that all connect with
+	// directConnection=true; members rewrites addresses; loadBalanced serves
+	// clients that connect with loadBalanced=true.
+	Mode string `yaml:"mode" default:"auto" enum:"auto direct members loadBalanced"`
+	// For mode members: each member's address, as the replica set spells it,
+	// to the address that clients reach its gate by. Others are left out of
+	// hello.
+	Members map[string]string `yaml:"members"`
+}
+
+// MongoRefusal says how excess commands are answered.
+type MongoRefusal struct {
+	// Sends the label RetryableError, as a server with
+	// ingressRequestRateLimiterAllowRetries does.
+	AllowRetries bool `yaml:"allowRetries" default:"true"`
+	// Longest wait in the limiter's queues of commands whose client announced
+	// that it retries; 0s = as long as the queues allow, negative = none.
+	WaitAnnounced Duration `yaml:"waitAnnounced" default:"0s" min:"-1s" max:"1h"`
+	// The same for clients that announced nothing and will not retry.
+	WaitSilent Duration `yaml:"waitSilent" default:"0s" min:"-1s" max:"1h"`
+}
+
+// mongodb checks the block of an ingress whose backend is given.
+func (v validator) mongodb(path string, m *MongoDB) {
+	t, at := &m.Topology, path+".topology"
+	switch {
+	case t.Mode == "members" && len(t.Members) == 0:
+		v.relate("is required for mode members", nil, at+".members", at+".mode")
+	case t.Mode != "members" && len(t.Members) > 0:
+		v.relate("belongs to mode members only", nil, at+".members", at+".mode")
+	}
+	clients := map[string]string{}
+	for _, member := range slices.Sorted(maps.Keys(t.Members)) {
+		p := join(at+".members", member)
+		if member == "" || !dialable(member) {
+			v.relate("must be host:port on both sides", member, p)
+		}
+		client := t.Members[member]
+		v.dialAddress(p, client)
+		if other, twice := clients[client]; twice {
+			v.relate(fmt.Sprintf("is the address for %s too", other), client, p)
+		}
+		clients[client] = member
+	}
+	if len(m.MoreBackends) > 0 && t.Mode != "loadBalanced" {
+		v.relate("belongs to topology mode loadBalanced only", nil, path+".moreBackends", at+".mode")
+	}
+	for i, b := range m.MoreBackends {
+		v.dialAddress(v.at(path+".moreBackends", i), b)
+	}
+}
+
+// mongoClasses are the words that stand for many commands in cost.byOperation.
+func mongoClasses() []string { return []string{"read", "write", "admin", "release", "other"} }

@@ -156,7 +156,7 @@ func parent(path string) string {
 
 // join adds a key to a path. Keys that would be ambiguous are quoted.
 func join(path, key string) string {
-	if strings.ContainsAny(key, ".[]\" ") || key == "" || strconv.Quote(key) != `"`+key+`"` {
+	if strings.ContainsAny(key, ".:/[]\" ") || key == "" || strconv.Quote(key) != `"`+key+`"` {
 		return path + "[" + strconv.Quote(key) + "]"
 	}
 	if path == "" {

@@ -1,6 +1,157 @@
 package config
 
-// Pulsar configures what only a Pulsar gate needs.
-type Pulsar struct{}
+import (
+	"net"
+	"strconv"
+	"strings"
+)
 
-func (v validator) pulsar(_ string, _ *Pulsar) {}
+// Pulsar configures what only a Pulsar gate needs.
+type Pulsar struct {
+	// Further broker addresses, host:port, that lookups may name and clients
+	// may ask for. A host may begin with "*." and a port may be "*". The
+	// backend is always allowed, everything else refused.
+	Brokers []string `yaml:"brokers" single:"true"`
+	// How a producer over its limit is slowed down: auto notifies clients that
+	// know ThrottleProducer and holds the frames of that producer; hold never
+	// notifies; pause stops reading from the whole connection, as brokers do.
+	Method string `yaml:"method" default:"auto" enum:"auto hold pause"`
+	// Milliseconds a client may take to acknowledge a ThrottleProducer before
+	// the gate stops reading from it.
+	ThrottleProducerReceiptWaitTimeMillis int `yaml:"throttleProducerReceiptWaitTimeMillis" default:"100" min:"1" max:"60000"`
+	// Shortest pause of a topic or resource group that is over its rate; 0s =
+	// none.
+	MinPause Duration `yaml:"minPause" default:"100ms" min:"0s" max:"10s"`
+	// Largest message that clients may send.
+	MaxMessageSize Size `yaml:"maxMessageSize" default:"5MiB" min:"64KiB" max:"256MiB"`
+	// How long connecting to a broker, or a client's CONNECT, may take.
+	DialTimeout Duration `yaml:"dialTimeout" default:"10s" min:"1ms" max:"10m"`
+	// How long a peer may leave a frame half sent, or unread.
+	StallTimeout Duration `yaml:"stallTimeout" default:"1m" min:"1ms" max:"1h"`
+	// What may be published over all topics together.
+	PublishRate PublishRate `yaml:"publishRate"`
+	// What may be published to each topic that no entry of topics matches.
+	TopicPublishRate PublishRate `yaml:"topicPublishRate"`
+	// Rates of each topic that a pattern matches; the first match counts.
+	Topics []TopicRate `yaml:"topics"`
+	// Rates that several topics share.
+	ResourceGroups []ResourceGroup `yaml:"resourceGroups"`
+	// Messages of one connection without a receipt, or held, at which the gate
+	// stops reading from it.
+	MaxPending int `yaml:"maxPending" default:"1000" min:"1" max:"1000000"`
+	// Bytes of one connection that may be held.
+	MaxHeldBytes Size `yaml:"maxHeldBytes" default:"16MiB" min:"64KiB" max:"4GiB"`
+	// Bytes that may be held over all connections.
+	MaxGateHeldBytes Size `yaml:"maxGateHeldBytes" default:"256MiB" min:"64KiB" max:"64GiB"`
+	// Producers of one connection; further ones are refused with
+	// TooManyRequests.
+	MaxProducers int `yaml:"maxProducers" default:"10000" min:"1" max:"1000000"`
+	// Topics whose rates are kept apart; further ones share one.
+	MaxTopics int `yaml:"maxTopics" default:"10000" min:"1" max:"1000000"`
+}
+
+// PublishRate is a limit on what may be published.
+type PublishRate struct {
+	// Messages per second; 0 = unlimited.
+	Messages float64 `yaml:"messages" default:"0" min:"0" max:"1e9"`
+	// Bytes per second, whole frames; 0 = unlimited.
+	Bytes Size `yaml:"bytes" default:"0" min:"0" max:"1TiB"`
+	// Depth of both buckets in seconds of their rate.
+	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+}
+
+// TopicRate is the limit of each topic that a pattern matches.
+type TopicRate struct {
+	// Unique name; a label of metrics.
+	Name string `yaml:"name" required:"true"`
+	// Full topic name without partition; a trailing * matches any rest.
+	Match string `yaml:"match" required:"true"`
+	// Messages per second; 0 = unlimited.
+	Messages float64 `yaml:"messages" default:"0" min:"0" max:"1e9"`
+	// Bytes per second, whole frames; 0 = unlimited.
+	Bytes Size `yaml:"bytes" default:"0" min:"0" max:"1TiB"`
+	// Depth of both buckets in seconds of their rate.
+	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+}
+
+// ResourceGroup is a limit that several topics share.
+type ResourceGroup struct {
+	// Unique name; a label of metrics.
+	Name string `yaml:"name" required:"true"`
+	// Topics of the group, spelled as in topics. A topic may belong to several
+	// groups.
+	Match []string `yaml:"match" required:"true" single:"true"`
+	// Messages per second; 0 = unlimited.
+	Messages float64 `yaml:"messages" default:"0" min:"0" max:"1e9"`
+	// Bytes per second, whole frames; 0 = unlimited.
+	Bytes Size `yaml:"bytes" default:"0" min:"0" max:"1TiB"`
+	// Depth of both buckets in seconds of their rate.
+	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+}
+
+func (v validator) pulsar(path string, p *Pulsar) {
+	for i, b := range p.Brokers {
+		if !brokerPattern(b) {
+			v.relate("must be host:port; the host may begin with *. and the port be *", b, v.at(path+".brokers", i))
+		}
+	}
+	names, matches := map[string]int{}, map[string]int{}
+	for i := range p.Topics {
+		t, at := &p.Topics[i], element(path+".topics", i)
+		v.name(at+".name", t.Name)
+		v.topic(at+".match", t.Match)
+		v.unique(names, i, path+".topics", "name", t.Name)
+		v.unique(matches, i, path+".topics", "match", t.Match)
+	}
+	groups := map[string]int{}
+	for i := range p.ResourceGroups {
+		g, at := &p.ResourceGroups[i], element(path+".resourceGroups", i)
+		v.name(at+".name", g.Name)
+		v.unique(groups, i, path+".resourceGroups", "name", g.Name)
+		if len(g.Match) == 0 {
+			v.relate("needs at least one topic", nil, at+".match")
+		}
+		for j, m := range g.Match {
+			v.topic(v.at(at+".match", j), m)
+		}
+	}
+	if p.MaxHeldBytes > p.MaxGateHeldBytes {
+		v.relate("must be at most maxGateHeldBytes", p.MaxHeldBytes, path+".maxHeldBytes", path+".maxGateHeldBytes")
+	}
+}
+
+// topic checks a topic pattern.
+func (v validator) topic(path, match string) {
+	switch star := strings.IndexByte(match, '*'); {
+	case match == "":
+		v.relate("must not be empty", nil, path)
+	case star >= 0 && star < len(match)-1:
+		v.relate("may hold * at its end only", match, path)
+	case star < 0 && strings.Contains(match, "://") && strings.Count(match, "/") != 4:
+		v.relate("must be a full topic name, such as persistent://tenant/namespace/topic", match, path)
+	}
+}
+
+// brokerPattern reports whether s is host:port with the wildcards that an
+// allow-list may have.
+func brokerPattern(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil && port != "*" {
+		return false
+	}
+	host = strings.TrimPrefix(host, "*.")
+	return net.ParseIP(host) != nil || hostname(host)
+}
+
+// dialable reports whether s is host:port.
+func dialable(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}

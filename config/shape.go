@@ -105,6 +105,9 @@ func (s shaper) value(path string, f field, v any, selected string) any {
 func (s shaper) leaf(path string, f field, t reflect.Type, v any, selected string) any {
 	if v != nil {
 		got, problem := scalar(t, v)
+		if problem != "" && len(f.enum) > 0 {
+			problem = f.choose("")
+		}
 		if problem == "" {
 			problem = f.outside(t, got)
 		}
@@ -181,11 +184,7 @@ func (s shaper) entries(path string, f field, v any) any {
 // outside says how a value of the right type breaks the field's bounds, or "".
 func (f *field) outside(t reflect.Type, v any) string {
 	if len(f.enum) > 0 && !slices.Contains(f.enum, fmt.Sprint(v)) {
-		message := "must be " + list(f.enum)
-		if n := nearest(fmt.Sprint(v), f.enum); n != "" {
-			message += fmt.Sprintf(", did you mean %q?", n)
-		}
-		return message
+		return f.choose(fmt.Sprint(v))
 	}
 	n, ok := number(t, v)
 	if !ok {
@@ -202,6 +201,15 @@ func (f *field) outside(t reflect.Type, v any) string {
 		return "must be at most " + f.maxText
 	}
 	return ""
+}
+
+// choose names the words of a closed set, and the one that is meant perhaps.
+func (f *field) choose(word string) string {
+	message := "must be " + list(f.enum)
+	if n := nearest(word, f.enum); n != "" {
+		message += fmt.Sprintf(", did you mean %q?", n)
+	}
+	return message
 }
 
 // number returns the magnitude of v where bounds apply to it.

@@ -17,7 +17,9 @@ func (v validator) ingress(path string, in *Ingress) {
 	}
 	v.backend(path, in)
 	v.tls(path, in)
-	v.cost(path+".cost", in)
+	if in.Protocol != "pulsar" {
+		v.cost(path+".cost", in)
+	}
 	v.requests(path+".requests", in)
 	v.partitions(path+".partitions", in)
 	if in.Protocol != "http" && in.Rejection.Status != 0 {
@@ -80,7 +82,7 @@ func (v validator) backend(path string, in *Ingress) {
 }
 
 // backendURL checks a URL of one of the schemes that names a host and nothing
-// beyond a path.
+// beyond.
 func (v validator) backendURL(path, s string, schemes ...string) {
 	u, err := url.Parse(s)
 	switch {
@@ -88,8 +90,8 @@ func (v validator) backendURL(path, s string, schemes ...string) {
 		v.relate(fmt.Sprintf("must be a URL, such as %s://127.0.0.1:9000", schemes[0]), s, path)
 	case u.User != nil:
 		v.relate("must not hold a user or password", s, path)
-	case u.RawQuery != "" || u.Fragment != "":
-		v.relate("must not hold a query or fragment", s, path)
+	case u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+		v.relate("must end after the port", s, path)
 	case u.Port() != "":
 		v.dialAddress(path, u.Host)
 	}
@@ -150,13 +152,19 @@ func (v validator) cost(path string, in *Ingress) {
 		v.relate("belongs to protocol http only", in.Cost.Header, path+".header")
 	}
 	for _, op := range slices.Sorted(maps.Keys(in.Cost.ByOperation)) {
-		v.operation(join(path+".byOperation", op), op, in.Protocol)
+		v.operation(join(path+".byOperation", op), op, in.Protocol, mongoClasses())
 	}
 }
 
 func (v validator) requests(path string, in *Ingress) {
+	if in.Protocol == "pulsar" {
+		if e := &in.Requests.Exempt; len(e.CIDRs)+len(e.Applications)+len(e.Operations) > 0 {
+			v.relate("belongs to protocol http or mongodb only", nil, path+".exempt", pathOf(path)+".protocol")
+		}
+		return
+	}
 	for i, op := range in.Requests.Exempt.Operations {
-		v.operation(v.at(path+".exempt.operations", i), op, in.Protocol)
+		v.operation(v.at(path+".exempt.operations", i), op, in.Protocol, nil)
 	}
 	for i, app := range in.Requests.Exempt.Applications {
 		if app == "" {
@@ -173,18 +181,24 @@ func (v validator) at(path string, i int) string {
 	return path
 }
 
-// operation checks the spelling of an operation: for HTTP a method, or a
-// method and a path; elsewhere a word.
-func (v validator) operation(path, op, protocol string) {
+// operation checks the spelling of an operation: for HTTP a path pattern,
+// perhaps after a method; for MongoDB a command, where classes say so a class.
+func (v validator) operation(path, op, protocol string, classes []string) {
 	if protocol != "http" {
-		if !isToken(op) {
+		if !isToken(op) || slices.Contains(mongoClasses(), op) && !slices.Contains(classes, op) {
 			v.relate("is not the name of a command", op, path)
 		}
 		return
 	}
-	method, rest, two := strings.Cut(op, " ")
-	if !isToken(method) || method != strings.ToUpper(method) || two && !strings.HasPrefix(rest, "/") {
-		v.relate("must be a method or a method and a path, such as GET or GET /health", op, path)
+	pattern := op
+	if method, rest, two := strings.Cut(op, " "); two {
+		if pattern = rest; !slices.Contains(httpMethods(), method) {
+			v.relate("must begin with a method, such as GET /health, or with a path", op, path)
+			return
+		}
+	}
+	if problem := pathPattern(pattern); problem != "" {
+		v.relate(problem, op, path)
 	}
 }
 

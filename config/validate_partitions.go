@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,8 +17,8 @@ func (v validator) partitions(path string, in *Ingress) {
 			v.relate("is listed twice", by, at)
 		}
 	}
-	if len(p.By) > 8 {
-		v.relate("lists more than 8 parts", len(p.By), path+".by")
+	if most := partsOf(in.Protocol); len(p.By) > most {
+		v.relate(fmt.Sprintf("lists more than %d for protocol %s", most, in.Protocol), len(p.By), path+".by", pathOf(path)+".protocol")
 	}
 	v.limit(path+".default.limit", &p.Default.Limit)
 	names, matches := map[string]int{}, map[string]int{}
@@ -34,12 +35,21 @@ func (v validator) partitions(path string, in *Ingress) {
 		v.unique(matches, i, path+".named", "match", n.Match)
 		v.limit(at+".limit", &n.Limit)
 	}
-	if len(p.Named) > 0 && len(p.By) == 0 && in.Listen != "" {
+	if len(p.Named) > 0 && len(p.By) == 0 && in.Listen != "" && in.Protocol != "pulsar" {
 		v.relate("is required for named partitions: without it every request belongs to default", nil, path+".by", path+".named")
 	}
 }
 
-func pathOf(partitions string) string { return strings.TrimSuffix(partitions, ".partitions") }
+// partsOf is how many parts may identify a partition.
+func partsOf(protocol string) int {
+	if protocol == "pulsar" {
+		return 1
+	}
+	return 8
+}
+
+// pathOf is the path of the ingress that a path lies directly below.
+func pathOf(path string) string { return path[:strings.LastIndexByte(path, '.')] }
 
 // limit checks the relations between the keys of one limit. Fields that do not
 // belong to the algorithm are zero.
@@ -67,29 +77,34 @@ func (v validator) limit(path string, l *Limit) {
 // nothing.
 func identifier(by, protocol string) string {
 	kind, arg, hasArg := strings.Cut(by, ":")
-	if kind == "constant" {
-		if !hasArg || arg == "" {
-			return "needs a name, such as constant:all"
-		}
-		return ""
-	}
 	kinds := kindsOf(protocol)
 	if !slices.Contains(kinds, kind) {
-		message := "must begin with " + list(append(kinds, "constant")) + " for protocol " + protocol
+		message := "must begin with " + list(kinds) + " for protocol " + protocol
 		if n := nearest(kind, kinds); n != "" {
 			message += fmt.Sprintf(", did you mean %q?", n)
 		}
 		return message
 	}
-	switch {
-	case kind == "header" && !isToken(arg):
-		return "needs the name of a header, such as header:X-Tenant"
-	case kind == "query" && arg == "":
-		return "needs the name of a parameter, such as query:tenant"
-	case kind == "path" && hasArg:
-		return pattern(arg)
-	case kind != "header" && kind != "query" && hasArg:
-		return "takes no argument"
+	switch kind {
+	case "header":
+		if !isToken(arg) {
+			return "needs the name of a header, such as header:X-Tenant"
+		}
+	case "query", "constant":
+		if arg == "" {
+			return "needs a name, such as " + kind + ":tenant"
+		}
+	case "path":
+		if hasArg {
+			return pathPattern(arg)
+		}
+	default:
+		if hasArg && (kind != "client" || protocol != "mongodb") {
+			return "takes no argument"
+		}
+		if bits, err := strconv.Atoi(arg); hasArg && (err != nil || bits < 1 || bits > 32) {
+			return "takes a prefix length from 1 to 32, such as client:24"
+		}
 	}
 	return ""
 }
@@ -97,33 +112,12 @@ func identifier(by, protocol string) string {
 func kindsOf(protocol string) []string {
 	switch protocol {
 	case "mongodb":
-		return []string{"database", "collection", "command", "application", "user", "client"}
+		return []string{
+			"database", "collection", "command", "application", "driver", "user", "client", "readPreference", "comment",
+		}
 	case "pulsar":
 		return []string{"topic", "namespace", "tenant", "client"}
 	default:
-		return []string{"header", "query", "path", "client"}
+		return []string{"header", "query", "path", "client", "constant"}
 	}
-}
-
-// pattern says what is wrong with a path pattern such as /v1/{tenant}/items,
-// or nothing.
-func pattern(p string) string {
-	if !strings.HasPrefix(p, "/") {
-		return "needs a pattern that begins with a slash, such as path:/v1/{tenant}"
-	}
-	found := false
-	for segment := range strings.SplitSeq(p[1:], "/") {
-		if !strings.ContainsAny(segment, "{}") {
-			continue
-		}
-		name := strings.TrimSuffix(strings.TrimPrefix(segment, "{"), "}")
-		if len(name) != len(segment)-2 || name == "" || strings.Trim(name, nameLetters+"_") != "" {
-			return "has a segment that is neither plain nor one {name}"
-		}
-		found = true
-	}
-	if !found {
-		return "has no {name}, so it identifies nothing; use constant:NAME"
-	}
-	return ""
 }

@@ -12,7 +12,7 @@ import (
 // Patterns of the types that are written as text. They accept a little more
 // than the parser does; admitd check has the last word.
 const (
-	durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	durationPattern = `^[-+]?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	sizePattern     = `^[0-9]+(\.[0-9]+)?([KMGT]i?B|B)?$`
 )
 

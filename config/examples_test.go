@@ -1,0 +1,199 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/admitd/admitd/config"
+)
+
+// examples returns every example configuration of the repository.
+func examples(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../examples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nested, err := filepath.Glob("../examples/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, nested...)
+	for _, must := range []string{"minimal.yaml", "http-tenants.yaml", "sidecar.yaml", "systemd/admitd.yaml"} {
+		found := false
+		for _, f := range files {
+			found = found || strings.HasSuffix(filepath.ToSlash(f), "/examples/"+must)
+		}
+		if !found {
+			t.Errorf("examples/%s is missing", must)
+		}
+	}
+	return files
+}
+
+// Each example loads, and survives being rendered.
+func TestExamplesLoad(t *testing.T) {
+	for _, file := range examples(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) { roundTrip(t, file) })
+	}
+}
+
+// The unit's environment is accepted with its configuration.
+func TestSystemdUnit(t *testing.T) {
+	unit, err := os.ReadFile("../examples/systemd/admitd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var env []string
+	for l := range strings.Lines(string(unit)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(l), "Environment="); ok {
+			env = append(env, v)
+		}
+	}
+	if len(env) == 0 {
+		t.Fatal("the unit sets no environment")
+	}
+	c, err := config.Load("../examples/systemd/admitd.yaml", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Admin.TokenFile != "%d/token" {
+		t.Errorf("admin.tokenFile = %q; want the unit's credential", c.Admin.TokenFile)
+	}
+}
+
+// instance reads YAML as a validator in an editor does: with another parser
+// than ours.
+func instance(t *testing.T, content []byte) any {
+	t.Helper()
+	m, err := yaml.Parser().Unmarshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(j))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The schema accepts every example, every good file, and the effective
+// configuration of each.
+func TestSchemaAccepts(t *testing.T) {
+	s := compiled(t)
+	for _, file := range append(examples(t), corpus(t, "*.good.yml")...) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			content, err := config.Read(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Validate(instance(t, bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")))); err != nil {
+				t.Errorf("%s:\n%v", file, err)
+			}
+			c, err := config.Parse(file, content, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			effective, err := c.Effective()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Validate(instance(t, effective)); err != nil {
+				t.Errorf("effective %s:\n%v", file, err)
+			}
+		})
+	}
+}
+
+// The schema refuses what an editor should underline.
+func TestSchemaRefuses(t *testing.T) {
+	s := compiled(t)
+	for _, name := range []string{
+		"unknown_keys", "enums", "limit_keys", "wrong_protocol", "wrong_types", "out_of_range", "protocol", "units",
+		"ingresses_mapping", "no_ingresses", "empty_ingresses", "null_element",
+	} {
+		t.Run(name, func(t *testing.T) {
+			content, err := config.Read(filepath.Join("testdata", name+".bad.yml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			content = bytes.ReplaceAll(content, []byte(".nan"), []byte("x"))
+			content = bytes.ReplaceAll(content, []byte(".inf"), []byte("x"))
+			if s.Validate(instance(t, content)) == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+// The defaults that the schema promises are those that are applied.
+func TestSchemaDefaults(t *testing.T) {
+	var s struct {
+		Defs map[string]struct {
+			Properties map[string]struct {
+				Default any `json:"default"`
+			} `json:"properties"`
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(config.Schema(), &s); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load("testdata/minimal.good.yml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := c.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var effective struct {
+		Admin     map[string]any   `json:"admin"`
+		Ingresses []map[string]any `json:"ingresses"`
+	}
+	if err := json.Unmarshal(rendered, &effective); err != nil {
+		t.Fatal(err)
+	}
+	checks := 0
+	for def, got := range map[string]map[string]any{"Admin": effective.Admin, "Ingress": effective.Ingresses[0]} {
+		for key, p := range s.Defs[def].Properties {
+			if p.Default == nil || key == "listen" && def == "Ingress" || key == "backend" {
+				continue
+			}
+			checks++
+			if got[key] != p.Default {
+				t.Errorf("%s.%s = %v; the schema says %v", def, key, got[key], p.Default)
+			}
+		}
+	}
+	if checks < 8 {
+		t.Errorf("only %d defaults were compared", checks)
+	}
+}

@@ -1,0 +1,58 @@
+package config
+
+import "strings"
+
+// HTTP configures what only an HTTP gate needs.
+type HTTP struct {
+	// How long connecting to the backend may take.
+	ConnectTimeout Duration `yaml:"connectTimeout" default:"2s" min:"1ms" max:"10m"`
+	// How long a client may take to send the head of a request.
+	HeaderTimeout Duration `yaml:"headerTimeout" default:"10s" min:"1ms" max:"1h"`
+	// Longest silence inside a body, in either direction. Event streams and
+	// tunnels may be silent.
+	StreamIdle Duration `yaml:"streamIdle" default:"1m" min:"1ms" max:"24h"`
+	// When connections that are not used are closed, on both sides.
+	IdleTimeout Duration `yaml:"idleTimeout" default:"90s" min:"1ms" max:"24h"`
+	// Idle connections kept to the backend.
+	MaxIdle int `yaml:"maxIdle" default:"256" min:"1" max:"100000"`
+	// Adds a Via header to requests.
+	Via bool `yaml:"via" default:"false"`
+	// Keeps the client's X-Forwarded-Proto and X-Forwarded-Host. Only behind a
+	// proxy that overwrites them.
+	TrustForwarded bool `yaml:"trustForwarded" default:"false"`
+	// Holds the permit of a WebSocket or an event stream for as long as it
+	// lives. Otherwise it ends once the stream is established.
+	HoldStreams bool `yaml:"holdStreams" default:"false"`
+}
+
+// httpMethods are the methods an operation may name.
+func httpMethods() []string {
+	return []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
+}
+
+// pathPattern says what is wrong with a path pattern such as
+// /v1/{tenant}/items or /internal/*, or nothing.
+func pathPattern(p string) string {
+	if !strings.HasPrefix(p, "/") {
+		return "needs a path that begins with a slash, such as /v1/{tenant} or /internal/*"
+	}
+	seen := map[string]bool{}
+	segments := strings.Split(p[1:], "/")
+	for i, s := range segments {
+		if strings.Contains(s, "*") && (s != "*" || i < len(segments)-1) {
+			return "may hold * as its last segment only"
+		}
+		if !strings.ContainsAny(s, "{}") {
+			continue
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(s, "{"), "}")
+		switch {
+		case len(name) != len(s)-2, name == "", strings.Trim(name, nameLetters+"_") != "":
+			return "has a segment that is neither plain nor one {name}"
+		case seen[name]:
+			return "holds {" + name + "} twice"
+		}
+		seen[name] = true
+	}
+	return ""
+}
