@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 	if name == "" {
 		name = "operation"
 	}
-	return fmt.Sprintf("selection: no server for %s after %s: %s; topology %s", name, e.Waited, e.Reason(), e.Topology)
+	return fmt.Sprintf("selection: no server for %s after %s: %s; topology %s", name, e.Waited.Round(time.Millisecond), e.Reason(), e.Topology)
 }
 
 // Reason says why without describing the topology.
