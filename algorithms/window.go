@@ -155,6 +155,7 @@ func newWindow(limit core.Limit, o WindowOptions, f form) *Window {
 	if w.o.Quantile > 0 {
 		w.bins = new(histogram)
 	}
+	w.start.Store(math.MinInt64) // far back, so that the first sample opens a window
 	w.span.Store(int64(w.o.Min))
 	w.cut.Store(math.MinInt64)
 	w.current.Store(int64(w.clamp(limit.EstimatedLimit())))

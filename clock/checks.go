@@ -127,8 +127,8 @@ func readSteps(now func() int64, n int) stepping {
 	const batch = 100
 	var s stepping
 	costs := make([]time.Duration, 0, n/batch+1)
-	first, last := now(), int64(0)
-	last = first
+	first := now()
+	last := first
 	for i := range n {
 		reading := now()
 		switch step := time.Duration(reading - last); {

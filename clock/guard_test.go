@@ -2,6 +2,7 @@ package clock_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -220,15 +221,17 @@ func TestShortest(t *testing.T) {
 func TestModes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m machine
-		trusted := map[string]bool{}
+		var trusted sync.Map
 		g, _ := watch(t, &m, clock.Options{Mode: clock.Fixed, Fault: fault(t, "frozen@10s")}, time.Minute, map[time.Duration]func(*clock.Guard){
-			5 * time.Second:  func(g *clock.Guard) { trusted["fixed, good"] = g.Trusted() },
-			6 * time.Second:  func(g *clock.Guard) { g.SetMode(clock.Auto); trusted["auto, good"] = g.Trusted() },
-			20 * time.Second: func(g *clock.Guard) { trusted["auto, bad"] = g.Trusted() },
-			21 * time.Second: func(g *clock.Guard) { g.SetMode(clock.Off); trusted["off, bad"] = g.Trusted() },
+			5 * time.Second:  func(g *clock.Guard) { trusted.Store("fixed, good", g.Trusted()) },
+			6 * time.Second:  func(g *clock.Guard) { g.SetMode(clock.Auto); trusted.Store("auto, good", g.Trusted()) },
+			20 * time.Second: func(g *clock.Guard) { trusted.Store("auto, bad", g.Trusted()) },
+			21 * time.Second: func(g *clock.Guard) { g.SetMode(clock.Off); trusted.Store("off, bad", g.Trusted()) },
 		})
+		got := map[string]bool{}
+		trusted.Range(func(when, is any) bool { got[when.(string)] = is.(bool); return true })
 		want := map[string]bool{"fixed, good": false, "auto, good": true, "auto, bad": false, "off, bad": true}
-		if diff := cmp.Diff(want, trusted); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("Trusted() (-want +got):\n%s", diff)
 		}
 		if s := g.Status(); s.Mode != clock.Off || s.State != clock.Bad || !s.Trusted {
