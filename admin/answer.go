@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+)
+
+// problem is the body of every answer that is an error (RFC 9457), but for
+// rejections, which have a document of their own.
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Problems []string `json:"problems,omitempty"` // every one, for invalid settings
+}
+
+// fail answers with a problem.
+func fail(w http.ResponseWriter, status int, detail string, problems ...string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	write(w, status, problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Problems: problems})
+}
+
+// failWith answers with what err means.
+func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
+	invalid, isInvalid := errors.AsType[*Invalid](err)
+	switch {
+	case isInvalid:
+		fail(w, http.StatusBadRequest, "the settings do not hold; nothing was changed", invalid.Problems...)
+	case errors.Is(err, ErrUnknownIngress):
+		fail(w, http.StatusNotFound, "no such ingress")
+	case r.Context().Err() != nil: // the client went away
+		fail(w, http.StatusServiceUnavailable, "the request was cancelled")
+	default:
+		s.o.Log.ErrorContext(r.Context(), "admin request failed",
+			slog.String("path", r.URL.Path), slog.Any("error", err))
+		fail(w, http.StatusInternalServerError, err.Error())
+	}
+}
+
+// answer answers with JSON.
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	write(w, status, v)
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, "cannot write the answer: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // the client went away: nothing to do
+}
+
+// read decodes one JSON object from the body, strictly. On failure it has
+// answered and returns false.
+func read(w http.ResponseWriter, r *http.Request, into any) bool {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, extra := d.Token(); !errors.Is(extra, io.EOF) {
+			err = errors.New("more than one JSON value")
+		}
+	}
+	if err == nil {
+		return true
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+	} else {
+		fail(w, http.StatusBadRequest, "the body does not hold: "+err.Error())
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// contentPolicy lets the live page load what the port itself serves, and
+// nothing from anywhere else.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// secureHeaders sets what browsers must know of every answer.
+func secureHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// boundAnswer bounds what is read from a request and how long its answer may
+// take to be taken.
+func boundAnswer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		extend(w, writeTimeout)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// boundProfile gives profiles the time that they take by design.
+func boundProfile(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		extend(w, profileTimeout)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// extend moves the deadline for writing the answer. A writer that has no
+// deadlines, as in tests, needs none.
+func extend(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+}
+
+// guardHost refuses foreign host names while there is no token: a web page can
+// make a browser ask for its own name at a loopback address, and would read the
+// answer as its own.
+func (s *Server) guardHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.token.Load() == nil && !s.o.Insecure && !localHost(r.Host) {
+			fail(w, http.StatusMisdirectedRequest, "without a token this port answers to localhost and loopback addresses only")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// localHost reports whether host, with or without a port, names this machine
+// and cannot be made to name another.
+func localHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.IsLoopback()
+}
+
+// sameOrigin refuses what a browser sends on behalf of another site.
+func sameOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusForbidden, "cross-origin request")
+	}))
+	return protection.Handler(next)
+}
+
+// authorize asks for the token when there is one.
+func (s *Server) authorize(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if want := s.token.Load(); want != nil && !carries(r, want) {
+			challenge(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// tokenOnly asks for the token and refuses when there is none to ask for.
+func (s *Server) tokenOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		want := s.token.Load()
+		switch {
+		case want == nil:
+			fail(w, http.StatusForbidden, "profiles are served only when admin.tokenFile is set")
+		case !carries(r, want):
+			challenge(w)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// carries reports whether the request carries the token. Digests are compared,
+// so that the time tells neither content nor length.
+func carries(r *http.Request, want *[sha256.Size]byte) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(sum[:], want[:]) == 1 && strings.EqualFold(scheme, "bearer")
+}
+
+func challenge(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="admitd"`)
+	fail(w, http.StatusUnauthorized, "a bearer token is needed")
+}
+
+// jsonOnly refuses bodies that a plain web form could have sent.
+func jsonOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+			if err != nil || kind != "application/json" && kind != "application/merge-patch+json" {
+				fail(w, http.StatusUnsupportedMediaType, "the body must be application/json")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Errors that the daemon's side returns and the server turns into answers.
+var (
+	// ErrUnknownIngress: no ingress has that name. Answered with 404.
+	ErrUnknownIngress = errors.New("admin: no such ingress")
+	// ErrExposed is returned by [Server.Serve] for a listener that others than
+	// this machine can reach, without a token and without Insecure.
+	ErrExposed = errors.New("admin: a non-loopback address needs a token, or insecure")
+)
+
+// Invalid is the error for settings that do not hold, with every problem at
+// once. Answered with 400.
+type Invalid struct{ Problems []string }
+
+// Error implements error.
+func (e *Invalid) Error() string { return "admin: invalid: " + strings.Join(e.Problems, "; ") }
+
+// State is what the daemon says of itself. Safe for concurrent use.
+type State interface {
+	// Health is cheap: it is asked every few seconds.
+	Health() Health
+	// Snapshot reads everything that exists now.
+	Snapshot() Snapshot
+}
+
+// Settings is the daemon's configuration. Safe for concurrent use.
+type Settings interface {
+	// Config returns the effective configuration without secrets, for JSON.
+	Config() any
+	// Reload reads the configuration now. The error is an [*Invalid] when it
+	// does not hold; the running one then stays in force.
+	Reload(ctx context.Context) error
+	// Patch changes one ingress while it runs: all of the patch, or nothing
+	// with an [*Invalid] or [ErrUnknownIngress]. before and after are the
+	// ingress's settings, for JSON.
+	Patch(ctx context.Context, ingress string, p Patch) (before, after any, err error)
+}
+
+// Admitter decides for callers that cannot be proxied. Safe for concurrent use.
+type Admitter interface {
+	// Admit is [limiter.Gate.Admit] of the named ingress; the error may also be
+	// [ErrUnknownIngress].
+	Admit(ctx context.Context, a Admission) (limiter.Permit, error)
+	// Form returns how the ingress words the rejections of a partition.
+	Form(ingress, partition string) Form
+}
+
+// Admission is a request for a decision.
+type Admission struct {
+	Ingress   string
+	Partition string        // the key; "" = the partition "default"
+	Operation string        // for exemptions by operation
+	Cost      float64       // tokens, > 0
+	MaxWait   time.Duration // 0 = no bound beyond the policy's
+}
+
+// Form is how an ingress words its rejections. The zero value sends no hints
+// and chooses the status by the reason.
+type Form struct {
+	Hints  bool
+	Status int          // HTTP status of every rejection; 0 = by reason
+	Rate   limiter.Rate // of the partition, for RateLimit headers; the zero Rate = no headers
+}
+
+// Options of [New]. State, Settings and Admitter are required.
+type Options struct {
+	State    State
+	Settings Settings
+	Admitter Admitter
+	// Metrics answers GET /metrics; nil = 404.
+	Metrics http.Handler
+	// Hello answers GET /v1/hello, false while draining; nil = 404.
+	Hello func() (labels.Hello, bool)
+	// Token that requests which change something carry as a bearer; "" = none
+	// is asked for. Profiles are served only with a token.
+	Token string
+	// Insecure allows changes without a token from other machines and under
+	// any host name.
+	Insecure bool
+	// MaxPermits bounds the permits that the decision API holds; 0 = 100,000.
+	MaxPermits int
+	// MaxSubscribers bounds the readers of GET /v1/events; 0 = 64.
+	MaxSubscribers int
+	// Log takes what an operator must know; nil = discarded.
+	Log *slog.Logger
+}
+
+// Health is whether the daemon can serve.
+type Health struct {
+	Listening bool     // every ingress accepts connections
+	Draining  bool     // nothing new is admitted
+	Detail    []string // what an operator should know, ready or not
+}
+
+// Snapshot is everything that [State.Snapshot] reads.
+type Snapshot struct {
+	Version   string
+	Started   time.Time
+	Draining  bool
+	Clock     Clock
+	Config    Config
+	Ingresses []Ingress
+}
+
+// Clock is how the clock guard judges the clock.
+type Clock struct {
+	Trusted bool              `json:"trusted"`
+	Mode    string            `json:"mode,omitempty"` // auto, fixed or off
+	Detail  string            `json:"detail,omitempty"`
+	Faults  map[string]uint64 `json:"faults,omitempty"`
+}
+
+// Config is how the configuration came into force.
+type Config struct {
+	Path           string    `json:"path,omitempty"`
+	LastSuccess    time.Time `json:"lastSuccess,omitzero"`
+	LastSuccessful bool      `json:"lastSuccessful"`
+	Problems       []string  `json:"problems,omitempty"` // of the last refused one
+}
+
+// Ingress is one protocol's front with its gate.
+type Ingress struct {
+	Name, Protocol, Listen, Backend string
+	Gate                            limiter.Status
+	Connections                     *ingress.Status // nil = none counted
+	// Details are the protocol's own, for JSON; nil = none.
+	Details any
+}
+
+// Patch is what can be changed while an ingress runs, in the words of the
+// configuration. What is left out stays. Marshaled as JSON it is a merge patch
+// (RFC 7396) for the ingress's section, but for Named, which is keyed by name.
+type Patch struct {
+	Mode        *string           `json:"mode,omitempty"`
+	Requests    *RatePatch        `json:"requests,omitempty"`
+	Connections *ConnectionsPatch `json:"connections,omitempty"`
+	Partitions  *PartitionsPatch  `json:"partitions,omitempty"`
+}
+
+// RatePatch changes a token bucket.
+type RatePatch struct {
+	Rate         *float64 `json:"rate,omitempty"` // per second, 0 = unlimited
+	BurstSeconds *float64 `json:"burstSeconds,omitempty"`
+	QueueDepth   *int     `json:"queueDepth,omitempty"`
+}
+
+// ConnectionsPatch changes the connection limiter.
+type ConnectionsPatch struct {
+	RatePatch
+
+	MaxOpen *int `json:"maxOpen,omitempty"`
+}
+
+// PartitionsPatch changes partitions.
+type PartitionsPatch struct {
+	Total   *int                      `json:"total,omitempty"`
+	Default *PartitionPatch           `json:"default,omitempty"`
+	Named   map[string]PartitionPatch `json:"named,omitempty"` // by name
+}
+
+// PartitionPatch changes one partition.
+type PartitionPatch struct {
+	Rate         *float64 `json:"rate,omitempty"`
+	BurstSeconds *float64 `json:"burstSeconds,omitempty"`
+	// Limit and Queue hold the keys of the configuration, validated with it.
+	Limit map[string]json.RawMessage `json:"limit,omitempty"`
+	Queue map[string]json.RawMessage `json:"queue,omitempty"`
+}

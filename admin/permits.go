@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// permits holds the permits of the decision API until they are returned or
+// expire. Whoever takes one out of the map ends it; so it is ended once, however
+// a return, the expiry and the end of the server meet.
+type permits struct {
+	bound int
+
+	mu     sync.Mutex // guards the fields below; never held while a permit ends
+	byID   map[string]*held
+	booked int // places taken by requests that are being decided
+	closed bool
+}
+
+// held is one permit and its expiry.
+type held struct {
+	permit limiter.Permit
+	expiry *time.Timer
+}
+
+func newPermits(bound int) *permits {
+	return &permits{bound: bound, byID: map[string]*held{}}
+}
+
+// book takes a place for a permit that is about to be asked for. Every true is
+// followed by keep or unbook.
+func (p *permits) book() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.byID)+p.booked >= p.bound {
+		return false
+	}
+	p.booked++
+	return true
+}
+
+// unbook gives a place back.
+func (p *permits) unbook() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.booked--
+}
+
+// keep holds a permit in the place that was booked for it, for ttl, after which
+// it ends as dropped: nobody said how the work went. It returns an id that
+// cannot be guessed.
+func (p *permits) keep(permit limiter.Permit, ttl time.Duration) (id string) {
+	id = rand.Text() // at least 128 random bits
+	h := &held{permit: permit}
+	if !p.put(id, h, ttl) {
+		h.permit.End(limiter.Ignored)
+	}
+	return id
+}
+
+// put places h where one was booked, unless the server has closed.
+func (p *permits) put(id string, h *held, ttl time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.booked--
+	if p.closed {
+		return false
+	}
+	p.byID[id] = h
+	h.expiry = time.AfterFunc(ttl, func() { p.end(id, limiter.Dropped) })
+	return true
+}
+
+// end takes the permit out and ends it. It reports false when there is none of
+// that id: never granted, returned already, or expired.
+func (p *permits) end(id string, o limiter.Outcome) bool {
+	h := p.take(id)
+	if h == nil {
+		return false
+	}
+	h.expiry.Stop()
+	h.permit.End(o)
+	return true
+}
+
+func (p *permits) take(id string) *held {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.byID[id]
+	delete(p.byID, id)
+	return h
+}
+
+// held returns how many permits are held.
+func (p *permits) held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.byID)
+}
+
+// close ends every permit as ignored and lets no more in.
+func (p *permits) close() {
+	for id := range p.shut() {
+		p.end(id, limiter.Ignored)
+	}
+}
+
+// shut lets no more in and returns the ids of those that are held.
+func (p *permits) shut() map[string]struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	ids := make(map[string]struct{}, len(p.byID))
+	for id := range p.byID {
+		ids[id] = struct{}{}
+	}
+	return ids
+}

@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Bounds of the port.
+const (
+	maxConnections  = 512
+	maxHeaderBytes  = 16 << 10
+	maxBody         = 64 << 10
+	headerTimeout   = 5 * time.Second
+	readTimeout     = 10 * time.Second
+	idleTimeout     = 60 * time.Second
+	writeTimeout    = 30 * time.Second // of one answer; streams renew it with every event
+	profileTimeout  = 5 * time.Minute
+	shutdownTimeout = 5 * time.Second
+
+	defaultMaxPermits     = 100_000
+	defaultMaxSubscribers = 64
+)
+
+// Server answers on the admin port. It is safe for concurrent use.
+type Server struct {
+	o       Options
+	token   atomic.Pointer[[sha256.Size]byte] // nil = none
+	permits *permits
+	hub     *hub
+	handler http.Handler
+
+	stopping chan struct{} // closed when streams must end
+	stop     sync.Once
+}
+
+// New returns a server. [Server.Close] ends the permits that it holds.
+func New(o Options) *Server {
+	if o.MaxPermits <= 0 {
+		o.MaxPermits = defaultMaxPermits
+	}
+	if o.MaxSubscribers <= 0 {
+		o.MaxSubscribers = defaultMaxSubscribers
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, permits: newPermits(o.MaxPermits), hub: newHub(o.State, o.MaxSubscribers), stopping: make(chan struct{})}
+	s.SetToken(o.Token)
+	s.handler = s.routes()
+	return s
+}
+
+// SetToken replaces the bearer token; "" asks for none.
+func (s *Server) SetToken(token string) {
+	if token == "" {
+		s.token.Store(nil)
+		return
+	}
+	sum := sha256.Sum256([]byte(token))
+	s.token.Store(&sum)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Permits returns how many permits of the decision API are held.
+func (s *Server) Permits() int { return s.permits.held() }
+
+// Serve answers on ln until ctx is done; then it ends the streams, lets other
+// answers finish for up to 5 s, and returns nil. It closes ln.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	if s.token.Load() == nil && !s.o.Insecure && !isLoopback(ln.Addr()) {
+		_ = ln.Close() // nothing was served
+		return fmt.Errorf("%w: %s", ErrExposed, ln.Addr())
+	}
+	base := context.WithoutCancel(ctx)
+	srv := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(netutil.LimitListener(ln, maxConnections)) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.stop.Do(func() { close(s.stopping) })
+	bounded, cancel := context.WithTimeout(base, shutdownTimeout)
+	defer cancel()
+	if err := srv.Shutdown(bounded); err != nil {
+		_ = srv.Close() // what did not finish in time is cut
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Close ends the streams and, as ignored, every permit that the decision API
+// still holds; from then on it grants none.
+func (s *Server) Close() {
+	s.stop.Do(func() { close(s.stopping) })
+	s.permits.close()
+}
+
+// isLoopback reports whether only this machine can reach the address.
+func isLoopback(a net.Addr) bool {
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		return a.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
+}

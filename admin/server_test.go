@@ -1,0 +1,208 @@
+package admin_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/limiter"
+)
+
+// serve runs a server on a loopback port until the test ends.
+func serve(t *testing.T, s *admin.Server) (url string, stop func() error) {
+	t.Helper()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, ln) }()
+	stop = func() error { cancel(); return <-done }
+	t.Cleanup(cancel)
+	return "http://" + ln.Addr().String(), stop
+}
+
+// get returns the status and the body, which the test's end closes.
+func get(t *testing.T, url string) (int, io.Reader) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatalf("request: %v", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("GET %s: %v", url, err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	return res.StatusCode, res.Body
+}
+
+// Stopping ends streams at once and returns nil.
+func TestServe(t *testing.T) {
+	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{})
+	url, stop := serve(t, s)
+	if code, _ := get(t, url+"/healthz"); code != http.StatusOK {
+		t.Errorf("healthz = %d; want 200", code)
+	}
+	_, body := get(t, url+"/v1/events")
+	stream := bufio.NewScanner(body)
+	if !stream.Scan() || stream.Text() != "event: status" {
+		t.Errorf("stream begins %q; want the whole status", stream.Text())
+	}
+	start := time.Now()
+	if err := stop(); err != nil {
+		t.Errorf("Serve = %v; want nil", err)
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("stopping with an open stream took %v", took)
+	}
+}
+
+// An address that others can reach is refused without a token.
+func TestServeExposed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		o    admin.Options
+		want error
+	}{
+		"open":     {admin.Options{}, admin.ErrExposed},
+		"token":    {admin.Options{Token: "x"}, nil},
+		"insecure": {admin.Options{Insecure: true}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			ln := &exposed{closed: make(chan struct{})}
+			if err := newServer(t, newDaemon(&limiter.Policy{}), tc.o).Serve(ctx, ln); !errors.Is(err, tc.want) {
+				t.Errorf("Serve on 0.0.0.0 = %v; want %v", err, tc.want)
+			}
+			<-ln.closed // whatever the answer, the listener is closed
+		})
+	}
+}
+
+// exposed is a listener on every address of the machine that nobody calls.
+type exposed struct{ closed chan struct{} }
+
+func (e *exposed) Accept() (net.Conn, error) { <-e.closed; return nil, net.ErrClosed }
+func (e *exposed) Close() error              { close(e.closed); return nil }
+func (*exposed) Addr() net.Addr              { return &net.TCPAddr{IP: net.IPv4zero, Port: 9462} }
+
+// stream is a ResponseWriter whose events a test reads as they come.
+type stream struct {
+	header http.Header
+	code   int
+	events chan string
+}
+
+func newStream() *stream {
+	return &stream{header: http.Header{}, events: make(chan string, 64)}
+}
+
+func (s *stream) Header() http.Header  { return s.header }
+func (s *stream) WriteHeader(code int) { s.code = code }
+func (*stream) Flush()                 {}
+func (s *stream) Write(b []byte) (int, error) {
+	s.events <- string(b)
+	return len(b), nil
+}
+
+type seen struct {
+	Ingresses []struct {
+		Name       string
+		InFlight   int
+		Partitions []struct {
+			Name     string
+			InFlight int
+		}
+		Gone []string
+	}
+}
+
+func parse(t *testing.T, message, kind string) seen {
+	t.Helper()
+	data, ok := strings.CutPrefix(message, "event: "+kind+"\ndata: ")
+	if !ok || !strings.HasSuffix(data, "\n\n") {
+		t.Fatalf("event %.60q; want one of kind %s", message, kind)
+	}
+	var s seen
+	if err := json.Unmarshal([]byte(data), &s); err != nil {
+		t.Fatalf("event %q: %v", data, err)
+	}
+	return s
+}
+
+func subscribe(ctx context.Context, s http.Handler) *stream {
+	w := newStream()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/v1/events", http.NoBody)
+	if err != nil {
+		panic(err)
+	}
+	go func() { s.ServeHTTP(w, req); close(w.events) }()
+	return w
+}
+
+// A reader gets everything first and then, each second, only what changed.
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDaemon(fixedAt(10))
+		s := newServer(t, d, admin.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := subscribe(ctx, s)
+		if first := parse(t, <-w.events, "status"); len(first.Ingresses) != 1 || len(first.Ingresses[0].Partitions) != 2 {
+			t.Errorf("first event = %+v; want one ingress with default and overflow", first)
+		}
+		start := time.Now()
+		if quiet := parse(t, <-w.events, "delta"); len(quiet.Ingresses[0].Partitions) != 0 {
+			t.Errorf("second event = %+v; want no partition, since nothing changed", quiet)
+		}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("second event after %v; want 1s", took)
+		}
+		permit, err := d.gate.Admit(ctx, limiter.Request{Key: "tenant"})
+		if err != nil {
+			t.Fatalf("Admit: %v", err)
+		}
+		defer permit.End(limiter.Success)
+		third := parse(t, <-w.events, "delta").Ingresses[0]
+		if third.InFlight != 1 || len(third.Partitions) != 1 || third.Partitions[0].Name != "tenant" {
+			t.Errorf("third event = %+v; want the new partition alone", third)
+		}
+		d.gate.Apply(&limiter.Policy{Named: []limiter.PartitionPolicy{{Name: "all", Match: "*"}}})
+		fourth := parse(t, <-w.events, "delta").Ingresses[0]
+		if len(fourth.Gone) != 1 || fourth.Gone[0] != "tenant" {
+			t.Errorf("fourth event = %+v; want tenant gone", fourth)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// Readers are bounded, and one that leaves makes room.
+func TestEventsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, newDaemon(fixedAt(1)), admin.Options{MaxSubscribers: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		first := subscribe(ctx, s)
+		parse(t, <-first.events, "status")
+		if w := (call{method: "GET", path: "/v1/events"}).do(t, s); w.Code != 503 {
+			t.Errorf("second reader = %d; want 503", w.Code)
+		}
+		cancel()
+		synctest.Wait()
+		again, stop := context.WithCancel(t.Context())
+		parse(t, <-subscribe(again, s).events, "status")
+		stop()
+		synctest.Wait()
+	})
+}
