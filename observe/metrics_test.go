@@ -221,7 +221,7 @@ func TestPromlint(t *testing.T) {
 // A million clients' keys leave the number of series as two keys make it.
 func TestCardinalityIsConstant(t *testing.T) {
 	keys := 1_000_000
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		keys = 50_000
 	}
 	m, gate := house(t)
@@ -392,8 +392,8 @@ func thousand(tb testing.TB) *observe.Metrics {
 
 // A scrape of 1,000 named partitions takes under 50 ms.
 func TestScrapeOfThousandPartitions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures time; skipped by -short")
+	if testing.Short() || raceEnabled {
+		t.Skip("measures time; skipped by -short and under the race detector")
 	}
 	m := thousand(t)
 	best := time.Duration(math.MaxInt64)
