@@ -27,6 +27,7 @@ type Gate struct {
 	name     string
 	clock    Clock
 	observer Observer
+	sampler  sampler // nil when the clock wants to hear of no samples
 	rand     func() uint64
 
 	table    atomic.Pointer[table]
@@ -44,12 +45,16 @@ type Gate struct {
 	goneAdmitted uint64
 }
 
+// sampler is a clock that judges itself by the latencies measured with it.
+type sampler interface{ Sample(ok bool) }
+
 // New returns a gate that enforces p. The name appears in rejections.
 func New(name string, p *Policy, o Options) *Gate {
 	g := &Gate{name: name, clock: o.Clock, observer: o.Observer, rand: o.Rand}
 	if g.clock == nil {
 		g.clock = monotonic{base: time.Now()}
 	}
+	g.sampler, _ = g.clock.(sampler)
 	if g.rand == nil {
 		g.rand = rand.Uint64
 	}
@@ -235,4 +240,20 @@ func (g *Gate) acquireTotal(total int64) bool {
 			return true
 		}
 	}
+}
+
+// Rate returns the rate that binds a partition's requests: its own, or the
+// gate's where it has none. The zero Rate = unlimited.
+func (g *Gate) Rate(name string) Rate {
+	t := g.table.Load()
+	p := t.byName(name)
+	if p == nil {
+		p = t.lookup(name)
+	}
+	if p != nil {
+		if r := p.spec.Load().bucket.Rate(); r.PerSecond > 0 {
+			return r
+		}
+	}
+	return t.bucket.Rate()
 }

@@ -204,6 +204,9 @@ func (p *partition) end(now int64, latency time.Duration, permit *Permit, o Outc
 // learn feeds one latency to the limit, unless it means nothing.
 func (p *partition) learn(now int64, latency time.Duration, permit *Permit, o Outcome) {
 	clock := p.gate.clock
+	if s := p.gate.sampler; s != nil && permit.epoch == clock.Epoch() {
+		s.Sample(latency > 0 && (latency <= maxLatency || o == Dropped))
+	}
 	switch {
 	case latency <= 0 || !clock.Trusted():
 		p.counts.discarded[discardedClock].Add(1)

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/clock"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/observe"
+)
+
+// daemon is everything that runs: the parts that all ingresses share, and the
+// ingresses.
+type daemon struct {
+	path      string // of the configuration; "" = built in
+	env       []string
+	version   string
+	started   time.Time
+	log       *slog.Logger
+	level     *slog.LevelVar
+	clock     *clock.Guard
+	metrics   *observe.Metrics
+	protocols *protocolMetrics
+	failed    chan error
+
+	inherited map[string][]net.Listener // by ingress; opened by systemd
+
+	change sync.Mutex // held while a configuration is applied, never by readers
+
+	mu       sync.RWMutex // guards the fields below; never held across a wait
+	cfg      *config.Config
+	fronts   map[string]*front
+	draining bool
+	applied  time.Time
+	problems []string // of the last configuration that was refused
+}
+
+// front returns a running ingress, nil when there is none of that name.
+func (d *daemon) front(name string) *front {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.fronts[name]
+}
+
+// fail ends the daemon with err.
+func (d *daemon) fail(err error) {
+	select {
+	case d.failed <- err:
+	default: // it is ending already
+	}
+}
+
+// apply puts a configuration in force: builds everything that is new, and only
+// then changes anything. d.change is held.
+func (d *daemon) apply(ctx context.Context, cfg *config.Config) error {
+	plan, err := d.plan(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	next := make(map[string]*front, len(plan))
+	for _, p := range plan {
+		next[p.in.Name] = p.front
+		if p.isNew {
+			d.start(ctx, p.front, p.ln)
+			continue
+		}
+		p.front.gate.Apply(p.policy)
+		if p.front.server != nil {
+			if err := p.front.server.Reconfigure(p.in); err != nil {
+				d.log.Error("ingress keeps its old settings", slog.String("ingress", p.in.Name), slog.Any("error", err))
+			}
+		}
+	}
+	d.mu.Lock()
+	old := d.fronts
+	d.fronts, d.cfg, d.applied, d.problems = next, cfg, time.Now(), nil
+	d.mu.Unlock()
+	for name, f := range old {
+		if next[name] != f {
+			go d.drainFront(context.WithoutCancel(ctx), f)
+		}
+	}
+	return nil
+}
+
+// planned is one ingress of a configuration that is about to be applied.
+type planned struct {
+	in     *config.Ingress
+	policy *limiter.Policy
+	front  *front
+	ln     net.Listener
+	isNew  bool
+}
+
+// plan builds what cfg needs and opens its listeners. When anything fails
+// nothing has changed.
+func (d *daemon) plan(ctx context.Context, cfg *config.Config) (plan []planned, err error) {
+	defer func() {
+		if err != nil {
+			for _, p := range plan {
+				if p.ln != nil {
+					_ = p.ln.Close()
+				}
+			}
+		}
+	}()
+	for i := range cfg.Ingresses {
+		in := &cfg.Ingresses[i]
+		p := planned{in: in, front: d.front(in.Name)}
+		if p.policy, err = buildPolicy(in); err != nil {
+			return plan, fmt.Errorf("ingress %s: %w", in.Name, err)
+		}
+		if old := d.ingress(in.Name); old == nil || p.front == nil || needsRestart(old, in) {
+			before := p.front
+			if before != nil && old.Listen != in.Listen {
+				before = nil
+			}
+			if p.front, err = d.newFront(in); err != nil {
+				return plan, err
+			}
+			p.isNew = true
+			if p.front.server != nil {
+				if p.ln, err = d.listen(ctx, in, before); err != nil {
+					return plan, err
+				}
+			}
+		}
+		plan = append(plan, p)
+	}
+	return plan, nil
+}
+
+// ingress returns the settings of an ingress that runs, nil when it does not.
+func (d *daemon) ingress(name string) *config.Ingress {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.cfg == nil {
+		return nil
+	}
+	for i := range d.cfg.Ingresses {
+		if d.cfg.Ingresses[i].Name == name {
+			return &d.cfg.Ingresses[i]
+		}
+	}
+	return nil
+}
+
+// drain stops every ingress and waits for all.
+func (d *daemon) drain(ctx context.Context) {
+	d.change.Lock() // no configuration is applied from here on
+	d.mu.Lock()
+	d.draining = true
+	fronts := d.fronts
+	d.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, f := range fronts {
+		wg.Go(func() { d.drainFront(ctx, f) })
+	}
+	wg.Wait()
+}
+
+// gates lists the gates for the summary of refusals.
+func (d *daemon) gates() []observe.StatusReader {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	list := make([]observe.StatusReader, 0, len(d.fronts))
+	for _, f := range d.fronts {
+		list = append(list, f.gate)
+	}
+	return list
+}
+
+// errIngressFailed is wrapped by the failure of an ingress.
+var errIngressFailed = errors.New("an ingress failed")
+
+// runFronts waits for the end, and drains. It is the actor that stands for all
+// ingresses.
+func (d *daemon) runFronts(ctx context.Context) error {
+	var err error
+	select {
+	case <-ctx.Done():
+	case failure := <-d.failed:
+		err = fmt.Errorf("%w: %w", errIngressFailed, failure)
+	}
+	d.log.Info("draining")
+	d.drain(context.WithoutCancel(ctx))
+	d.log.Info("drained")
+	return err
+}

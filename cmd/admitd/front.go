@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"reflect"
+	"time"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/limiter"
+)
+
+// front is one ingress that runs: a gate, and the protocol's server before it.
+type front struct {
+	name   string
+	gate   *limiter.Gate
+	server server       // nil for an ingress that serves the decision API only
+	ln     net.Listener // what server accepts from; nil without a server
+
+	stop  context.CancelFunc
+	ended chan struct{} // closed when the server has returned
+	undo  []func()      // undoes what was registered elsewhere
+}
+
+// server is a protocol's server.
+type server interface {
+	// Serve accepts from ln until the server is drained or ctx is done.
+	Serve(ctx context.Context, ln net.Listener) error
+	// Drain stops accepting and lets what is in progress finish.
+	Drain(ctx context.Context) error
+	// Reconfigure takes over what can change while connections are open.
+	Reconfigure(in *config.Ingress) error
+	// Connections counts the connections.
+	Connections() ingress.Status
+	// Details are the protocol's own facts for the status; nil = none.
+	Details() any
+}
+
+// newFront builds an ingress without listening. The parts are d's.
+func (d *daemon) newFront(in *config.Ingress) (*front, error) {
+	policy, err := buildPolicy(in)
+	if err != nil {
+		return nil, err
+	}
+	f := &front{name: in.Name, ended: make(chan struct{})}
+	f.gate = limiter.New(in.Name, policy, limiter.Options{Clock: d.clock, Observer: d.metrics.Gate(in.Name)})
+	if in.Listen == "" && in.Backend == "" {
+		close(f.ended)
+		return f, nil
+	}
+	switch in.Protocol {
+	case "http":
+		f.server, err = d.newHTTP(in, f.gate)
+	case "mongodb":
+		f.server, err = d.newMongo(in, f.gate)
+	case "pulsar":
+		f.server, err = d.newPulsar(in, f.gate)
+	default:
+		err = fmt.Errorf("protocol %s is not known", in.Protocol)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ingress %s: %w", in.Name, err)
+	}
+	return f, nil
+}
+
+// start serves from ln and reports to the metrics.
+func (d *daemon) start(ctx context.Context, f *front, ln net.Listener) {
+	f.undo = append(f.undo, d.metrics.Watch(f.name, f.gate))
+	if f.server == nil {
+		return
+	}
+	f.undo = append(f.undo, d.metrics.WatchDoor(f.name, doorOf{f.server}))
+	f.ln = ln
+	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go d.serveFront(ctx, f, ln)
+	d.log.Info("ingress listens", slog.String("ingress", f.name), slog.String("address", ln.Addr().String()))
+}
+
+// serveFront runs one server to its end.
+func (d *daemon) serveFront(ctx context.Context, f *front, ln net.Listener) {
+	defer close(f.ended)
+	if err := f.server.Serve(ctx, ln); err != nil {
+		d.log.Error("ingress failed", slog.String("ingress", f.name), slog.Any("error", err))
+		d.fail(fmt.Errorf("ingress %s: %w", f.name, err))
+	}
+}
+
+// drainFront stops one ingress: no new connections, new requests refused, what
+// is in progress finishes within the drain timeout.
+func (d *daemon) drainFront(ctx context.Context, f *front) {
+	f.gate.Drain()
+	if f.server != nil {
+		if err := f.server.Drain(ctx); err != nil {
+			d.log.Warn("drain was cut short", slog.String("ingress", f.name), slog.Any("error", err))
+		}
+		f.stop()
+		<-f.ended
+	}
+	for _, undo := range f.undo {
+		undo()
+	}
+}
+
+// doorOf lets the metrics read a server's connections.
+type doorOf struct{ s server }
+
+// Status implements [observe.DoorReader].
+func (d doorOf) Status() ingress.Status { return d.s.Connections() }
+
+// listen opens the ingress's address, or takes over the socket that systemd
+// opened under the ingress's name, or the one that an old front listens on.
+func (d *daemon) listen(ctx context.Context, in *config.Ingress, old *front) (net.Listener, error) {
+	if inherited := d.inherited[in.Name]; len(inherited) > 0 {
+		d.inherited[in.Name] = inherited[1:]
+		return inherited[0], nil
+	}
+	if old != nil && old.ln != nil {
+		if ln, err := duplicate(old.ln); err == nil {
+			return ln, nil
+		}
+	}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", in.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("ingress %s: listen: %w", in.Name, err)
+	}
+	return ln, nil
+}
+
+// duplicate returns a second listener on the same socket, so that an ingress
+// can be replaced without a moment in which nobody listens.
+func duplicate(ln net.Listener) (net.Listener, error) {
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	file, err := tcp.File()
+	if err != nil {
+		return nil, fmt.Errorf("listener: %w", err)
+	}
+	defer file.Close()
+	copied, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("listener: %w", err)
+	}
+	return copied, nil
+}
+
+// needsRestart reports whether the change between two forms of an ingress goes
+// beyond what a running server can take over.
+func needsRestart(old, next *config.Ingress) bool {
+	a, b := *old, *next
+	for _, in := range []*config.Ingress{&a, &b} {
+		in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
+		in.Connections = config.Connections{}
+		in.Partitions.Max, in.Partitions.Total = 0, 0
+		in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
+	}
+	return !reflect.DeepEqual(a, b)
+}
+
+// drainTimeout returns how long the ingress's connections may take to finish.
+func drainTimeout(in *config.Ingress) time.Duration {
+	return max(time.Duration(in.DrainTimeout), time.Millisecond)
+}

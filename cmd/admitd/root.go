@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/admitd/admitd/config"
+)
+
+// streams are where a command writes.
+type streams struct{ out, err io.Writer }
+
+// exitError ends the program with a code of its own. A nil err was reported
+// already.
+type exitError struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns what went wrong.
+func (e exitError) Unwrap() error { return e.err }
+
+// run executes one command line.
+func run(ctx context.Context, args []string, s streams) error {
+	root := newRoot(s)
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// newRoot returns the command line.
+func newRoot(s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "admitd",
+		Short: "Admission control in front of databases and queues",
+		Long: `admitd stands in front of a database or a queue and decides, request by
+request, what may pass. It keeps the backend at its best throughput and refuses
+the excess at once, with an error that clients know how to obey.
+
+Begin with 'admitd demo': it overloads a small backend, first without the gate
+and then behind it, and prints what happened. Then write a configuration, check
+it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
+		SilenceUsage: true, SilenceErrors: true,
+		Args: cobra.NoArgs,
+	}
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newDemo(s))
+	return root
+}
+
+// newSchema returns the command that prints the configuration's schema.
+func newSchema(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the configuration",
+		Long: `Prints the JSON Schema (draft 2020-12) of the configuration file. Editors that
+know the YAML language server complete and check with it:
+
+  admitd schema > admitd.schema.json
+  # first line of the configuration:
+  # yaml-language-server: $schema=admitd.schema.json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := s.out.Write(config.Schema())
+			return err
+		},
+	}
+}
+
+// newVersion returns the command that prints what this binary is.
+func newVersion(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print version, commit and Go version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v, commit := buildVersion()
+			_, err := fmt.Fprintf(s.out, "admitd %s (commit %s, %s, %s/%s)\n", v, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// Set by the linker: -X main.version=… -X main.commit=….
+var version, commit string //nolint:gochecknoglobals // the linker can set nothing else
+
+// buildVersion returns what the linker was told, or what the build recorded.
+func buildVersion() (v, rev string) {
+	v, rev = version, commit
+	info, ok := debug.ReadBuildInfo()
+	if ok && v == "" {
+		v = info.Main.Version
+	}
+	if ok && rev == "" {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				rev = s.Value
+			}
+		}
+	}
+	if v == "" || v == "(devel)" {
+		v = "devel"
+	}
+	if rev == "" {
+		rev = "unknown"
+	}
+	return v, rev
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Health implements [admin.State].
+func (d *daemon) Health() admin.Health {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	h := admin.Health{Listening: d.fronts != nil, Draining: d.draining}
+	if len(d.problems) > 0 {
+		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(d.problems, "; "))
+	}
+	if s := d.clock.Status(); !s.Trusted {
+		h.Detail = append(h.Detail, "the clock is not trusted, adaptive limits are fixed: "+string(s.Reason))
+	}
+	return h
+}
+
+// Snapshot implements [admin.State].
+func (d *daemon) Snapshot() admin.Snapshot {
+	c := d.clock.Status()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	s := admin.Snapshot{
+		Version: d.version, Started: d.started, Draining: d.draining,
+		Clock: admin.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: d.clockFaults()},
+		Config: admin.Config{
+			Path: d.path, LastSuccess: d.applied, LastSuccessful: len(d.problems) == 0, Problems: d.problems,
+		},
+	}
+	for i := range d.cfg.Ingresses {
+		in := &d.cfg.Ingresses[i]
+		f := d.fronts[in.Name]
+		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Status()}
+		if f.server != nil {
+			door := f.server.Connections()
+			row.Connections, row.Details = &door, f.server.Details()
+			row.Listen = f.ln.Addr().String()
+		}
+		s.Ingresses = append(s.Ingresses, row)
+	}
+	return s
+}
+
+// clockFaults counts what was found wrong with the clock.
+func (d *daemon) clockFaults() map[string]uint64 {
+	out := map[string]uint64{}
+	for reason, n := range d.clock.Status().Counts {
+		out[string(reason)] = n
+	}
+	return out
+}
+
+// Admit implements [admin.Admitter].
+func (d *daemon) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, error) {
+	f := d.front(a.Ingress)
+	if f == nil {
+		return limiter.Permit{}, admin.ErrUnknownIngress
+	}
+	in := d.ingress(a.Ingress)
+	return f.gate.Admit(ctx, limiter.Request{
+		Key: a.Partition, Cost: a.Cost, MaxWait: a.MaxWait,
+		Exempt: in != nil && slices.Contains(in.Requests.Exempt.Operations, a.Operation),
+	})
+}
+
+// Form implements [admin.Admitter].
+func (d *daemon) Form(name, partition string) admin.Form {
+	in, f := d.ingress(name), d.front(name)
+	if in == nil || f == nil {
+		return admin.Form{}
+	}
+	return admin.Form{
+		Hints: in.Rejection.Hints, Status: int(in.Rejection.Status),
+		Rate: f.gate.Rate(partition),
+	}
+}
+
+// hello describes one ingress, or with an empty name the whole daemon, to
+// clients that select servers.
+func (d *daemon) hello(name string) (labels.Hello, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	load := &labels.Load{}
+	h := labels.Hello{
+		Name: name, Load: load, MaxWireVersion: labels.WireVersion,
+		Role: helloRole(d.cfg.Hello.Role), SetName: d.cfg.Hello.SetName, Tags: maps.Clone(d.cfg.Hello.Tags), Backpressure: true,
+	}
+	for fname, f := range d.fronts {
+		if name != "" && fname != name {
+			continue
+		}
+		s := f.gate.Status()
+		for i := range s.Partitions {
+			load.InFlight += int64(s.Partitions[i].InFlight)
+			load.Limit += int64(s.Partitions[i].Limit)
+		}
+		if s.Total > 0 {
+			load.Limit = min(load.Limit, int64(s.Total))
+		}
+	}
+	load.Headroom = max(load.Limit-load.InFlight, 0)
+	return h, !d.draining
+}
+
+// helloRole turns the configuration's word into the wire's.
+func helloRole(role string) labels.Role {
+	if role == "mongos" {
+		return labels.RoleRouter
+	}
+	return labels.Role(role)
+}
