@@ -60,7 +60,7 @@ func TestMonitorHeartbeat(t *testing.T) {
 		if got := rtt(); got != 10*time.Millisecond {
 			t.Errorf("first round trip = %v, want 10ms", got)
 		}
-		net.setA(router(60*time.Millisecond))
+		net.setA(router(60 * time.Millisecond))
 		time.Sleep(10*time.Second + 60*time.Millisecond)
 		if got := rtt(); got != 20*time.Millisecond {
 			t.Errorf("average = %v, want 0.2*60ms + 0.8*10ms", got)
@@ -91,7 +91,7 @@ func TestMonitorHurriesForWhoWaits(t *testing.T) {
 		view, stop := run(t, net, selection.MonitorOptions{}, "a:1")
 		defer stop()
 		time.Sleep(3 * time.Second) // nobody waits: one check
-		time.AfterFunc(1200*time.Millisecond, func() { net.setA(router(20*time.Millisecond)) })
+		time.AfterFunc(1200*time.Millisecond, func() { net.setA(router(20 * time.Millisecond)) })
 		start := time.Now()
 		picked, err := selection.New(view, selection.Options{}).Select(t.Context(), selection.Operation{})
 		if err != nil {

@@ -65,16 +65,6 @@ func ParseMode(s string) (Mode, error) {
 // them; the empty set matches every server.
 type TagSet map[string]string
 
-// Matches reports whether the tags of a server contain ts.
-func (ts TagSet) Matches(tags map[string]string) bool {
-	for k, v := range ts {
-		if got, ok := tags[k]; !ok || got != v {
-			return false
-		}
-	}
-	return true
-}
-
 // String returns the pairs sorted by key, as in {dc: ny, rack: 2}.
 func (ts TagSet) String() string {
 	var b strings.Builder

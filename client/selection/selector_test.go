@@ -289,7 +289,11 @@ func BenchmarkSelect100(b *testing.B) {
 	}
 }
 
-func TestSelectAllocates(t *testing.T) {
+// Selecting must cost nothing that the garbage collector has to take back.
+func TestSelectDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector sync.Pool drops things on purpose")
+	}
 	sel := selection.New(selection.NewView(routers(100)), selection.Options{})
 	op, ctx := nearest(), t.Context()
 	got := testing.AllocsPerRun(1000, func() {
@@ -299,7 +303,7 @@ func TestSelectAllocates(t *testing.T) {
 		}
 		picked.Done()
 	})
-	if got > 1 {
-		t.Errorf("Select allocates %.1f times, want at most once", got)
+	if got > 0 {
+		t.Errorf("Select allocates %.1f times, want never", got)
 	}
 }

@@ -1,0 +1,5 @@
+//go:build race
+
+package selection_test
+
+const raceEnabled = true
