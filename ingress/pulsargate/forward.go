@@ -1,0 +1,286 @@
+package pulsargate
+
+import (
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// clientSide decides about the frames of the client.
+type clientSide struct {
+	*session
+	target *producer // whose frame keep is about to be handed
+	frame  heldFrame // and what is known about it
+	pause  pause     // what wait waits for
+}
+
+// whole reports that a client's command is always read to its end: one that hid
+// its type behind its body would otherwise evade the limits.
+func (*clientSide) whole([]byte) bool { return true }
+
+// inspect implements inspector.
+func (c *clientSide) inspect(now int64, h pulsarwire.Header, cmd []byte) (action, []byte, error) {
+	if c.missing.Load() > 0 {
+		c.pause = pause{kind: pauseMissing}
+		return actPause, nil, nil
+	}
+	command, err := pulsarwire.ParseCommand(cmd)
+	if err != nil {
+		return actPass, nil, err
+	}
+	switch command.Type {
+	case pulsarwire.TypeSend:
+		m, err := pulsarwire.DecodeSend(command.Body)
+		if err != nil {
+			return actPass, nil, err
+		}
+		return c.send(now, &m, h.Total), nil, nil
+	case pulsarwire.TypeProducer:
+		return c.open(now, command.Body)
+	case pulsarwire.TypeCloseProducer:
+		return c.close(now, command.Body, h.Total)
+	case pulsarwire.TypeThrottleProducerReceipt:
+		if !c.throttling {
+			return actPass, nil, nil
+		}
+		id, err := pulsarwire.DecodeRequestID(command.Body, 1)
+		c.acknowledged(now, id)
+		return actSwallow, nil, err
+	default:
+		return actPass, nil, nil
+	}
+}
+
+// send decides about one message.
+func (c *clientSide) send(now int64, m *pulsarwire.Send, size int) action {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.producers[m.ProducerID]
+	if p == nil {
+		return actPass // the broker knows what to do with it
+	}
+	if c.inFlight+c.held >= c.srv.limits.Load().MaxPending {
+		return c.pauseLocked(now, p, pause{kind: pausePending})
+	}
+	if p.releasing {
+		return c.queueLocked(now, p, heldFrame{send: *m, size: size})
+	}
+	full := c.fullLocked(size)
+	v := c.decide(now, p, m, size, full == "" && c.srv.o.Method != Pause)
+	switch {
+	case v.ok:
+		c.launchLocked(p, now, m, v.permit)
+		return actPass
+	case c.srv.o.Method == Pause:
+		return c.pauseLocked(now, p, pause{kind: pauseTime, until: now + int64(v.wait), cause: v})
+	case full != "":
+		return c.pauseLocked(now, p, pause{kind: pauseRoom, size: size, until: now + int64(v.wait), cause: verdict{limit: full}})
+	}
+	p.blockLocked(now, &v, m, size)
+	return c.holdLocked(p, heldFrame{send: *m, size: size})
+}
+
+// open registers a producer, or refuses it when the connection or the gate is
+// past its bounds.
+func (c *clientSide) open(now int64, body []byte) (action, []byte, error) {
+	p, err := pulsarwire.DecodeProducer(body)
+	if err != nil {
+		return actPass, nil, err
+	}
+	if why := c.register(now, &p); why != "" {
+		c.srv.o.Observer.Happened(EventProducerRefused)
+		return actSwallow, nil, c.client.write(refusal(p.RequestID, pulsarwire.TooManyRequests, why))
+	}
+	return actPass, nil, nil
+}
+
+// register adds a producer to the table, or says why not.
+func (s *session) register(now int64, p *pulsarwire.Producer) (why string) {
+	limits := s.srv.limits.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		return "the gate is draining"
+	case len(s.producers) >= limits.MaxProducers || len(s.requests) >= limits.MaxProducers:
+		return "too many producers on this connection"
+	case s.inFlight+s.held >= limits.MaxPending:
+		return "too many pending messages on this connection"
+	case s.heldBytes >= limits.MaxHeldBytes || s.srv.heldBytes.Load() >= int64(limits.MaxGateHeldBytes):
+		return "too many bytes held"
+	}
+	if old := s.producers[p.ProducerID]; old != nil {
+		s.dropLocked(old, limiter.Ignored) // the client sends again what had no receipt
+	}
+	name := parseTopic(p.Topic)
+	added := &producer{
+		id: p.ProducerID, topic: s.srv.topics.join(name, now),
+		key: partitionKey(s.srv.o.By, &name, s.client.conn.RemoteAddr()),
+	}
+	s.producers[p.ProducerID] = added
+	s.requests[p.RequestID] = request{producer: added}
+	s.srv.producers.Add(1)
+	return ""
+}
+
+// close notes that the client ends a producer. It must not overtake the
+// producer's messages that are held.
+func (c *clientSide) close(now int64, body []byte, size int) (action, []byte, error) {
+	m, err := pulsarwire.DecodeCloseProducer(body)
+	if err != nil {
+		return actPass, nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.producers[m.ProducerID]
+	if p == nil {
+		return actPass, nil, nil
+	}
+	if len(c.requests) < 2*c.srv.limits.Load().MaxProducers {
+		c.requests[m.RequestID] = request{producer: p, closing: true}
+	}
+	if p.releasing {
+		return c.queueLocked(now, p, heldFrame{size: size, control: true}), nil, nil
+	}
+	return actPass, nil, nil
+}
+
+// answered settles the request with the given id.
+func (s *session) answered(id uint64, success bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, found := s.requests[id]
+	if !found {
+		return
+	}
+	delete(s.requests, id)
+	if r.closing == success { // closed, or not opened
+		s.dropLocked(r.producer, limiter.Ignored)
+	}
+}
+
+// dropLocked forgets a producer and what it has in flight or held.
+func (s *session) dropLocked(p *producer, outcome limiter.Outcome) {
+	if p.gone {
+		return
+	}
+	p.gone = true
+	if s.producers[p.id] == p {
+		delete(s.producers, p.id)
+	}
+	for p.flights.n > 0 {
+		fl, _ := p.flights.pop(p.flights.at(0).sequence)
+		fl.permit.End(outcome)
+		s.inFlight--
+	}
+	delete(s.notices, p.notice.id)
+	s.discardLocked(p)
+	s.srv.topics.leave(p.topic)
+	s.srv.producers.Add(-1)
+	s.signal()
+}
+
+// brokerSide decides about the frames of the broker.
+type brokerSide struct{ *session }
+
+// whole reports whether the gate has to understand the command.
+func (*brokerSide) whole(prefix []byte) bool {
+	t, ok := pulsarwire.PeekType(prefix)
+	if !ok {
+		return true
+	}
+	switch t {
+	case pulsarwire.TypeConnected, pulsarwire.TypeSendReceipt, pulsarwire.TypeSendError, pulsarwire.TypeSuccess,
+		pulsarwire.TypeError, pulsarwire.TypeCloseProducer, pulsarwire.TypeProducerSuccess,
+		pulsarwire.TypeLookupResponse, pulsarwire.TypeTopicMigrated, pulsarwire.TypePing:
+		return true
+	default:
+		return false
+	}
+}
+
+// inspect implements inspector.
+func (b *brokerSide) inspect(now int64, _ pulsarwire.Header, cmd []byte) (action, []byte, error) {
+	if !b.whole(cmd) {
+		return actPass, nil, nil
+	}
+	command, err := pulsarwire.ParseCommand(cmd)
+	if err != nil {
+		return actPass, nil, err
+	}
+	switch command.Type {
+	case pulsarwire.TypeSendReceipt:
+		r, err := pulsarwire.DecodeSendReceipt(command.Body)
+		if err == nil {
+			b.landed(now, r.ProducerID, r.SequenceID, limiter.Success)
+		}
+		return actPass, nil, err
+	case pulsarwire.TypeSendError:
+		e, err := pulsarwire.DecodeSendError(command.Body)
+		if err == nil {
+			b.landed(now, e.ProducerID, e.SequenceID, judge(e.Code))
+		}
+		return actPass, nil, err
+	case pulsarwire.TypeProducerSuccess, pulsarwire.TypeSuccess, pulsarwire.TypeError:
+		id, err := pulsarwire.DecodeRequestID(command.Body, 1)
+		b.answered(id, command.Type != pulsarwire.TypeError)
+		return actPass, nil, err
+	case pulsarwire.TypePing:
+		if b.paused.Load() { // the client's own answer waits behind what is not read
+			return actPass, nil, b.broker.write(pulsarwire.AppendFrame(nil, pulsarwire.TypePong, nil))
+		}
+		return actPass, nil, nil
+	default:
+		return b.rewrite(command)
+	}
+}
+
+// rewrite decides about the answers that carry addresses or bounds.
+func (b *brokerSide) rewrite(command pulsarwire.Command) (action, []byte, error) {
+	switch command.Type {
+	case pulsarwire.TypeLookupResponse:
+		frame, err := b.srv.rewriteLookup(command.Body)
+		if frame == nil {
+			return actPass, nil, err
+		}
+		return actReplace, frame, err
+	case pulsarwire.TypeTopicMigrated:
+		b.srv.o.Observer.Happened(EventMigrationSuppressed)
+		return actSwallow, nil, nil
+	case pulsarwire.TypeCloseProducer:
+		m, err := pulsarwire.DecodeCloseProducer(command.Body)
+		if err != nil {
+			return actPass, nil, err
+		}
+		b.closedByBroker(m.ProducerID)
+		if m.AssignedURL == "" && m.AssignedTLS == "" {
+			return actPass, nil, nil
+		}
+		body, err := pulsarwire.DropFields(nil, command.Body, 3, 4) // the client looks the topic up again
+		return actReplace, pulsarwire.AppendFrame(nil, command.Type, body), err
+	case pulsarwire.TypeConnected:
+		m, err := pulsarwire.DecodeConnected(command.Body)
+		if err != nil || m.MaxMessageSize == b.srv.o.MaxMessageSize || (m.MaxMessageSize > 0 && m.MaxMessageSize < b.srv.o.MaxMessageSize) {
+			return actPass, nil, err
+		}
+		body, err := pulsarwire.ReplaceMaxMessageSize(nil, command.Body, b.srv.o.MaxMessageSize)
+		return actReplace, pulsarwire.AppendFrame(nil, command.Type, body), err
+	default:
+		return actPass, nil, nil
+	}
+}
+
+// closedByBroker forgets a producer. The client sends again what had no receipt,
+// so what is held is discarded; the broker would not know its producer.
+func (s *session) closedByBroker(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.producers[id]; p != nil {
+		s.dropLocked(p, limiter.Ignored)
+	}
+}
+
+// keep implements inspector; nothing of a broker is held.
+func (*brokerSide) keep([]byte) {}
+
+// wait implements inspector; a broker is never paused.
+func (*brokerSide) wait() error { return nil }

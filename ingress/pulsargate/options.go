@@ -1,0 +1,195 @@
+package pulsargate
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// Options describe a [Server]. Only Backend is required.
+type Options struct {
+	// Backend is the host:port of the broker, or of the service in front of
+	// several, that clients reach when they name none.
+	Backend string
+	// TLS to the brokers; nil = plain TCP.
+	TLS *tls.Config
+	// Brokers are the further addresses that lookups may name and clients may
+	// ask for, as host:port. A host may begin with "*.", which stands for any
+	// labels, and a port may be "*". Backend is always allowed. Everything else
+	// is refused, so that the gate is no open proxy.
+	Brokers []string
+	// By says what a partition of the concurrency limiter is.
+	By By
+	// Method says how a producer that is over its limit is slowed down.
+	Method Method
+	// Limits at the start; [Server.Apply] changes them.
+	Limits Limits
+	// ReceiptWait is how long a client may take to acknowledge a
+	// ThrottleProducer before the gate stops reading from it; 0 = 100 ms.
+	ReceiptWait time.Duration
+	// MinPause is the shortest pause of a topic or resource group that is over
+	// its rate, so that clients are not told to wait a hundred times a second;
+	// 0 = 100 ms, negative = none.
+	MinPause time.Duration
+	// MaxMessageSize in bytes bounds what clients may send; 0 = 5 MiB. Brokers
+	// that announce more are overruled, so that clients split in time.
+	MaxMessageSize int
+	// DialTimeout bounds connecting to a broker, and how long a client may take
+	// for its CONNECT; 0 = 10 s.
+	DialTimeout time.Duration
+	// StallTimeout is how long a peer may leave a frame half sent, or what was
+	// written to it unread, before its connection is closed; 0 = 60 s.
+	StallTimeout time.Duration
+	// Dial connects to a broker; nil = TCP, with TLS when it is set.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Observer is told what the limiter cannot count; nil = nobody.
+	Observer Observer
+	// Log of the connections' troubles; nil = none.
+	Log *slog.Logger
+}
+
+// By says what identifies a partition.
+type By uint8
+
+// What may identify a partition. The zero value is the topic.
+const (
+	ByTopic     By = iota // persistent://tenant/namespace/topic-partition-0
+	ByNamespace           // tenant/namespace
+	ByTenant              // tenant
+	ByClient              // the client's address, without its port
+)
+
+// Method says how a producer that is over its limit is slowed down.
+type Method uint8
+
+// The methods. The zero value is Auto.
+const (
+	// Auto notifies clients that announced support for ThrottleProducer, and
+	// holds the frames of the throttled producer in any case.
+	Auto Method = iota
+	// Hold never notifies.
+	Hold
+	// Pause stops reading from the whole connection, as brokers do. It is there
+	// to compare with.
+	Pause
+)
+
+// PublishRate is a limit on what may be published. Zero fields do not limit.
+type PublishRate struct {
+	Messages float64 // per second
+	Bytes    float64 // per second; whole frames
+	// BurstSeconds is the depth of both buckets in seconds of their rate; 0 = 1 s.
+	BurstSeconds float64
+}
+
+// TopicLimit is the limit of each topic that a pattern matches. A topic that is
+// spelled in short form matches like its full name, and a partition of a topic
+// like the topic itself.
+type TopicLimit struct {
+	// Name labels the topics in metrics.
+	Name string
+	// Match is a full topic name, without partition; a trailing * matches any
+	// rest. The first limit that matches counts.
+	Match string
+	PublishRate
+}
+
+// GroupLimit is a limit that several topics share: a resource group.
+type GroupLimit struct {
+	Name  string
+	Match []string // as in TopicLimit; a topic may belong to several groups
+	PublishRate
+}
+
+// Limits are what [Server.Apply] can change while the gate runs.
+type Limits struct {
+	// Mode of the limits in this struct; the limiter has its own. Shadow and Off
+	// never slow anyone down. Bounds on memory hold in every mode.
+	Mode limiter.Mode
+	// Gate limits all topics together.
+	Gate PublishRate
+	// Topic limits each topic that no entry of Topics matches.
+	Topic  PublishRate
+	Topics []TopicLimit
+	Groups []GroupLimit
+
+	// MaxPending bounds the messages of one connection that have no receipt yet
+	// or are held. At the bound the gate stops reading until half are done;
+	// 0 = 1000.
+	MaxPending int
+	// MaxHeldBytes bounds the frames of one connection that are held; 0 = 16 MiB.
+	// A frame that does not fit waits in the client: the gate stops reading.
+	MaxHeldBytes int
+	// MaxGateHeldBytes bounds the frames held over all connections; 0 = 256 MiB.
+	MaxGateHeldBytes int
+	// MaxProducers bounds the producers of one connection; 0 = 10,000. Further
+	// ones are refused with TooManyRequests.
+	MaxProducers int
+	// MaxTopics bounds the topics whose rates are kept apart; 0 = 10,000.
+	// Further ones share one.
+	MaxTopics int
+}
+
+// withDefaults fills in what is zero and reports what cannot work.
+func (o Options) withDefaults() (Options, error) {
+	if _, _, err := net.SplitHostPort(o.Backend); err != nil {
+		return o, fmt.Errorf("pulsargate: backend %q: %w", o.Backend, err)
+	}
+	o.ReceiptWait = orDefault(o.ReceiptWait, 100*time.Millisecond)
+	switch {
+	case o.MinPause == 0:
+		o.MinPause = 100 * time.Millisecond
+	case o.MinPause < 0:
+		o.MinPause = 0
+	}
+	o.MaxMessageSize = orDefault(o.MaxMessageSize, pulsarwire.DefaultMaxMessageSize)
+	o.DialTimeout = orDefault(o.DialTimeout, 10*time.Second)
+	o.StallTimeout = orDefault(o.StallTimeout, time.Minute)
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Dial == nil {
+		o.Dial = dialer(o.TLS)
+	}
+	return o, nil
+}
+
+// withDefaults fills in what is zero.
+func (l Limits) withDefaults() Limits {
+	l.MaxPending = orDefault(l.MaxPending, 1000)
+	l.MaxHeldBytes = orDefault(l.MaxHeldBytes, 16<<20)
+	l.MaxGateHeldBytes = orDefault(l.MaxGateHeldBytes, 256<<20)
+	l.MaxProducers = orDefault(l.MaxProducers, 10_000)
+	l.MaxTopics = orDefault(l.MaxTopics, 10_000)
+	return l
+}
+
+// orDefault returns v, or d when v is not positive.
+func orDefault[T ~int | ~int64](v, d T) T {
+	if v > 0 {
+		return v
+	}
+	return d
+}
+
+// dialer connects by TCP, with TLS when it is configured.
+func dialer(config *tls.Config) func(context.Context, string) (net.Conn, error) {
+	if config == nil {
+		return func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		d := tls.Dialer{Config: config}
+		return d.DialContext(ctx, "tcp", address)
+	}
+}

@@ -1,0 +1,62 @@
+package pulsargate
+
+import (
+	"errors"
+	"time"
+
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// noRequest is the request id of an ERROR that answers no request.
+const noRequest = ^uint64(0)
+
+// refusal returns the ERROR frame that refuses a request. It is the only refusal
+// there is: a SEND_ERROR makes clients drop the whole connection.
+func refusal(requestID uint64, code pulsarwire.ServerError, why string) []byte {
+	body := pulsarwire.Error{RequestID: requestID, Code: code, Message: "admitd: " + why}.Append(nil)
+	return pulsarwire.AppendFrame(nil, pulsarwire.TypeError, body)
+}
+
+// blame says what stands behind a refusal of the limiter, or behind a place in
+// its queue: the name of the limit and the reason to tell clients. Its rates
+// belong to what identifies a partition; its concurrency is the broker's.
+func blame(by By, indebted bool, err error) (limit string, reason pulsarwire.Reason) {
+	var rejection *limiter.Rejection
+	rate := indebted || (errors.As(err, &rejection) && rejection.Reason == labels.RequestRate)
+	switch {
+	case !rate:
+		return LimitConcurrency, pulsarwire.BrokerProduceQuotaExceeded
+	case by == ByTopic:
+		return LimitRequestRate, pulsarwire.TopicProduceQuotaExceeded
+	default:
+		return LimitRequestRate, pulsarwire.ResourceGroupProduceQuotaExceeded
+	}
+}
+
+// judge says what a broker's SEND_ERROR means for the limit: whether it speaks
+// of overload or of the message.
+func judge(code pulsarwire.ServerError) limiter.Outcome {
+	switch code {
+	case pulsarwire.PersistenceError, pulsarwire.ServiceNotReady, pulsarwire.TooManyRequests:
+		return limiter.Dropped
+	default:
+		return limiter.Ignored
+	}
+}
+
+// exceedsBurst reports whether the limiter could never admit the request.
+func exceedsBurst(err error) bool {
+	var rejection *limiter.Rejection
+	return errors.As(err, &rejection) && rejection.Reason == labels.CostExceedsBurst
+}
+
+// retryAfter returns when to ask the limiter again.
+func retryAfter(err error, cost float64) time.Duration {
+	var rejection *limiter.Rejection
+	if !errors.As(err, &rejection) {
+		return maxRetry
+	}
+	return min(max(rejection.Hint(cost).RetryAfter, minRetry), maxRetry)
+}
