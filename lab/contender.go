@@ -1,0 +1,183 @@
+package lab
+
+import (
+	"time"
+
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Contender is something that may stand before a backend.
+type Contender struct {
+	// Name in reports.
+	Name string
+	// New makes a fresh one for one run.
+	New func(w *World) Door
+}
+
+// Door is what requests go through. All calls come from the goroutine that
+// plays the world.
+type Door interface {
+	// Enter asks for admission. Exactly one of the callbacks is called, now or
+	// at a later virtual time.
+	Enter(r Request, admitted func(End), refused func(*labels.Document))
+	// Limit returns the present limit for reports; 0 = it has none.
+	Limit() int
+}
+
+// End ends an admitted request. It is called once.
+type End func(o limiter.Outcome)
+
+// Request is what a door is asked.
+type Request struct {
+	Key      string
+	Cost     float64
+	Patience time.Duration // until the client gives up; 0 = forever
+}
+
+// open is the door of the contender "none".
+type open struct{}
+
+// Enter implements [Door].
+func (open) Enter(_ Request, admitted func(End), _ func(*labels.Document)) {
+	admitted(func(limiter.Outcome) {})
+}
+
+// Limit implements [Door].
+func (open) Limit() int { return 0 }
+
+// None is the contender without a gate.
+func None() Contender {
+	return Contender{Name: "none", New: func(*World) Door { return open{} }}
+}
+
+// Gated returns a contender that is a real gate. policy is called once per
+// run.
+func Gated(name string, policy func() *limiter.Policy) Contender {
+	return Contender{Name: name, New: func(w *World) Door { return newGateDoor(w, policy) }}
+}
+
+// gateDoor is a real [limiter.Gate] in virtual time.
+type gateDoor struct {
+	w      *World
+	gate   *limiter.Gate
+	policy func() *limiter.Policy
+	clock  *faultyClock
+}
+
+func newGateDoor(w *World, policy func() *limiter.Policy) *gateDoor {
+	clock := &faultyClock{w: w}
+	return &gateDoor{
+		w: w, policy: policy, clock: clock,
+		gate: limiter.New("lab", policy(), limiter.Options{Clock: clock, Rand: w.Rand}),
+	}
+}
+
+// Enter implements [Door].
+func (d *gateDoor) Enter(r Request, admitted func(End), refused func(*labels.Document)) {
+	req := limiter.Request{Key: r.Key, Cost: r.Cost, MaxWait: r.Patience}
+	permit, ticket, err := d.gate.Offer(d.gate.Now(), req)
+	switch {
+	case err != nil:
+		refused(d.document(err, r.Cost))
+	case ticket == nil:
+		admitted(d.end(permit))
+	default:
+		d.wait(ticket, r, admitted, refused)
+	}
+}
+
+// wait plays the wait that [limiter.Gate.Admit] does with timers.
+func (d *gateDoor) wait(t *limiter.Ticket, r Request, admitted func(End), refused func(*labels.Document)) {
+	over := false
+	settle := func() bool {
+		select {
+		case <-t.Ready():
+			over = true
+			admitted(d.end(t.Permit()))
+		default:
+		}
+		return over
+	}
+	t.Notify(func() { d.w.After(0, func() { _ = over || settle() }) })
+	at, indebted := t.Due()
+	var due func()
+	due = func() {
+		if over || settle() {
+			return
+		}
+		if !indebted {
+			over = true
+			permit, err := t.Expire()
+			if err != nil {
+				refused(d.document(err, r.Cost))
+				return
+			}
+			admitted(d.end(permit))
+			return
+		}
+		permit, queued, err := t.Resume(d.gate.Now())
+		switch {
+		case err != nil:
+			over = true
+			refused(d.document(err, r.Cost))
+		case !queued:
+			over = true
+			admitted(d.end(permit))
+		default:
+			at, indebted = t.Due()
+			d.w.After(time.Duration(at-d.gate.Now()), due)
+		}
+	}
+	d.w.After(time.Duration(at-d.gate.Now()), due)
+}
+
+// end returns the function that ends a permit.
+func (*gateDoor) end(p limiter.Permit) End { return func(o limiter.Outcome) { p.End(o) } }
+
+// document returns the wire form of a refusal.
+func (*gateDoor) document(err error, cost float64) *labels.Document {
+	rej, ok := err.(*limiter.Rejection) //nolint:errorlint // Offer returns nothing else
+	if !ok {
+		return &labels.Document{}
+	}
+	doc := rej.Document(cost, true)
+	return &doc
+}
+
+// Limit implements [Door]: the sum over the partitions in use.
+func (d *gateDoor) Limit() int {
+	limit := 0
+	for _, p := range d.gate.Status().Partitions {
+		if p.Counts.Admitted > 0 {
+			limit += p.Limit
+		}
+	}
+	return limit
+}
+
+// Reload applies the policy again, as a reload of the configuration does.
+func (d *gateDoor) Reload() { d.gate.Apply(d.policy()) }
+
+// faultyClock is the world's clock, with faults.
+type faultyClock struct {
+	w        *World
+	offset   int64 // ns
+	frozen   int64 // reading while frozen; 0 = runs
+	distrust bool
+	epoch    uint32
+}
+
+// Now implements [limiter.Clock].
+func (c *faultyClock) Now() int64 {
+	if c.frozen != 0 {
+		return c.frozen
+	}
+	return c.w.now + c.offset + int64(time.Hour)*2
+}
+
+// Trusted implements [limiter.Clock].
+func (c *faultyClock) Trusted() bool { return !c.distrust }
+
+// Epoch implements [limiter.Clock].
+func (c *faultyClock) Epoch() uint32 { return c.epoch }
