@@ -111,7 +111,7 @@ func renderMap(b *bytes.Buffer, v reflect.Value) error {
 // renderText renders a value that has a text of its own. Statuses and bare
 // sizes are text too: the parser takes either.
 func renderText(b *bytes.Buffer, v reflect.Value) error {
-	m, ok := v.Interface().(encoding.TextMarshaler)
+	m, ok := reflect.TypeAssert[encoding.TextMarshaler](v)
 	if !ok {
 		return fmt.Errorf("config: rendering: %s has no text", v.Type())
 	}

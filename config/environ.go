@@ -50,7 +50,7 @@ func (r *report) overrides(env []string) []override {
 func (r *report) override(name, text string) (override, bool) {
 	o := override{name: name}
 	t := reflect.TypeFor[Config]()
-	for _, step := range strings.Split(name[len(envPrefix):], envLevel) {
+	for step := range strings.SplitSeq(name[len(envPrefix):], envLevel) {
 		next, ok := r.step(&o, t, step)
 		if !ok {
 			return o, false

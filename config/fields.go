@@ -41,7 +41,7 @@ func fields(t reflect.Type) []field {
 		f.single = sf.Tag.Get("single") != ""
 		f.selects = sf.Tag.Get("selects") != ""
 		f.per = map[string]string{}
-		for _, p := range strings.Fields(sf.Tag.Get("per")) {
+		for p := range strings.FieldsSeq(sf.Tag.Get("per")) {
 			k, v, _ := strings.Cut(p, "=")
 			f.per[k] = v
 		}
@@ -84,7 +84,7 @@ func (f *field) in(selected string) bool {
 func magnitude(t reflect.Type, s string) float64 {
 	if isText(t) {
 		v := reflect.New(t)
-		if u, ok := v.Interface().(encoding.TextUnmarshaler); ok && u.UnmarshalText([]byte(s)) == nil {
+		if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v); ok && u.UnmarshalText([]byte(s)) == nil {
 			return float64(v.Elem().Int())
 		}
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -94,6 +95,8 @@ func layers(r *report, content []byte, vars []string) (*koanf.Koanf, error) {
 	byName := map[string]override{}
 	for _, o := range r.distinct(r.overrides(vars)) {
 		byName[o.name], r.envs[o.path] = o, o.name
+		// What the file says there counts no longer, nor do its lines.
+		maps.DeleteFunc(r.lines, func(path string, _ int) bool { return inside(path, o.path) })
 	}
 	layer := env.Provider(envDelim, env.Opt{
 		Prefix:      envPrefix,

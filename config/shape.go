@@ -266,7 +266,7 @@ func textual(t reflect.Type, v any) (any, string) {
 	if !ok {
 		s = strings.TrimSuffix(fmt.Sprint(v), ".0")
 	}
-	u, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler)
+	u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](reflect.New(t))
 	if !ok {
 		return nil, "cannot be read"
 	}

@@ -81,6 +81,7 @@ func rename(t *testing.T, from, to string) {
 }
 
 func plainFile(t *testing.T) func(string) {
+	t.Helper()
 	return func(dir string) { write(t, filepath.Join(dir, "admitd.yaml"), "one") }
 }
 
@@ -94,13 +95,16 @@ var (
 func TestWatcherSeesEveryWayOfSaving(t *testing.T) {
 	ways := map[string]func(t *testing.T, h *watched, content string){
 		"in place": func(t *testing.T, h *watched, content string) {
+			t.Helper()
 			write(t, h.path, content)
 		},
 		"rename over": func(t *testing.T, h *watched, content string) {
+			t.Helper()
 			write(t, h.path+".new", content)
 			rename(t, h.path+".new", h.path)
 		},
 		"editor moves the old one away": func(t *testing.T, h *watched, content string) {
+			t.Helper()
 			rename(t, h.path, h.path+"~")
 			write(t, h.path, content)
 			if err := os.Remove(h.path + "~"); err != nil {
@@ -108,6 +112,7 @@ func TestWatcherSeesEveryWayOfSaving(t *testing.T) {
 			}
 		},
 		"remove and create": func(t *testing.T, h *watched, content string) {
+			t.Helper()
 			if err := os.Remove(h.path); err != nil {
 				t.Fatal(err)
 			}

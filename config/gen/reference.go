@@ -157,12 +157,12 @@ func (m model) defaultText(f *field) string {
 	case ok && d == "":
 		return "empty"
 	case ok:
-		out := "`" + d + "`"
+		words := []string{"`" + d + "`"}
 		special := per(f)
 		for _, k := range slices.Sorted(maps.Keys(special)) {
-			out += fmt.Sprintf(", %s `%s`", k, special[k])
+			words = append(words, fmt.Sprintf("%s `%s`", k, special[k]))
 		}
-		return out
+		return strings.Join(words, ", ")
 	case f.form != one:
 		return "empty"
 	default:
