@@ -1,0 +1,169 @@
+package httpgate
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// maxTrailer bounds the trailer section, in bytes.
+const maxTrailer = 16 << 10
+
+// body reads the body of an answer off its frame. It is not an io.ReadCloser:
+// the connection belongs to the exchange.
+type body struct {
+	br      *bufio.Reader
+	left    int64 // bytes to the end of the body, or of the chunk
+	chunked bool
+	open    bool // a chunk has been read, less the CRLF behind it
+	toEOF   bool // the end of the connection is the end of the body
+	trailer []field
+}
+
+// newBody returns the body that follows h, which answers a request made with
+// method.
+func newBody(br *bufio.Reader, h *head, method string) body {
+	switch {
+	case method == "HEAD" || h.status == 204 || h.status == 304:
+		return body{br: br}
+	case h.chunked:
+		return body{br: br, chunked: true}
+	case h.length >= 0:
+		return body{br: br, left: h.length}
+	default:
+		return body{br: br, toEOF: true, left: math.MaxInt64}
+	}
+}
+
+// isOver reports whether there is nothing left to read, as far as that is known
+// without reading.
+func (b *body) isOver() bool { return b.left == 0 && !b.chunked }
+
+// Read implements io.Reader. A body that is cut short ends in
+// [io.ErrUnexpectedEOF], a broken frame in [ErrBadResponse].
+func (b *body) Read(p []byte) (int, error) {
+	if b.chunked && b.left == 0 {
+		if err := b.nextChunk(); err != nil {
+			return 0, err
+		}
+	}
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := b.br.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	if errors.Is(err, io.EOF) && !b.toEOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if b.chunked && b.left == 0 && err == nil && b.br.Buffered() >= 2 {
+		err = b.closeChunk() // so that what is buffered is all there is to know
+	}
+	return n, err
+}
+
+// closeChunk reads the CRLF behind a chunk.
+func (b *body) closeChunk() error {
+	b.open = false
+	if line, err := b.line(); err != nil || line != "" {
+		return orBad(err, "chunk does not end where it says")
+	}
+	return nil
+}
+
+// nextChunk reads the line before a chunk. After the last chunk it reads the
+// trailer, stops being chunked, and leaves nothing to read.
+func (b *body) nextChunk() error {
+	if b.open {
+		if err := b.closeChunk(); err != nil {
+			return err
+		}
+	}
+	line, err := b.line()
+	if err != nil {
+		return err
+	}
+	size, _, _ := strings.Cut(line, ";")
+	b.left, err = parseHex(strings.TrimRight(size, " \t"))
+	if err != nil {
+		return err
+	}
+	if b.left > 0 {
+		b.open = true
+		return nil
+	}
+	b.chunked = false
+	return b.readTrailer()
+}
+
+// readTrailer reads the trailer section.
+func (b *body) readTrailer() error {
+	section := "HTTP/1.1 200\r\n"
+	for {
+		line, err := b.line()
+		if err != nil {
+			return err
+		}
+		section += line + "\r\n"
+		if line == "" {
+			break
+		}
+		if len(section) > maxTrailer {
+			return fmt.Errorf("%w: trailer above %d bytes", ErrBadResponse, maxTrailer)
+		}
+	}
+	var h head
+	if err := h.parse(section); err != nil {
+		return err
+	}
+	b.trailer = h.fields // without Content-Length and Transfer-Encoding, which parse takes out
+	return nil
+}
+
+// line reads a line that ends in CRLF and returns it without.
+func (b *body) line() (string, error) {
+	raw, err := b.br.ReadSlice('\n')
+	switch {
+	case errors.Is(err, io.EOF):
+		return "", io.ErrUnexpectedEOF
+	case errors.Is(err, bufio.ErrBufferFull):
+		return "", fmt.Errorf("%w: line of a chunked body too long", ErrBadResponse)
+	case err != nil:
+		return "", err
+	case !bytes.HasSuffix(raw, []byte("\r\n")):
+		return "", fmt.Errorf("%w: line of a chunked body ends in a bare LF", ErrBadResponse)
+	}
+	return string(raw[:len(raw)-2]), nil
+}
+
+// parseHex parses the size of a chunk: up to 15 hexadecimal digits and nothing
+// else.
+func parseHex(s string) (n int64, err error) {
+	if s == "" || len(s) > 15 {
+		return 0, fmt.Errorf("%w: chunk size %.20q", ErrBadResponse, s)
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, fmt.Errorf("%w: chunk size %.20q", ErrBadResponse, s)
+		}
+		n = n<<4 | int64(c)
+	}
+	return n, nil
+}
+
+// orBad returns err, or a bad response when there is none.
+func orBad(err error, what string) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", ErrBadResponse, what)
+}

@@ -1,0 +1,19 @@
+// Package httpgate is the gate for HTTP: HTTP/1.1 and HTTP/2 in, HTTP/1.1 out.
+//
+// A [Server] takes a request from net/http, identifies it, asks the
+// [limiter.Gate], and forwards what is admitted to the backend over
+// connections of its own; net/http's client and reverse proxy are not on the
+// path, because they cost twice as much as all the rest. Bodies stream both
+// ways and are never held in memory beyond one buffer. What is refused is
+// refused before its body is read, so that sending it again is safe.
+//
+// The latency that teaches the limit is the backend's: time spent waiting for
+// the client, in either direction, is left out. How an answer counts:
+//
+//	429, 503, 504, a timeout, no connection  Dropped
+//	any other 5xx, the client went away      Ignored: a quick failure would look like spare capacity
+//	everything else                          Success
+//
+// A WebSocket or an event stream ends its permit once it is established; see
+// Options.HoldStreams.
+package httpgate

@@ -1,0 +1,264 @@
+package httpgate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+const (
+	// bodyBuffer is how much of a body is in memory at once, in bytes. Half of
+	// it costs half as much again per byte.
+	bodyBuffer = 32 << 10
+	// smallUpload is the largest body that is read before the backend is
+	// asked, in bytes: it goes out in one write with the head, can be sent
+	// again, and a client that sends it slowly does not hold a connection.
+	smallUpload = 16 << 10
+	// maxInterim bounds the 1xx answers before the answer.
+	maxInterim = 16
+	// shortDeadline: a client that gives up earlier says little about the
+	// backend, and must not be able to shrink a limit that it shares.
+	shortDeadline = 100 * time.Millisecond
+)
+
+// Errors of the client's side of an exchange.
+var (
+	errTooLarge = errors.New("httpgate: request body above the bound")
+	errClient   = errors.New("httpgate: client went away")
+)
+
+// exchange is one request on its way through the backend. It is used once and
+// then pooled for the sake of its buffers.
+type exchange struct {
+	rt     *route
+	w      http.ResponseWriter
+	r      *http.Request
+	ctx    context.Context //nolint:containedctx // an exchange lives exactly as long as its request
+	permit *limiter.Permit
+
+	bc       *backendConn
+	stop     func() bool // takes back the abort of bc when the client leaves
+	deadline time.Time   // the client's; zero = none
+	patience time.Duration
+	upgrade  string  // what the client asks to switch to
+	up       *upload // nil unless the body streams
+	wrote    int     // bytes of the request that bc took
+
+	head    head
+	out     []byte // the request as it is sent
+	buf     []byte // bodyBuffer bytes
+	start   int64  // gate's clock when the backend had the request
+	waited  int64  // ns of it spent waiting for the client
+	sampled bool   // the permit was held before start: its own latency is too long
+	touched time.Time
+	rc      *http.ResponseController // nil until control is called
+}
+
+// exchanges holds exchanges for their buffers.
+var exchanges = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is global by nature
+	return &exchange{buf: make([]byte, bodyBuffer), out: make([]byte, 0, 4<<10)}
+}}
+
+// release returns x to the pool.
+func (x *exchange) release() {
+	*x = exchange{buf: x.buf, out: x.out[:0], head: head{fields: x.head.fields[:0]}}
+	if cap(x.out) > 2*bodyBuffer {
+		x.out = make([]byte, 0, 4<<10)
+	}
+	clear(x.head.fields[:cap(x.head.fields)])
+	exchanges.Put(x)
+}
+
+// result is how an exchange ended.
+type result struct {
+	status  int // 0 = nothing was answered
+	outcome limiter.Outcome
+	err     error
+	cut     bool // the answer was begun and cannot be finished
+}
+
+// run takes the request to the backend and the answer to the client.
+func (x *exchange) run() result {
+	if err := x.readSmall(); err != nil {
+		return x.failed(err)
+	}
+	x.start, x.sampled = x.rt.gate.Now(), x.r.ContentLength != 0
+	err := x.attempt(false)
+	if err != nil && x.mayRetry(err) {
+		x.rt.upstream.retries.Add(1)
+		err = x.attempt(true)
+	}
+	if err != nil {
+		x.hangUp()
+		return x.failed(err)
+	}
+	if x.head.status == http.StatusSwitchingProtocols {
+		return x.tunnel()
+	}
+	return x.relay()
+}
+
+// readSmall reads a small body into x.buf, where attempt finds it.
+func (x *exchange) readSmall() error {
+	n := x.r.ContentLength
+	if n <= 0 || n > smallUpload {
+		return nil
+	}
+	x.control()
+	if err := x.rc.SetReadDeadline(time.Now().Add(x.rt.o.StreamIdle)); err != nil {
+		return errClient
+	}
+	if _, err := io.ReadFull(x.r.Body, x.buf[:n]); err != nil {
+		return clientError(err)
+	}
+	// net/http watches for the client's end of the connection from here on,
+	// and would take the deadline for it.
+	_ = x.rc.SetReadDeadline(time.Time{})
+	return nil
+}
+
+// attempt sends the request and reads the head of the answer.
+func (x *exchange) attempt(fresh bool) (err error) {
+	x.wrote = 0
+	if fresh {
+		x.bc, err = x.rt.upstream.dial(x.ctx)
+	} else {
+		x.bc, err = x.rt.upstream.get(x.ctx)
+	}
+	if err != nil {
+		return err
+	}
+	x.stop = context.AfterFunc(x.ctx, x.bc.abort)
+	x.arm(x.rt.o.RequestTimeout)
+	x.out = x.rt.appendRequest(x.out[:0], x.r, x.upgrade)
+	if n := x.r.ContentLength; n > 0 && n <= smallUpload {
+		x.out = append(x.out, x.buf[:n]...)
+	}
+	if x.wrote, err = x.bc.Write(x.out); err != nil {
+		return err
+	}
+	if n := x.r.ContentLength; n < 0 || n > smallUpload {
+		x.up = startUpload(x)
+	}
+	for range maxInterim {
+		if err := x.head.readHead(x.bc.br, x.rt.o.MaxHeader); err != nil {
+			return err
+		}
+		if x.head.status >= 200 {
+			return nil
+		}
+		if x.head.status == http.StatusSwitchingProtocols {
+			return x.mayTunnel()
+		}
+		x.interim()
+	}
+	return orBad(nil, "too many interim answers")
+}
+
+// mayRetry reports whether the request can be sent again because the backend
+// provably did not begin with it: it was sent on a connection that the backend
+// had left, no byte of an answer came, and either no byte was sent or the
+// method allows a repetition.
+func (x *exchange) mayRetry(err error) bool {
+	if x.bc == nil || !x.bc.used || x.up != nil || x.ctx.Err() != nil || x.bc.br.Buffered() > 0 ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrBadResponse) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return false
+	}
+	if x.wrote > 0 && !isIdempotent(x.r.Method) {
+		return false
+	}
+	x.hangUp()
+	return true
+}
+
+// isIdempotent reports whether a method may be repeated.
+func isIdempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// arm bounds the next reads and writes on the backend connection, by the
+// client's deadline too; d = 0 leaves only that.
+func (x *exchange) arm(d time.Duration) {
+	var until time.Time
+	if d > 0 {
+		until = time.Now().Add(d)
+	}
+	if !x.deadline.IsZero() && (until.IsZero() || x.deadline.Before(until)) {
+		until = x.deadline
+	}
+	_ = x.bc.SetDeadline(until) // fails only when closed, which the next read tells
+	if x.ctx.Err() != nil {     // the abort came before, and was overwritten
+		x.bc.abort()
+	}
+}
+
+// control makes the response controller when it is needed for the first time.
+func (x *exchange) control() {
+	if x.rc == nil {
+		x.rc = http.NewResponseController(x.w)
+	}
+}
+
+// hangUp closes the backend connection and waits for the upload to notice.
+func (x *exchange) hangUp() {
+	if x.bc == nil {
+		return
+	}
+	x.stop()
+	_ = x.bc.Close()
+	if x.up != nil {
+		x.up.end()
+	}
+	x.bc = nil
+}
+
+// failed answers a request whose exchange came to nothing.
+func (x *exchange) failed(err error) result {
+	res := result{err: err, outcome: limiter.Dropped, status: http.StatusBadGateway}
+	if x.up != nil && x.up.err != nil {
+		err = x.up.err // what made the reading of the answer fail
+		res.err = err
+	}
+	detail := "the backend cannot be reached"
+	switch {
+	case errors.Is(err, errTooLarge):
+		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestEntityTooLarge, "the request body is too large"
+	case errors.Is(err, errClient) && errors.Is(err, os.ErrDeadlineExceeded):
+		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestTimeout, "the request body came too slowly"
+	case errors.Is(err, errClient) || x.ctx.Err() != nil:
+		return result{err: errClient, outcome: limiter.Ignored, cut: true}
+	case isTimeout(err):
+		res.status, detail = http.StatusGatewayTimeout, "the backend did not answer in time"
+		if x.patience > 0 && x.patience < shortDeadline {
+			res.outcome = limiter.Ignored
+		}
+	case errors.Is(err, ErrBadResponse):
+		res.outcome, detail = limiter.Ignored, "the backend's answer is not HTTP"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		detail = "the backend closed the connection"
+	}
+	if x.r.ContentLength != 0 {
+		x.w.Header()["Connection"] = closeValue // what is left of the body is unknown
+	}
+	problem(x.w, x.r, res.status, detail)
+	return res
+}
+
+// isTimeout reports whether err is a deadline that passed.
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+// clientError says that reading the request failed.
+func clientError(err error) error { return errors.Join(errClient, err) }

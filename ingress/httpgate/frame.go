@@ -1,0 +1,210 @@
+package httpgate
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// ErrBadResponse is wrapped by every error about an answer of the backend that
+// is not HTTP/1.x as RFC 9112 has it.
+var ErrBadResponse = errors.New("httpgate: bad answer from the backend")
+
+// field is one header field. The name is canonical.
+type field struct{ name, value string }
+
+// head is the head of an answer. The fields are valid until the next readHead
+// into the same head; the strings for ever.
+type head struct {
+	status int
+	minor  int // of HTTP/1.minor
+	fields []field
+	listed string // values of Connection, joined by ","
+
+	length     int64 // Content-Length, -1 without one
+	lengthText string
+	chunked    bool
+	close      bool // the backend closes after this answer
+}
+
+// readHead reads the head of an answer of at most limit bytes. It returns
+// io.EOF only when the connection ended before the first byte.
+func (h *head) readHead(br *bufio.Reader, limit int) error {
+	raw, err := rawHead(br, limit)
+	if err != nil {
+		return err
+	}
+	return h.parse(raw)
+}
+
+// rawHead returns the bytes up to and including the empty line. What fits in
+// the buffer of br, which is nearly every head, is copied once.
+func rawHead(br *bufio.Reader, limit int) (string, error) {
+	searched := 0
+	for {
+		if br.Buffered() <= searched {
+			if _, err := br.Peek(searched + 1); err != nil {
+				return rawHeadSlow(br, limit, err)
+			}
+		}
+		b, err := br.Peek(min(br.Buffered(), limit))
+		if err != nil {
+			return "", err
+		}
+		if i := bytes.Index(b[max(searched-3, 0):], []byte("\r\n\r\n")); i >= 0 {
+			end := max(searched-3, 0) + i + 4
+			raw := string(b[:end])
+			_, err = br.Discard(end)
+			return raw, err
+		}
+		if len(b) >= limit {
+			return "", fmt.Errorf("%w: head above %d bytes", ErrBadResponse, limit)
+		}
+		searched = len(b)
+	}
+}
+
+// rawHeadSlow goes on after the buffer could not be filled because of cause.
+func rawHeadSlow(br *bufio.Reader, limit int, cause error) (string, error) {
+	if !errors.Is(cause, bufio.ErrBufferFull) {
+		if errors.Is(cause, io.EOF) && br.Buffered() > 0 {
+			return "", io.ErrUnexpectedEOF
+		}
+		return "", cause
+	}
+	var raw []byte
+	for {
+		line, err := br.ReadSlice('\n')
+		raw = append(raw, line...)
+		switch {
+		case len(raw) > limit:
+			return "", fmt.Errorf("%w: head above %d bytes", ErrBadResponse, limit)
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return "", io.ErrUnexpectedEOF
+		case err != nil:
+			return "", err
+		case bytes.HasSuffix(raw, []byte("\r\n\r\n")):
+			return string(raw), nil
+		}
+	}
+}
+
+// parse takes a whole head apart. It is strict: a line folded over two, a bare
+// CR or LF, a space before the colon, or two ways to tell where the body ends
+// are errors, because two parsers may read them differently.
+func (h *head) parse(raw string) error {
+	*h = head{fields: h.fields[:0], length: -1}
+	line, rest, _ := strings.Cut(raw, "\r\n")
+	if err := h.parseStatus(line); err != nil {
+		return err
+	}
+	for rest != "\r\n" {
+		line, rest, _ = strings.Cut(rest, "\r\n")
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("%w: header line %.40q", ErrBadResponse, line)
+		}
+		value = strings.Trim(value, " \t")
+		if !httpguts.ValidHeaderFieldValue(value) {
+			return fmt.Errorf("%w: value of header %.40q", ErrBadResponse, name)
+		}
+		if err := h.add(field{textproto.CanonicalMIMEHeaderKey(name), value}); err != nil {
+			return err
+		}
+	}
+	if h.chunked && h.length >= 0 {
+		return fmt.Errorf("%w: both Transfer-Encoding and Content-Length", ErrBadResponse)
+	}
+	if h.chunked && h.minor == 0 {
+		return fmt.Errorf("%w: Transfer-Encoding in HTTP/1.0", ErrBadResponse)
+	}
+	return nil
+}
+
+// parseStatus parses "HTTP/1.x NNN reason".
+func (h *head) parseStatus(line string) error {
+	if len(line) < 12 || line[:7] != "HTTP/1." || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+		return fmt.Errorf("%w: status line %.40q", ErrBadResponse, line)
+	}
+	minor := line[7]
+	status, err := strconv.ParseUint(line[9:12], 10, 16)
+	if minor != '0' && minor != '1' || err != nil || status < 100 {
+		return fmt.Errorf("%w: status line %.40q", ErrBadResponse, line)
+	}
+	h.minor, h.status = int(minor-'0'), int(status)
+	h.close = h.minor == 0
+	return nil
+}
+
+// add takes a field and what it says about the frame.
+func (h *head) add(f field) error {
+	switch f.name {
+	case "Content-Length":
+		n, err := strconv.ParseUint(f.value, 10, 63)
+		if err != nil || h.length >= 0 && h.length != int64(n) {
+			return fmt.Errorf("%w: Content-Length %.40q", ErrBadResponse, f.value)
+		}
+		h.length, h.lengthText = int64(n), f.value
+		return nil // written anew
+	case "Transfer-Encoding":
+		if h.chunked || !strings.EqualFold(f.value, "chunked") {
+			return fmt.Errorf("%w: Transfer-Encoding %.40q", ErrBadResponse, f.value)
+		}
+		h.chunked = true
+		return nil
+	case "Connection":
+		if hasToken(f.value, "close") {
+			h.close = true
+		}
+		if h.minor == 0 && hasToken(f.value, "keep-alive") {
+			h.close = false
+		}
+		if h.listed != "" {
+			h.listed += ","
+		}
+		h.listed += f.value
+	}
+	h.fields = append(h.fields, f)
+	return nil
+}
+
+// value returns the first value of the field with a canonical name.
+func (h *head) value(name string) string {
+	for i := range h.fields {
+		if h.fields[i].name == name {
+			return h.fields[i].value
+		}
+	}
+	return ""
+}
+
+// isHop reports whether a field with a canonical name concerns one connection
+// and is not passed on. listed are the values of Connection.
+func isHop(name, listed string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Transfer-Encoding", "Upgrade", "Http2-Settings":
+		return true
+	}
+	return listed != "" && hasToken(listed, name)
+}
+
+// hasToken reports whether a comma separated list has the token, in any case.
+func hasToken(list, token string) bool {
+	for list != "" {
+		var item string
+		item, list, _ = strings.Cut(list, ",")
+		if strings.EqualFold(strings.Trim(item, " \t"), token) {
+			return true
+		}
+	}
+	return false
+}

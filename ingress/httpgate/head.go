@@ -1,0 +1,133 @@
+package httpgate
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// appendRequest appends the head of r as the backend gets it. Everything that
+// frames the message is written anew from what net/http understood, never
+// copied, so that gate and backend cannot disagree on where a request ends.
+func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte {
+	b = append(append(b, r.Method...), ' ')
+	b = append(b, target(r)...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	if r.Host == "" { // HTTP/1.0
+		b = append(b, rt.upstream.addr...)
+	}
+	b = append(append(b, r.Host...), "\r\n"...)
+
+	listed := strings.Join(r.Header["Connection"], ",")
+	for name, values := range r.Header {
+		if isOurs(name) || isHop(name, listed) {
+			continue
+		}
+		for _, v := range values {
+			b = appendField(b, name, v)
+		}
+	}
+	b = rt.appendForwarded(b, r)
+	if hasToken(strings.Join(r.Header["Te"], ","), "trailers") {
+		b = append(b, "Te: trailers\r\n"...)
+	}
+	switch {
+	case upgrade != "":
+		b = appendField(append(b, "Connection: Upgrade\r\n"...), "Upgrade", upgrade)
+	case r.ContentLength > 0 || r.ContentLength == 0 && expectsLength(r.Method):
+		b = strconv.AppendInt(append(b, "Content-Length: "...), r.ContentLength, 10)
+		b = append(b, "\r\n"...)
+	case r.ContentLength < 0:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+		b = appendTrailerNames(b, r)
+	}
+	return append(b, "\r\n"...)
+}
+
+// target returns the request target in origin form, byte for byte as the
+// client sent it when it sent that form.
+func target(r *http.Request) string {
+	if strings.HasPrefix(r.RequestURI, "/") || r.RequestURI == "*" {
+		return r.RequestURI
+	}
+	return r.URL.RequestURI()
+}
+
+// isOurs reports whether appendRequest writes the field with a canonical name
+// itself, or leaves it out: the gate answers Expect.
+func isOurs(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Trailer", "Expect", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Via":
+		return true
+	}
+	return false
+}
+
+// expectsLength reports whether a request with this method and without a body
+// should say so.
+func expectsLength(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
+}
+
+// appendForwarded appends what tells the backend about the client.
+func (rt *route) appendForwarded(b []byte, r *http.Request) []byte {
+	b = append(b, "X-Forwarded-For: "...)
+	for _, v := range r.Header["X-Forwarded-For"] {
+		b = append(append(b, v...), ", "...)
+	}
+	b = append(append(b, host(r.RemoteAddr)...), "\r\n"...)
+
+	proto, name := first(r.Header["X-Forwarded-Proto"]), first(r.Header["X-Forwarded-Host"])
+	if !rt.o.TrustForwarded || proto == "" {
+		proto = "http"
+		if r.TLS != nil {
+			proto = "https"
+		}
+	}
+	if !rt.o.TrustForwarded || name == "" {
+		name = r.Host
+	}
+	b = appendField(b, "X-Forwarded-Proto", proto)
+	b = appendField(b, "X-Forwarded-Host", name)
+
+	for _, v := range r.Header["Via"] {
+		b = appendField(b, "Via", v)
+	}
+	if rt.o.Via {
+		b = strconv.AppendInt(append(b, "Via: "...), int64(r.ProtoMajor), 10)
+		b = strconv.AppendInt(append(b, '.'), int64(r.ProtoMinor), 10)
+		b = append(b, " admitd\r\n"...)
+	}
+	return b
+}
+
+// appendTrailerNames announces the trailers that the client announced.
+func appendTrailerNames(b []byte, r *http.Request) []byte {
+	sep := "Trailer: "
+	for name := range r.Trailer {
+		b = append(append(b, sep...), name...)
+		sep = ", "
+	}
+	if sep == ", " {
+		b = append(b, "\r\n"...)
+	}
+	return b
+}
+
+// appendField appends one line.
+func appendField(b []byte, name, value string) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(append(b, value...), "\r\n"...)
+}
+
+// upgradeOf returns the protocol that the client asks to switch to, "" for
+// none. A request with a body does not switch. Neither does h2c: behind it the
+// gate could not see requests any more.
+func upgradeOf(r *http.Request) string {
+	to := first(r.Header["Upgrade"])
+	if to == "" || r.ProtoMajor != 1 || r.ContentLength != 0 || hasToken(to, "h2c") ||
+		!hasToken(strings.Join(r.Header["Connection"], ","), "upgrade") {
+		return ""
+	}
+	return to
+}

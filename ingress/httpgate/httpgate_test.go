@@ -1,0 +1,187 @@
+package httpgate_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/limiter"
+)
+
+// ends records outcomes, so that a test can wait for a permit's end.
+type ends struct{ c chan end }
+
+type end struct {
+	latency time.Duration
+	outcome limiter.Outcome
+}
+
+func newEnds() *ends { return &ends{make(chan end, 1024)} }
+
+func (e *ends) Recorder(string) limiter.Recorder { return e }
+
+func (e *ends) Ended(latency time.Duration, o limiter.Outcome) { e.c <- end{latency, o} }
+
+// wait returns the next end, or fails after ten seconds.
+func (e *ends) wait(t *testing.T) end {
+	t.Helper()
+	select {
+	case got := <-e.c:
+		return got
+	case <-time.After(10 * time.Second):
+		t.Fatal("no permit ended")
+		return end{}
+	}
+}
+
+// gated is a gate that listens on a loopback port.
+type gated struct {
+	*httpgate.Server
+	gate *limiter.Gate
+	ends *ends
+	addr string
+	url  string
+}
+
+// start puts a gate before a backend and drains it at the end of the test.
+func start(t *testing.T, backend string, p limiter.Policy, o httpgate.Options) *gated {
+	t.Helper()
+	g := &gated{ends: newEnds()}
+	g.gate = limiter.New("orders", &p, limiter.Options{Observer: g.ends})
+	if !strings.HasPrefix(backend, "http") {
+		backend = "http://" + backend
+	}
+	o.Backend = backend
+	o.Ingress.DrainTimeout = 2 * time.Second
+	var err error
+	if g.Server, err = httpgate.New(g.gate, o); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.addr, g.url = ln.Addr().String(), "http://"+ln.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(context.WithoutCancel(t.Context()), ln) }()
+	t.Cleanup(func() {
+		if err := g.Drain(context.WithoutCancel(t.Context())); err != nil && !errors.Is(err, ingress.ErrCut) {
+			t.Errorf("Drain: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if n := g.gate.Status().InFlight; n != 0 {
+			t.Errorf("%d permits are still held after the drain", n)
+		}
+	})
+	return g
+}
+
+// serveHTTP runs a backend.
+func serveHTTP(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return srv.Listener.Addr().String()
+}
+
+// serveRaw runs a backend that speaks bytes: one call per connection.
+func serveRaw(t *testing.T, h func(c net.Conn, br *bufio.Reader)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+			wg.Go(func() { defer c.Close(); h(c, bufio.NewReader(c)) })
+		}
+	})
+	return ln.Addr().String()
+}
+
+// readRequestHead returns the bytes of a request's head.
+func readRequestHead(br *bufio.Reader) (string, error) {
+	var sb strings.Builder
+	for {
+		line, err := br.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		sb.WriteString(line)
+		if line == "\r\n" {
+			return sb.String(), nil
+		}
+	}
+}
+
+// always answers every request on a connection with the same bytes.
+func always(answer string) func(net.Conn, *bufio.Reader) {
+	return func(c net.Conn, br *bufio.Reader) {
+		for {
+			if _, err := readRequestHead(br); err != nil {
+				return
+			}
+			if _, err := io.WriteString(c, answer); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// dial opens a raw connection to the gate.
+func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	return c, bufio.NewReader(c)
+}
+
+// get requests a URL and returns the answer with its body read.
+func get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return do(t, req)
+}
+
+// do sends a request and returns the answer with its body read.
+func do(t *testing.T, req *http.Request) (*http.Response, string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", req.Method, req.URL, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: reading the answer: %v", req.Method, req.URL, err)
+	}
+	return resp, string(body)
+}

@@ -1,0 +1,190 @@
+package httpgate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// ErrBy is wrapped by [New] for an entry of Options.By that means nothing.
+var ErrBy = errors.New("httpgate: partitions.by must be header:NAME, query:NAME, path, path:/pattern, client or constant:NAME")
+
+// identifier turns requests into what the limiter needs to know. It is
+// immutable and safe for concurrent use.
+type identifier struct {
+	keys       []keyFunc
+	exempt     Exempt
+	operations operations // exempt ones
+	costs      operations
+	costHeader string // canonical; "" = none
+}
+
+// keyFunc returns a request's partition key, "" when it has none.
+type keyFunc func(r *http.Request) string
+
+// newIdentifier compiles what o says about identification.
+func newIdentifier(o *Options) (*identifier, error) {
+	id := &identifier{exempt: o.Exempt, costHeader: textproto.CanonicalMIMEHeaderKey(o.CostHeader)}
+	var problems []error
+	for _, by := range o.By {
+		key, err := parseBy(by)
+		problems = append(problems, err)
+		id.keys = append(id.keys, key)
+	}
+	for _, op := range o.Exempt.Operations {
+		problems = append(problems, id.operations.add(op, 1))
+	}
+	for _, c := range o.Costs {
+		if !(c.Tokens > 0 && c.Tokens <= maxCost) {
+			problems = append(problems, fmt.Errorf("cost of %q: must be > 0 and at most %g (%g)", c.Operation, maxCost, c.Tokens))
+		}
+		problems = append(problems, id.costs.add(c.Operation, c.Tokens))
+	}
+	return id, errors.Join(problems...)
+}
+
+// parseBy compiles one entry of Options.By.
+func parseBy(by string) (keyFunc, error) {
+	kind, arg, _ := strings.Cut(by, ":")
+	switch {
+	case by == "path":
+		return func(r *http.Request) string { return r.URL.Path }, nil
+	case by == "client":
+		return func(r *http.Request) string { return host(r.RemoteAddr) }, nil
+	case kind == "path" && arg != "":
+		var ops operations
+		if err := ops.add(arg, 1); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrBy, err)
+		}
+		return ops.params, nil
+	case kind == "header" && arg != "":
+		name := textproto.CanonicalMIMEHeaderKey(arg)
+		return func(r *http.Request) string { return first(r.Header[name]) }, nil
+	case kind == "query" && arg != "":
+		return func(r *http.Request) string { return queryValue(r.URL.RawQuery, arg) }, nil
+	case kind == "constant" && arg != "":
+		return func(*http.Request) string { return arg }, nil
+	}
+	return nil, fmt.Errorf("%w (%q)", ErrBy, by)
+}
+
+// identify is pure. It allocates only for a path pattern, an escaped query
+// value, or a key that must be hashed.
+func (id *identifier) identify(r *http.Request) limiter.Request {
+	req := limiter.Request{Cost: id.cost(r), Exempt: id.isExempt(r), MaxWait: deadline(r)}
+	for _, key := range id.keys {
+		if req.Key = key(r); req.Key != "" {
+			break
+		}
+	}
+	if len(req.Key) > maxKey {
+		sum := sha256.Sum256([]byte(req.Key))
+		req.Key = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return req
+}
+
+// cost returns the tokens that r spends.
+func (id *identifier) cost(r *http.Request) float64 {
+	if id.costHeader != "" {
+		if text := first(r.Header[id.costHeader]); text != "" {
+			if c, err := strconv.ParseFloat(text, 64); err == nil && c > 0 && c <= maxCost {
+				return c
+			}
+		}
+	}
+	if c, ok := id.costs.find(r); ok {
+		return c
+	}
+	return 1
+}
+
+// isExempt reports whether r is never refused.
+func (id *identifier) isExempt(r *http.Request) bool {
+	if len(id.exempt.CIDRs) > 0 {
+		client, err := netip.ParseAddr(host(r.RemoteAddr))
+		client = client.Unmap()
+		if err == nil && slices.ContainsFunc(id.exempt.CIDRs, func(p netip.Prefix) bool { return p.Contains(client) }) {
+			return true
+		}
+	}
+	if len(id.exempt.Applications) > 0 {
+		app := first(r.Header["X-Application"])
+		if app == "" {
+			app = first(r.Header["User-Agent"])
+		}
+		if slices.ContainsFunc(id.exempt.Applications, func(p string) bool { return strings.HasPrefix(app, p) }) {
+			return true
+		}
+	}
+	_, ok := id.operations.find(r)
+	return ok
+}
+
+// deadline returns the client's patience, 0 when it announces none. What is
+// not a decimal integer > 0 announces none.
+func deadline(r *http.Request) time.Duration {
+	text := first(r.Header[labels.HeaderDeadline])
+	if text == "" {
+		return 0
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms <= 0 {
+		return 0
+	}
+	const most = int64(24 * time.Hour / time.Millisecond)
+	return time.Duration(min(ms, most)) * time.Millisecond
+}
+
+// first returns the first value, "" when there is none.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// host returns the address without its port and brackets.
+func host(addr string) string {
+	if i := strings.LastIndexByte(addr, ':'); i >= 0 {
+		addr = addr[:i]
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]")
+}
+
+// queryValue returns the first value of a query parameter without building the
+// whole map.
+func queryValue(query, name string) string {
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		if unescape(key) == name {
+			return unescape(value)
+		}
+	}
+	return ""
+}
+
+// unescape returns s unescaped, and as it is when it is escaped wrongly.
+func unescape(s string) string {
+	if !strings.ContainsAny(s, "%+") {
+		return s
+	}
+	if u, err := url.QueryUnescape(s); err == nil {
+		return u
+	}
+	return s
+}

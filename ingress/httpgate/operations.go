@@ -1,0 +1,108 @@
+package httpgate
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// operations maps patterns of method and path to values. It is immutable and
+// safe for concurrent use. The zero value matches nothing.
+type operations struct {
+	mux    *chi.Mux
+	values map[operation]float64
+	pool   sync.Pool // of *chi.Context
+}
+
+// operation is a pattern taken apart. The method is empty for any.
+type operation struct{ method, pattern string }
+
+// add makes a pattern match. It must not be called once find has been.
+func (o *operations) add(text string, value float64) (err error) {
+	method, pattern, ok := strings.Cut(text, " ")
+	if !ok {
+		method, pattern = "", text
+	}
+	pattern = strings.TrimSpace(pattern)
+	if !strings.HasPrefix(pattern, "/") {
+		return fmt.Errorf("operation %q: the path must begin with /", text)
+	}
+	defer func() { // chi panics on patterns that it cannot route
+		if p := recover(); p != nil {
+			err = fmt.Errorf("operation %q: %v", text, p)
+		}
+	}()
+	if o.mux == nil {
+		o.mux, o.values = chi.NewRouter(), map[operation]float64{}
+	}
+	nothing := func(http.ResponseWriter, *http.Request) {}
+	if method == "" {
+		o.mux.HandleFunc(pattern, nothing)
+	} else {
+		o.mux.MethodFunc(method, pattern, nothing)
+	}
+	o.values[operation{method, pattern}] = value
+	return nil
+}
+
+// find returns the value of the most specific pattern that matches r.
+func (o *operations) find(r *http.Request) (float64, bool) {
+	if o.mux == nil || !isClean(r.URL.Path) {
+		return 0, false
+	}
+	rctx, _ := o.pool.Get().(*chi.Context)
+	if rctx == nil {
+		rctx = chi.NewRouteContext()
+	}
+	rctx.Reset()
+	pattern := o.mux.Find(rctx, r.Method, r.URL.Path)
+	o.pool.Put(rctx)
+	if pattern == "" {
+		return 0, false
+	}
+	if v, ok := o.values[operation{r.Method, pattern}]; ok {
+		return v, true
+	}
+	v, ok := o.values[operation{"", pattern}]
+	return v, ok
+}
+
+// params returns the parameters of the path when it matches, joined by "/",
+// and the pattern itself when it has none.
+func (o *operations) params(r *http.Request) string {
+	rctx, _ := o.pool.Get().(*chi.Context)
+	if rctx == nil {
+		rctx = chi.NewRouteContext()
+	}
+	defer o.pool.Put(rctx)
+	rctx.Reset()
+	pattern := o.mux.Find(rctx, r.Method, r.URL.Path)
+	if pattern == "" {
+		return ""
+	}
+	key := ""
+	for i, name := range rctx.URLParams.Keys {
+		switch {
+		case name == "*":
+		case key == "":
+			key = rctx.URLParams.Values[i]
+		default:
+			key += "/" + rctx.URLParams.Values[i]
+		}
+	}
+	if key == "" {
+		return pattern
+	}
+	return key
+}
+
+// isClean reports whether p means the same to everybody. A path with ".." or
+// "//" may match one pattern here and be another operation at the backend.
+func isClean(p string) bool {
+	clean := path.Clean(p)
+	return p == clean || len(p) == len(clean)+1 && p[len(p)-1] == '/' && p[:len(clean)] == clean
+}

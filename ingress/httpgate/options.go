@@ -1,0 +1,190 @@
+package httpgate
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Defaults and bounds.
+const (
+	defaultConnectTimeout = 2 * time.Second
+	defaultRequestTimeout = 30 * time.Second
+	defaultStreamIdle     = 60 * time.Second
+	defaultHeaderTimeout  = 10 * time.Second
+	defaultIdleTimeout    = 90 * time.Second
+	defaultMaxHeader      = 64 << 10
+	defaultMaxBody        = 1 << 30
+	defaultMaxIdle        = 256
+
+	maxKey  = 256 // bytes of a partition key; longer ones are hashed
+	maxCost = 1e9
+)
+
+// Options say what the gate does with requests. Only Backend is required.
+type Options struct {
+	// Backend is where admitted requests go: http://host:port or
+	// https://host:port, without a path.
+	Backend string
+	// BackendTLS is used for an https backend; nil = the system's authorities.
+	BackendTLS *tls.Config
+
+	// By says what identifies a partition. The first entry that yields a
+	// non-empty key decides; when none does, the key is empty, which is the
+	// partition "default". Entries are
+	//
+	//	header:NAME      the first value of a request header
+	//	query:NAME       the first value of a query parameter
+	//	path             the path
+	//	path:/a/{id}/*   the parameters of a path that matches, joined by "/"
+	//	client           the client's IP address
+	//	constant:NAME    NAME
+	By []string
+	// Exempt requests are counted but never refused.
+	Exempt Exempt
+	// CostHeader names a request header with the cost in tokens, a number
+	// > 0. It goes before Costs; "" = none.
+	CostHeader string
+	// Costs are the tokens that operations spend; the most specific pattern
+	// counts. Everything else costs 1.
+	Costs []Cost
+
+	// Status is the status code of a rejection: 429, 503 or 462; 0 = by the
+	// reason.
+	Status int
+	// NoHints leaves the computed waits out of rejections.
+	NoHints bool
+	// Rate returns the request rate that binds a partition, for the RateLimit
+	// headers of refusals by rate; nil = no such headers.
+	Rate func(partition string) limiter.Rate
+
+	// ConnectTimeout bounds connecting to the backend; 0 = 2 s.
+	ConnectTimeout time.Duration
+	// RequestTimeout bounds the backend's silence from the end of the request
+	// to the head of its answer; 0 = 30 s. A client's deadline shortens it.
+	RequestTimeout time.Duration
+	// StreamIdle bounds the silence inside a body, in either direction; 0 =
+	// 60 s. Event streams and tunnels may be silent.
+	StreamIdle time.Duration
+	// HeaderTimeout bounds the reading of a request's head; 0 = 10 s.
+	HeaderTimeout time.Duration
+	// IdleTimeout closes connections that are not used, on both sides; 0 =
+	// 90 s.
+	IdleTimeout time.Duration
+	// MaxHeader bounds the head of a request and of an answer, in bytes; 0 =
+	// 64 KiB.
+	MaxHeader int
+	// MaxBody bounds the body of a request, in bytes; 0 = 1 GiB, negative =
+	// unbounded.
+	MaxBody int64
+	// MaxIdle bounds the idle connections kept to the backend; 0 = 256.
+	MaxIdle int
+
+	// Via adds a Via header to requests.
+	Via bool
+	// TrustForwarded keeps the client's X-Forwarded-Proto and
+	// X-Forwarded-Host. Set it only behind a proxy that overwrites them.
+	TrustForwarded bool
+	// HoldStreams holds the permit of a WebSocket or an event stream for as
+	// long as it lives, and then leaves its latency out. Otherwise the permit
+	// ends once the stream is established.
+	HoldStreams bool
+
+	// Hello answers GET /v1/hello, before admission, with a JSON document;
+	// nil = the path is the backend's.
+	Hello func() []byte
+	// Observer is told of every request; nil = nobody.
+	Observer Observer
+	// Ingress is about connections. [Server.Apply] takes only its
+	// Connections.
+	Ingress ingress.Options
+}
+
+// Exempt says which requests are never refused.
+type Exempt struct {
+	// CIDRs of clients.
+	CIDRs []netip.Prefix
+	// Applications are prefixes of the X-Application header or, without one,
+	// of User-Agent.
+	Applications []string
+	// Operations are patterns: "GET /health", "/internal/*", "POST
+	// /orders/{id}". A path that is not clean ("..", "//") matches none.
+	Operations []string
+}
+
+// Cost is what an operation spends.
+type Cost struct {
+	Operation string  // a pattern, as in [Exempt]
+	Tokens    float64 // > 0
+}
+
+// Observer is told of every request that is gated. Its methods are called on
+// the request path and must not block.
+type Observer interface {
+	// Begin is called before the request is identified. It may set headers
+	// of r, which then travel to the backend. The context it returns, which
+	// must descend from r.Context(), is the request's from then on. A nil
+	// Span is not told of the end.
+	Begin(r *http.Request) (context.Context, Span)
+}
+
+// Span follows one request.
+type Span interface {
+	// End is called once, when the request is over.
+	End(res Result)
+}
+
+// Result is how a request ended.
+type Result struct {
+	// Status is the code that was answered; 0 when the client went away.
+	Status int
+	// Partition that granted the permit or refused it.
+	Partition string
+	// Outcome of the permit. It means nothing for a refused request.
+	Outcome limiter.Outcome
+	// Err is the *limiter.Rejection of a refused request, what went wrong with
+	// an admitted one, or nil.
+	Err error
+}
+
+// Status is a snapshot of the gate's counts.
+type Status struct {
+	Connections ingress.Status
+	// Tunnels are upgraded connections that are open.
+	Tunnels int
+	// BackendIdle are connections to the backend that wait for a request.
+	BackendIdle int
+	// BackendDials counts connections opened to the backend.
+	BackendDials uint64
+	// Retries counts requests that were sent again because the backend had
+	// closed the idle connection that they were sent on.
+	Retries uint64
+}
+
+// withDefaults fills what is zero.
+func (o Options) withDefaults() Options {
+	o.ConnectTimeout = orDefault(o.ConnectTimeout, defaultConnectTimeout)
+	o.RequestTimeout = orDefault(o.RequestTimeout, defaultRequestTimeout)
+	o.StreamIdle = orDefault(o.StreamIdle, defaultStreamIdle)
+	o.HeaderTimeout = orDefault(o.HeaderTimeout, defaultHeaderTimeout)
+	o.IdleTimeout = orDefault(o.IdleTimeout, defaultIdleTimeout)
+	o.MaxHeader = orDefault(o.MaxHeader, defaultMaxHeader)
+	o.MaxIdle = orDefault(o.MaxIdle, defaultMaxIdle)
+	if o.MaxBody == 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	return o
+}
+
+// orDefault returns v, or d when v is not positive.
+func orDefault[T int | time.Duration](v, d T) T {
+	if v > 0 {
+		return v
+	}
+	return d
+}

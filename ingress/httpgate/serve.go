@@ -1,0 +1,117 @@
+package httpgate
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// helloPath is answered by the gate itself when Options.Hello is set.
+const helloPath = "/v1/hello"
+
+// route is everything that a request meets on its way. It is immutable;
+// [Server.Apply] replaces it as a whole.
+type route struct {
+	o        Options
+	gate     *limiter.Gate
+	id       *identifier
+	upstream *upstream
+	tunnels  *tunnels
+}
+
+// ServeHTTP implements http.Handler: it takes one request from identification
+// to release.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rt := s.route.Load()
+	if rt.o.Hello != nil && r.URL.Path == helloPath && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		rt.hello(w)
+		return
+	}
+	if status, detail := rt.unacceptable(r); status != 0 {
+		problem(w, r, status, detail)
+		return
+	}
+	ctx := r.Context()
+	var span Span
+	if rt.o.Observer != nil {
+		ctx, span = rt.o.Observer.Begin(r)
+	}
+	res, cut := rt.serve(ctx, w, r)
+	if span != nil {
+		span.End(res)
+	}
+	if cut { // the only way to tell the client that the answer is not whole
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// serve identifies, admits and forwards, and reports how it ended and whether
+// the answer was cut off.
+func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) (Result, bool) {
+	req := rt.id.identify(r)
+	var until time.Time
+	if req.MaxWait > 0 {
+		until = time.Now().Add(req.MaxWait)
+	}
+	permit, err := rt.gate.Admit(ctx, req)
+	if err != nil {
+		rej, ok := errors.AsType[*limiter.Rejection](err)
+		if !ok { // the client went away while it waited
+			return Result{Err: err, Outcome: limiter.Ignored}, true
+		}
+		return Result{Status: rt.refuse(w, r, rej, req.Cost), Partition: rej.Partition, Err: rej}, false
+	}
+	outcome := limiter.Dropped // stands if forwarding panics
+	defer func() { permit.End(outcome) }()
+
+	x, _ := exchanges.Get().(*exchange)
+	x.rt, x.w, x.r, x.ctx, x.permit = rt, w, r, ctx, &permit
+	x.deadline, x.patience, x.upgrade = until, req.MaxWait, upgradeOf(r)
+	res := x.run()
+	x.release()
+	outcome = res.outcome
+	return Result{Status: res.status, Partition: permit.Partition(), Outcome: outcome, Err: res.err}, res.cut
+}
+
+// hello answers who the gate is.
+func (rt *route) hello(w http.ResponseWriter) {
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Cache-Control"] = noStore
+	_, _ = w.Write(rt.o.Hello()) // when it fails the client is gone
+}
+
+// unacceptable returns the status and the reason when r is not forwarded
+// whatever the load is. net/http has checked most of the syntax for HTTP/1.1,
+// less of it for HTTP/2, whose fields may hold what would frame a message in
+// HTTP/1.1.
+func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
+	switch {
+	case r.Method == http.MethodConnect:
+		return http.StatusNotImplemented, "CONNECT is not supported"
+	case !httpguts.ValidHeaderFieldName(r.Method):
+		return http.StatusBadRequest, "the method is not a token"
+	case !isTarget(target(r)):
+		return http.StatusBadRequest, "the request target holds a space or a control character"
+	case !httpguts.ValidHostHeader(r.Host):
+		return http.StatusBadRequest, "the host is not valid"
+	case rt.o.MaxBody > 0 && r.ContentLength > rt.o.MaxBody:
+		return http.StatusRequestEntityTooLarge, "the request body is too large"
+	}
+	return 0, ""
+}
+
+// isTarget reports whether s can stand between the spaces of a request line.
+func isTarget(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return s != ""
+}

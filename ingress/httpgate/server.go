@@ -1,0 +1,168 @@
+package httpgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/limiter"
+)
+
+// maxStreams bounds the requests in flight on one HTTP/2 connection.
+const maxStreams = 250
+
+// Server is the gate for HTTP. It is an http.Handler, and serves listeners by
+// itself. It is safe for concurrent use.
+type Server struct {
+	gate    *limiter.Gate
+	route   atomic.Pointer[route]
+	door    *ingress.Door
+	http    *http.Server
+	tunnels *tunnels
+	log     *slog.Logger
+	timeout time.Duration // of a drain
+
+	once  sync.Once
+	drain chan struct{} // closed when the drain begins
+	over  chan struct{} // closed when it is over
+	err   error         // what it came to; read it after over
+}
+
+// New returns a server that asks gate. Its errors name every option that is
+// wrong.
+func New(gate *limiter.Gate, o Options) (*Server, error) {
+	s := &Server{
+		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: newTunnels(),
+		log: o.Ingress.Log, timeout: orDefault(o.Ingress.DrainTimeout, ingress.DefaultDrainTimeout),
+		drain: make(chan struct{}), over: make(chan struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := s.swap(o); err != nil {
+		return nil, err
+	}
+	o = s.route.Load().o
+	s.http = &http.Server{
+		Handler: s, TLSConfig: o.Ingress.TLS,
+		ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout,
+		// An answer that takes longer moves this bound along as it flows.
+		WriteTimeout:   o.RequestTimeout + 2*o.StreamIdle,
+		MaxHeaderBytes: o.MaxHeader,
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Protocols:      new(http.Protocols),
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: o.StreamIdle},
+	}
+	s.http.Protocols.SetHTTP1(true)
+	s.http.Protocols.SetHTTP2(true)
+	s.http.Protocols.SetUnencryptedHTTP2(true)
+	return s, nil
+}
+
+// Apply replaces the options for requests from now on; those in flight finish
+// under the old ones. Of Options.Ingress only Connections is applied; the
+// other options about connections (HeaderTimeout, IdleTimeout, MaxHeader)
+// keep their values too. On an error nothing changes.
+func (s *Server) Apply(o Options) error {
+	old := s.route.Load()
+	if err := s.swap(o); err != nil {
+		return err
+	}
+	s.door.Apply(o.Ingress.Connections)
+	old.upstream.closeIdle()
+	return nil
+}
+
+// swap compiles o and puts it in force.
+func (s *Server) swap(o Options) error {
+	o = o.withDefaults()
+	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels}
+	var errID, errUp, errStatus error
+	rt.id, errID = newIdentifier(&o)
+	rt.upstream, errUp = newUpstream(&o)
+	switch o.Status {
+	case 0, http.StatusTooManyRequests, http.StatusServiceUnavailable, 462:
+	default:
+		errStatus = fmt.Errorf("httpgate: status of a rejection must be 429, 503 or 462 (%d)", o.Status)
+	}
+	if err := errors.Join(errID, errUp, errStatus); err != nil {
+		return err
+	}
+	s.route.Store(rt)
+	return nil
+}
+
+// Serve accepts from ln, which it closes, until the server is drained or ctx
+// is done; the latter begins a drain. It returns nil when the drain is over
+// and the listener's error when accepting failed.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	l := s.door.Listen(ctx, ln)
+	defer l.Close() //nolint:errcheck // it is closed already, or accepting failed
+	stop := context.AfterFunc(ctx, func() { _ = s.Drain(context.WithoutCancel(ctx)) })
+	defer stop()
+	var err error
+	if s.http.TLSConfig != nil {
+		err = s.http.ServeTLS(l, "", "")
+	} else {
+		err = s.http.Serve(l)
+	}
+	select {
+	case <-s.drain:
+	default:
+		if ctx.Err() == nil {
+			return fmt.Errorf("httpgate: accept: %w", err)
+		}
+	}
+	<-s.over
+	return nil
+}
+
+// Drain refuses new requests with the reason draining, closes idle
+// connections, and waits for what is in flight. When ctx is done or the drain
+// timeout has passed it closes what is left and returns an error that matches
+// [ingress.ErrCut]. Further calls wait for the same end.
+func (s *Server) Drain(ctx context.Context) error {
+	s.once.Do(func() {
+		close(s.drain)
+		s.gate.Drain()
+		go s.finish(ctx)
+	})
+	<-s.over
+	return s.err
+}
+
+// finish waits for the end of the drain, or makes it.
+func (s *Server) finish(ctx context.Context) {
+	defer close(s.over)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	gone := s.tunnels.drain()
+	if err := s.http.Shutdown(ctx); err != nil {
+		s.err = fmt.Errorf("%w: ingress %s: %w", ingress.ErrCut, s.gate.Name(), err)
+		_ = s.http.Close() // the listener is closed already
+	}
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		if n := s.tunnels.cut(); n > 0 && s.err == nil {
+			s.err = fmt.Errorf("%w: %d tunnels of ingress %s", ingress.ErrCut, n, s.gate.Name())
+		}
+	}
+	s.route.Load().upstream.closeIdle()
+}
+
+// Status returns the server's counts.
+func (s *Server) Status() Status {
+	up := s.route.Load().upstream
+	return Status{
+		Connections: s.door.Status(), Tunnels: s.tunnels.count(), BackendIdle: up.idleCount(),
+		BackendDials: up.dials.Load(), Retries: up.retries.Load(),
+	}
+}

@@ -1,0 +1,165 @@
+package httpgate
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// tunnels keeps track of upgraded connections, which net/http has let go of.
+type tunnels struct {
+	mu       sync.Mutex // guards the fields below; never held across a wait
+	open     map[net.Conn]struct{}
+	draining bool
+	over     chan struct{} // closed when draining and none is open
+}
+
+// newTunnels returns an empty set.
+func newTunnels() *tunnels {
+	return &tunnels{open: map[net.Conn]struct{}{}, over: make(chan struct{})}
+}
+
+// add takes c in, unless no new tunnels are wanted.
+func (t *tunnels) add(c net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.draining {
+		return false
+	}
+	t.open[c] = struct{}{}
+	return true
+}
+
+// remove forgets c.
+func (t *tunnels) remove(c net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, c)
+	t.checkLocked()
+}
+
+// drain wants no new tunnels and returns a channel that is closed when there
+// are none.
+func (t *tunnels) drain() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.draining = true
+	t.checkLocked()
+	return t.over
+}
+
+// checkLocked closes over when it is time to.
+func (t *tunnels) checkLocked() {
+	if !t.draining || len(t.open) > 0 {
+		return
+	}
+	select {
+	case <-t.over:
+	default:
+		close(t.over)
+	}
+}
+
+// count returns how many tunnels are open.
+func (t *tunnels) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
+}
+
+// cut closes every tunnel and returns how many there were.
+func (t *tunnels) cut() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.open {
+		_ = c.Close()
+	}
+	return len(t.open)
+}
+
+// mayTunnel accepts an answer that switches protocols only when the client
+// asked for it.
+func (x *exchange) mayTunnel() error {
+	if x.upgrade == "" {
+		return orBad(nil, "switches protocols unasked")
+	}
+	return nil
+}
+
+// interim passes a 1xx answer on, less 100: the gate has answered Expect
+// itself.
+func (x *exchange) interim() {
+	if x.head.status == http.StatusContinue || !x.r.ProtoAtLeast(1, 1) {
+		return
+	}
+	h := x.w.Header()
+	for _, f := range x.head.fields {
+		if !isHop(f.name, x.head.listed) {
+			h[f.name] = append(h[f.name], f.value)
+		}
+	}
+	x.w.WriteHeader(x.head.status)
+	clear(h)
+}
+
+// tunnel passes bytes both ways until both sides have ended.
+func (x *exchange) tunnel() result {
+	x.established(limiter.Success)
+	res := result{status: http.StatusSwitchingProtocols, outcome: limiter.Ignored}
+	bc := x.bc
+	defer x.hangUp()
+	x.control()
+	client, rw, err := x.rc.Hijack()
+	if err != nil {
+		return result{err: err, outcome: limiter.Ignored, cut: true}
+	}
+	defer client.Close() //nolint:errcheck // the tunnel is over
+	if !x.stop() || !x.rt.tunnels.add(client) {
+		return res
+	}
+	defer x.rt.tunnels.remove(client)
+	if err := errors.Join(client.SetDeadline(time.Time{}), bc.SetDeadline(time.Time{})); err != nil {
+		return res
+	}
+	if _, err := client.Write(x.appendSwitch(x.out[:0])); err != nil {
+		return res
+	}
+	var both sync.WaitGroup
+	both.Go(func() { pump(bc, client, rw.Reader, x.rt.o.StreamIdle) })
+	pump(client, bc, bc.br, x.rt.o.StreamIdle)
+	both.Wait()
+	return res
+}
+
+// appendSwitch appends the head of the 101 answer.
+func (x *exchange) appendSwitch(b []byte) []byte {
+	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(x.head.status), 10)
+	b = append(b, " Switching Protocols\r\n"...)
+	for _, f := range x.head.fields {
+		if f.name == "Upgrade" || !isHop(f.name, x.head.listed) {
+			b = appendField(b, f.name, f.value)
+		}
+	}
+	return append(b, "Connection: Upgrade\r\n\r\n"...)
+}
+
+// pump copies from src, which buffers what comes from from, to dst. At the end
+// it ends dst's stream and gives the other direction a last bound.
+func pump(dst, from net.Conn, src io.Reader, idle time.Duration) {
+	buf, _ := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	_, err := io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, *buf)
+	half, ok := dst.(interface{ CloseWrite() error })
+	if err != nil || !ok || half.CloseWrite() != nil {
+		_ = dst.Close()
+		_ = from.Close()
+		return
+	}
+	_ = dst.SetReadDeadline(time.Now().Add(idle)) // fails only when closed
+}

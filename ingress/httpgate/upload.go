@@ -1,0 +1,169 @@
+package httpgate
+
+import (
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// upload streams a request body to the backend while the exchange waits for
+// the answer, which may come before the body is through.
+type upload struct {
+	x        *exchange
+	bc       *backendConn
+	done     chan struct{}
+	last     atomic.Bool // only the last write is left; the answer may come any time now
+	complete atomic.Bool // the backend has all of it
+	endedAt  int64       // gate's clock at the last write; read it after last
+	err      error       // of the client's side; read it after done
+
+	mu       sync.Mutex // guards the fields below, and the deadlines that depend on them
+	stopped  bool       // the exchange wants no more of the body
+	answered bool       // the answer has begun
+}
+
+// startUpload starts to stream the body of x.
+func startUpload(x *exchange) *upload {
+	x.control()
+	_ = x.rc.EnableFullDuplex() // HTTP/2 always is
+	u := &upload{x: x, bc: x.bc, done: make(chan struct{})}
+	x.arm(0) // the backend may be silent while the client sends
+	go u.run()
+	return u
+}
+
+// run copies the body, and wakes the exchange when the client fails.
+func (u *upload) run() {
+	defer close(u.done)
+	buf, _ := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	clientErr, err := u.copy(*buf)
+	switch {
+	case clientErr != nil:
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if !u.stopped { // otherwise it is end that made the reading fail
+			u.err = clientErr
+			u.bc.abort()
+		}
+	case err == nil:
+		_ = u.x.rc.SetReadDeadline(time.Time{}) // as in readSmall
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if !u.stopped && !u.answered {
+			u.x.arm(u.x.rt.o.RequestTimeout)
+		}
+		u.complete.Store(true)
+	}
+	// Otherwise the backend took no more. Its answer, if there is one, tells.
+}
+
+// copy sends the body in chunks or as it is.
+func (u *upload) copy(buf []byte) (clientErr, err error) {
+	chunked := u.x.r.ContentLength < 0
+	var total int64
+	for {
+		if !u.armClient() {
+			return errClient, nil
+		}
+		// Room before and after the data for the frame of a chunk.
+		n, rerr := u.x.r.Body.Read(buf[chunkRoom : len(buf)-2])
+		if total += int64(n); u.x.rt.o.MaxBody > 0 && total > u.x.rt.o.MaxBody {
+			return errTooLarge, nil
+		}
+		if total == u.x.r.ContentLength || chunked && errors.Is(rerr, io.EOF) {
+			u.endedAt = u.x.rt.gate.Now()
+			u.last.Store(true)
+		}
+		if n > 0 {
+			if err := u.send(buf, n, chunked); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case errors.Is(rerr, io.EOF) && chunked:
+			_, err := u.bc.Write(u.lastChunk(buf[:0]))
+			return nil, err
+		case errors.Is(rerr, io.EOF), total == u.x.r.ContentLength:
+			return nil, nil
+		case rerr != nil:
+			return clientError(rerr), nil
+		}
+	}
+}
+
+// chunkRoom is the space for a chunk's size line: eight digits and CRLF.
+const chunkRoom = 10
+
+// send writes the n bytes at buf[chunkRoom:] with one system call.
+func (u *upload) send(buf []byte, n int, chunked bool) error {
+	_ = u.bc.SetWriteDeadline(time.Now().Add(u.x.rt.o.StreamIdle)) // fails only when closed, which the write tells
+	if !chunked {
+		_, err := u.bc.Write(buf[chunkRoom : chunkRoom+n])
+		return err
+	}
+	var line [chunkRoom]byte
+	size := append(strconv.AppendInt(line[:0], int64(n), 16), '\r', '\n')
+	from := chunkRoom - len(size)
+	copy(buf[from:], size)
+	copy(buf[chunkRoom+n:], "\r\n")
+	_, err := u.bc.Write(buf[from : chunkRoom+n+2])
+	return err
+}
+
+// lastChunk appends the last chunk and the trailers that came.
+func (u *upload) lastChunk(b []byte) []byte {
+	b = append(b, "0\r\n"...)
+	for name, values := range u.x.r.Trailer {
+		for _, v := range values {
+			b = appendField(b, name, v)
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
+// armClient bounds the next read from the client, unless the upload is over.
+func (u *upload) armClient() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.stopped {
+		return false
+	}
+	_ = u.x.rc.SetReadDeadline(time.Now().Add(u.x.rt.o.StreamIdle)) // without support the client's silence is not bounded
+	return true
+}
+
+// lastWrite is how long the end of an exchange waits for the last write of its
+// body, which the backend has answered already.
+const lastWrite = 100 * time.Millisecond
+
+// answer tells the upload that the answer has begun, and reports whether the
+// backend had all of the body by then, the last write perhaps under way.
+func (u *upload) answer() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.answered = true
+	return u.last.Load()
+}
+
+// end stops the upload wherever it is and waits until it has stopped.
+func (u *upload) end() {
+	u.mu.Lock()
+	u.stopped = true
+	switch {
+	case u.complete.Load():
+	case u.last.Load():
+		_ = u.bc.SetWriteDeadline(time.Now().Add(lastWrite))
+	default:
+		_ = u.x.rc.SetReadDeadline(time.Unix(1, 0))
+		u.bc.abort()
+	}
+	u.mu.Unlock()
+	<-u.done
+}
+
+// buffers holds buffers for bodies.
+var buffers = sync.Pool{New: func() any { b := make([]byte, bodyBuffer); return &b }} //nolint:gochecknoglobals // a pool is global by nature
