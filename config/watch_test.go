@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,15 +199,24 @@ func TestWatcherFindsChangeBeforeStart(t *testing.T) {
 }
 
 // fakeFile is read in the bubbles below: its content changes under the
-// watcher by assignment.
+// watcher.
 type fakeFile struct {
+	mu      sync.Mutex // guards all but start
 	content string
 	err     error
 	reads   []time.Duration
 	start   time.Time
 }
 
+func (f *fakeFile) set(content string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.content, f.err = content, err
+}
+
 func (f *fakeFile) read(string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.reads = append(f.reads, time.Since(f.start))
 	return []byte(f.content), f.err
 }
@@ -225,7 +235,7 @@ func TestWatcherCapsPostponement(t *testing.T) {
 		defer cancel()
 		go w.Loop(ctx, events, f.read)
 		synctest.Wait()
-		f.content = "three"
+		f.set("three", nil)
 		for range 20 {
 			events <- fsnotify.Event{}
 			time.Sleep(20 * time.Millisecond)
@@ -251,9 +261,8 @@ func TestWatcherWaitsUntilQuiet(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.Loop(ctx, events, f.read)
 		synctest.Wait()
-		f.content = ""
-		for _, piece := range []string{"a", "b", "c", "d"} {
-			f.content += piece
+		for _, content := range []string{"a", "ab", "abc", "abcd"} {
+			f.set(content, nil)
 			events <- fsnotify.Event{}
 			time.Sleep(40 * time.Millisecond)
 		}
@@ -285,8 +294,12 @@ func TestWatcherIgnoresAndCounts(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.Loop(ctx, nil, f.read)
 		synctest.Wait()
-		for _, step := range []fakeFile{{content: " \n"}, {err: os.ErrNotExist}, {content: "bad"}, {content: "bad"}, {content: "one"}} {
-			f.content, f.err = step.content, step.err
+		for _, content := range []string{" \n", "", "bad", "bad", "one"} {
+			var err error
+			if content == "" {
+				err = os.ErrNotExist
+			}
+			f.set(content, err)
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
