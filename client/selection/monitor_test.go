@@ -109,6 +109,23 @@ func TestMonitorHurriesForWhoWaits(t *testing.T) {
 	})
 }
 
+// A request that comes while a server is being asked is not forgotten: the
+// answer on its way may be older than what was seen.
+func TestMonitorHearsRequestsDuringChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newFakeNet(map[string]*fakeServer{"a:1": router(300 * time.Millisecond)})
+		view, stop := run(t, net, selection.MonitorOptions{}, "a:1")
+		defer stop()
+		time.Sleep(100 * time.Millisecond)
+		view.RequestCheck()
+		time.Sleep(5 * time.Second)
+		want := []time.Duration{0, 800 * time.Millisecond}
+		if diff := cmp.Diff(want, net.asks("a:1")); diff != "" {
+			t.Errorf("asked at (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // Members that the primary names are watched, those it drops are not.
 func TestMonitorFollowsTheSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

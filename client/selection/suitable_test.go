@@ -99,6 +99,34 @@ func TestSuitableProperties(t *testing.T) {
 	})
 }
 
+// A secondary that tells no last write promises nothing, not even when none
+// does; a primary that tells none is no reference.
+func TestStalenessUnknown(t *testing.T) {
+	at := time.UnixMilli(1e9)
+	p := selection.Server{Address: "p", Type: selection.RSPrimary, LastUpdate: at}
+	silent := selection.Server{Address: "silent", Type: selection.RSSecondary, LastUpdate: at}
+	fresh := selection.Server{Address: "fresh", Type: selection.RSSecondary, LastUpdate: at, LastWrite: at}
+	stale := selection.Server{Address: "stale", Type: selection.RSSecondary, LastUpdate: at, LastWrite: at.Add(-time.Hour)}
+	op := selection.Operation{Preference: selection.ReadPreference{Mode: selection.Secondary, MaxStaleness: new(2 * time.Minute)}}
+	for name, tc := range map[string]struct {
+		servers []*selection.Server
+		want    []string
+	}{
+		"nobody tells":          {servers: []*selection.Server{&silent}, want: []string{}},
+		"some tell":             {servers: []*selection.Server{&silent, &fresh, &stale}, want: []string{"fresh"}},
+		"the primary is mute":   {servers: []*selection.Server{&p, &silent, &fresh, &stale}, want: []string{"fresh"}},
+		"only mute secondaries": {servers: []*selection.Server{&p, &silent}, want: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := &selection.Topology{Type: selection.ReplicaSetWithPrimary, Servers: tc.servers}
+			got, err := top.Suitable(&op)
+			if err != nil || !slices.Equal(addresses(got), tc.want) {
+				t.Errorf("Suitable = %v, %v; want %v", addresses(got), err, tc.want)
+			}
+		})
+	}
+}
+
 // The nearest is always in the window, everyone in it is within the threshold
 // of the nearest, and a wide window loses nobody.
 func TestInWindowProperties(t *testing.T) {

@@ -60,11 +60,8 @@ func (v *View) Answered(address string, h labels.Hello, roundTrip time.Duration,
 		if before == nil {
 			return t
 		}
-		rtt := before.RTT
-		if !before.Type.Available() {
-			rtt = RTT{}
-		}
-		return t.with(describe(address, &h, rtt.Add(roundTrip), at))
+		// A server that was unknown has no round trip: the average starts anew.
+		return t.with(describe(address, &h, before.RTT.Add(roundTrip), at))
 	})
 }
 
