@@ -170,9 +170,10 @@ func (ses *session) judge(e *entry, m *message, length int) {
 		}
 		return
 	}
+	r := readReply(m.body)
 	ses.charge(e, length)
-	if cursor, found := replyCursor(m.body); found {
-		ses.noteCursor(e, cursor)
+	if r.hasCursor {
+		ses.noteCursor(e, r.cursor)
 	}
 	ses.s.ledger.ended(e.txn)
 	if e.sampled {
@@ -181,35 +182,16 @@ func (ses *session) judge(e *entry, m *message, length int) {
 	e.sampled = true
 	outcome := limiter.Ignored
 	switch {
-	case e.kind == kindCommand && !replyFailed(m.body):
-		if e.fair {
-			outcome = limiter.Success
-		}
-		if e.sent > 0 && e.fair {
-			ses.s.observe(time.Duration(ses.s.gate.Now() - e.sent))
-		}
-	case overloaded(m.body):
+	case r.overloaded:
 		ses.s.counters.overloaded.Add(1)
 		outcome = limiter.Dropped
-	}
-	e.permit.End(outcome)
-}
-
-// replyFailed reports whether the reply says ok: 0, or carries error labels.
-func replyFailed(reply []byte) bool {
-	var e element
-	s := scan(reply)
-	for s.next(&e) {
-		switch string(e.key) {
-		case "ok":
-			if !e.truthy() {
-				return true
-			}
-		case "errorLabels":
-			return true
+	case e.fair && !r.failed:
+		outcome = limiter.Success
+		if e.sent > 0 {
+			ses.s.observe(time.Duration(ses.s.gate.Now() - e.sent))
 		}
 	}
-	return false
+	e.permit.End(outcome)
 }
 
 // charge reconciles the cost with the size of what was asked and answered.
@@ -224,20 +206,6 @@ func (ses *session) charge(e *entry, length int) {
 		e.cost = worth // of a stream, the next reply is charged on top
 	}
 	e.size += length
-}
-
-// replyCursor returns the id in the reply's cursor, 0 when it is exhausted.
-func replyCursor(reply []byte) (id int64, found bool) {
-	cursor, ok := lookup(reply, "cursor")
-	if !ok || cursor.typ != typeDocument {
-		return 0, false
-	}
-	e, ok := lookup(cursor.value, "id")
-	if !ok {
-		return 0, false
-	}
-	id, _ = e.number()
-	return id, true
 }
 
 // noteCursor keeps the ledger of cursors.

@@ -53,7 +53,8 @@ type pending struct {
 	tail *entry
 	n    int
 	free *entry
-	room chan struct{} // holds a value after an entry left
+	full bool          // the client's side waits for room
+	room chan struct{} // tells it that an entry left; holds one value
 }
 
 // get returns an empty entry.
@@ -92,6 +93,7 @@ func (p *pending) tryPush(e *entry) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.n >= pendingBound {
+		p.full = true
 		return false
 	}
 	p.appendLocked(e)
@@ -148,9 +150,9 @@ func (p *pending) done(e *entry) (turn *entry) {
 	if e.kind != kindAnswer {
 		p.free = e
 	}
-	select {
-	case p.room <- struct{}{}:
-	default:
+	if p.full {
+		p.full = false
+		p.room <- struct{}{} // buffered, and full is set once per wait
 	}
 	if p.head != nil && p.head.kind == kindAnswer {
 		return p.head

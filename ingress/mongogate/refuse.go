@@ -2,7 +2,6 @@ package mongogate
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
@@ -95,41 +94,4 @@ func appendReply(dst []byte, requestID int32, op opcode, doc []byte) []byte {
 // of a legacy query, which is no command.
 func markQueryFailure(frame []byte) {
 	frame[headerLen] |= replyQueryFailure
-}
-
-// overloaded reports whether a reply from the backend says that it is
-// overloaded or ran out of time. Such a reply counts as a drop and is passed
-// on as it is.
-func overloaded(reply []byte) bool {
-	var e element
-	s := scan(reply)
-	for s.next(&e) {
-		switch string(e.key) {
-		case "errorLabels":
-			if hasString(e.doc(), labels.SystemOverloaded) {
-				return true
-			}
-		case "code":
-			if code, _ := e.number(); slices.Contains(timeoutCodes(), code) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// timeoutCodes are the codes of errors by which a server says that it was too
-// slow: MaxTimeMSExpired, NetworkTimeout, NetworkInterfaceExceededTimeLimit,
-// ExceededTimeLimit.
-func timeoutCodes() []int64 { return []int64{50, 89, 202, 262} }
-
-// hasString reports whether the array holds the string.
-func hasString(s scanner, want string) bool {
-	var e element
-	for s.next(&e) {
-		if string(e.str()) == want {
-			return true
-		}
-	}
-	return false
 }

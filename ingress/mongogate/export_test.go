@@ -1,0 +1,95 @@
+package mongogate
+
+import (
+	"time"
+
+	"github.com/admitd/admitd/labels"
+)
+
+// Facts are what identify finds, as plain values.
+type Facts struct {
+	Verdict                                  string
+	Command, Database, Collection            string
+	ReadPreference, Comment                  string
+	MaxTime                                  time.Duration
+	InTxn, StartTxn, NoReply, Exhaust, Await bool
+	Txn, Cursor                              int64
+}
+
+// Identify runs identify on a frame of which the first have bytes are there.
+func Identify(frame []byte, have int) (Facts, error) {
+	h, err := readHeader(frame, DefaultMaxMessageBytes)
+	if err != nil {
+		return Facts{}, err
+	}
+	var f facts
+	var open opener
+	v := identify(h, frame[:have], &f, &open)
+	return Facts{
+		Verdict: [...]string{"identified", "needMore", "opaque", "broken"}[v],
+		Command: string(f.name), Database: string(f.db), Collection: string(f.coll),
+		ReadPreference: string(f.readPref), Comment: string(f.comment), MaxTime: f.maxTime,
+		InTxn: f.inTxn, StartTxn: f.startTxn, NoReply: f.noReply, Exhaust: f.exhaust, Await: f.awaits,
+		Txn: f.txn, Cursor: f.cursor,
+	}, nil
+}
+
+// IdentifyAllocs identifies a frame with reused scratch, for counting
+// allocations.
+func IdentifyAllocs(frame []byte) func() {
+	h, err := readHeader(frame, DefaultMaxMessageBytes)
+	if err != nil {
+		panic(err)
+	}
+	var f facts
+	var open opener
+	return func() { identify(h, frame, &f, &open) }
+}
+
+// RefusalFrame returns the bytes that refuse a request.
+func RefusalFrame(id int32, legacy bool, d labels.Document, g Generation, r Refusal) []byte {
+	op := opMsg
+	if legacy {
+		op = opQuery
+	}
+	return appendReply(nil, id, op, appendRefusal(nil, &d, g, &r))
+}
+
+// RewriteHello runs the topology on a reply to hello.
+func RewriteHello(t Topology, reply []byte, backend string) ([]byte, error) {
+	h := hellos{mode: t.Mode, members: t.Members}
+	return h.rewrite(nil, reply, backend)
+}
+
+// CheckHello runs the check of a probe.
+func CheckHello(t Topology, reply []byte) error {
+	h := hellos{mode: t.Mode, members: t.Members}
+	return h.check(reply)
+}
+
+// SnappyPrefix decompresses the start of a snappy block.
+func SnappyPrefix(dst, src []byte) (int, error) { return snappyPrefix(dst, src) }
+
+// ReadUser reads who a handshake command wants to be.
+func ReadUser(body []byte, db string) string { return readUser(body, []byte(db)) }
+
+// Walk scans a document to its leaves and returns how many elements there are
+// and how many bytes of values they have.
+func Walk(b []byte) (elements, size int) {
+	var e element
+	s := scan(b)
+	for s.next(&e) {
+		elements++
+		size += len(e.value)
+		_, _ = e.number()
+		_ = e.str()
+		if e.typ == typeDocument || e.typ == typeArray {
+			n, _ := Walk(e.value)
+			elements += n
+		}
+	}
+	return elements, size
+}
+
+// ErrFrame is what malformed frames wrap.
+var ErrFrame = errFrame
