@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -175,7 +176,7 @@ func (c *Client) settle(ctx context.Context, op *Operation, a *Attempt, start ti
 		e.Server = f.Server
 	}
 	d := c.decide(ctx, a, f)
-	if d.Retry && e.Server != "" {
+	if d.Retry && e.Server != "" && !slices.Contains(a.failed, e.Server) {
 		a.failed = append(a.failed, e.Server)
 	}
 	e.Err, e.Overload, e.Reason, e.Decision = err, f.Overload, f.Reason, d

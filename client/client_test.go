@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,7 +81,7 @@ func TestHooksEventFields(t *testing.T) {
 		}})
 		_ = c.Do(t.Context(), client.Operation{
 			Name: "find", Kind: client.Exempt,
-			Run: func(ctx context.Context, a *client.Attempt) error {
+			Run: func(_ context.Context, a *client.Attempt) error {
 				a.Server = "b:2"
 				<-time.After(30 * ms)
 				return refused()
@@ -253,12 +254,7 @@ type labeled []string
 func (l labeled) Error() string { return strings.Join(l, "+") }
 
 func (l labeled) HasErrorLabel(label string) bool {
-	for _, have := range l {
-		if have == label {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(l, label)
 }
 
 // What an error says of itself is found however deep it is wrapped.

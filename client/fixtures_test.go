@@ -35,11 +35,11 @@ func adaptive(p client.Policy) client.Policy {
 	return p
 }
 
-func newClient(t testing.TB, o client.Options) *client.Client {
-	t.Helper()
+func newClient(tb testing.TB, o client.Options) *client.Client {
+	tb.Helper()
 	c, err := client.New(o)
 	if err != nil {
-		t.Fatalf("New: %v", err)
+		tb.Fatalf("New: %v", err)
 	}
 	return c
 }

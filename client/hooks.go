@@ -14,8 +14,9 @@ type Hooks struct {
 	Started   func(ctx context.Context, e Event)
 	Succeeded func(ctx context.Context, e Event)
 	Failed    func(ctx context.Context, e Event)
-	// Budget is told the balance, in tokens, whenever an attempt changed it. Under
-	// concurrency balances may arrive out of order; [Client.Budget] has the present one.
+	// Budget is told the balance, in tokens, when it is another after an attempt than
+	// before. Operations that run at once may report each other's changes, and out of
+	// order; [Client.Budget] has the present balance.
 	Budget func(tokens float64)
 }
 

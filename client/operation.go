@@ -65,7 +65,7 @@ func (a *Attempt) Number() int { return a.state.Attempt() }
 func (a *Attempt) Progress() { a.state.Progress() }
 
 // Deprioritized returns the servers that server selection should avoid, those
-// that failed earlier attempts, oldest first. With a policy that does not
+// that failed earlier attempts, each once, oldest first. With a policy that does not
 // retarget the list is empty unless the topology is sharded. The slice is the
 // client's and valid until Run returns.
 func (a *Attempt) Deprioritized(sharded bool) []string {

@@ -25,7 +25,8 @@ type Policy struct {
 	MaxRetries int
 	// OtherRetries bounds the retries of [Failure.Transient] failures while no
 	// overload was met. Below zero: no bound but the deadline, and 1 where there is
-	// none.
+	// none. Such retries come without a wait unless BackoffAlways is set, so an
+	// unbounded number of them is for attempts that take their time.
 	OtherRetries int
 
 	Backoff Backoff // wait before a retry; nil = none

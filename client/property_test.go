@@ -184,7 +184,9 @@ func TestPropertyDoIsBackByTheDeadline(t *testing.T) {
 		jitter := rapid.Float64Range(0, 1).Draw(rt, "jitter")
 		p.Rand = func() float64 { return jitter }
 		timeout := time.Duration(rapid.Int64Range(1, int64(20*time.Second)).Draw(rt, "timeout"))
-		takes := time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(rt, "attempt takes"))
+		// Not less: retries of transient failures may be unbounded, and come without a
+		// wait, so attempts that take no time would go on for ever.
+		takes := time.Duration(rapid.Int64Range(int64(10*ms), int64(time.Second)).Draw(rt, "attempt takes"))
 		f, k := drawFailure(rt), drawKind(rt)
 		var elapsed, late time.Duration
 		synctest.Test(t, func(t *testing.T) {

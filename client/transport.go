@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -80,6 +81,16 @@ func WithKind(ctx context.Context, k Kind) context.Context {
 	return context.WithValue(ctx, kindKey{}, k)
 }
 
+type attemptKey struct{}
+
+// AttemptOf returns the attempt that a request with this context belongs to, or
+// nil. The base of a [Transport] that selects servers finds there which to avoid,
+// and sets Attempt.Server to the one it took.
+func AttemptOf(ctx context.Context) *Attempt {
+	a, _ := ctx.Value(attemptKey{}).(*Attempt)
+	return a
+}
+
 // requestKind returns the kind of a request.
 func requestKind(req *http.Request) Kind {
 	if k, ok := req.Context().Value(kindKey{}).(Kind); ok {
@@ -108,7 +119,7 @@ func (r *roundTrip) attempt(ctx context.Context, a *Attempt) error {
 	if r.req.URL != nil {
 		a.Server = r.req.URL.Host
 	}
-	req, err := r.next(ctx, a.Number())
+	req, err := r.next(context.WithValue(ctx, attemptKey{}, a), a.Number())
 	if err != nil {
 		return &Failure{Err: err, Final: true, Reason: "body"}
 	}
@@ -179,13 +190,17 @@ func idempotent(req *http.Request) bool {
 
 // networkFailure reads the error of an attempt that got no response.
 func networkFailure(req *http.Request, err error) *Failure {
-	f := &Failure{Err: err, Reason: "network"}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	f := &Failure{Err: err}
+	if req.Context().Err() != nil || errors.Is(err, context.Canceled) {
 		f.Reason = "canceled"
 		return f
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		f.Reason = "dns" // says nothing about the server's load
+		return f
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		f.Reason = "certificate"
 		return f
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
@@ -194,6 +209,11 @@ func networkFailure(req *http.Request, err error) *Failure {
 		f.Overload, f.Retryable, f.Reason = true, true, "dial"
 		return f
 	}
-	f.Transient = idempotent(req)
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+		// The server may still be at it: asking again at once would double its load.
+		f.Reason = "timeout"
+		return f
+	}
+	f.Reason, f.Transient = "network", idempotent(req)
 	return f
 }
