@@ -16,8 +16,8 @@ import (
 // default filled in, keys that do not belong left out, and secrets redacted.
 // JSON is YAML: what is rendered can be parsed again, less the secrets.
 func (c *Config) Effective() ([]byte, error) {
-	var b bytes.Buffer
-	if err := render(&b, reflect.ValueOf(c).Elem()); err != nil {
+	b := renderer{}
+	if err := b.value(reflect.ValueOf(c).Elem()); err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
@@ -28,37 +28,46 @@ func (c *Config) Effective() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func render(b *bytes.Buffer, v reflect.Value) error {
+// renderer collects JSON.
+type renderer struct {
+	bytes.Buffer
+	reveal bool // secrets too
+}
+
+func (b *renderer) value(v reflect.Value) error {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
 	switch {
 	case isText(v.Type()):
-		return renderText(b, v)
+		return b.text(v)
 	case v.Kind() == reflect.Struct:
-		return renderObject(b, v)
+		return b.object(v)
 	case v.Kind() == reflect.Slice:
 		b.WriteByte('[')
 		for i := range v.Len() {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			if err := render(b, v.Index(i)); err != nil {
+			if err := b.value(v.Index(i)); err != nil {
 				return err
 			}
 		}
 		b.WriteByte(']')
 		return nil
 	case v.Kind() == reflect.Map:
-		return renderMap(b, v)
+		return b.entries(v)
 	case v.Kind() == reflect.String:
-		return renderJSON(b, redactURL(v.String()))
+		if b.reveal {
+			return b.json(v.String())
+		}
+		return b.json(redactURL(v.String()))
 	default:
-		return renderJSON(b, v.Interface())
+		return b.json(v.Interface())
 	}
 }
 
-func renderObject(b *bytes.Buffer, v reflect.Value) error {
+func (b *renderer) object(v reflect.Value) error {
 	all := fields(v.Type())
 	selected := ""
 	for _, f := range all {
@@ -78,7 +87,7 @@ func renderObject(b *bytes.Buffer, v reflect.Value) error {
 		}
 		first = false
 		fmt.Fprintf(b, "%q:", f.name)
-		if err := render(b, fv); err != nil {
+		if err := b.value(fv); err != nil {
 			return err
 		}
 	}
@@ -86,7 +95,7 @@ func renderObject(b *bytes.Buffer, v reflect.Value) error {
 	return nil
 }
 
-func renderMap(b *bytes.Buffer, v reflect.Value) error {
+func (b *renderer) entries(v reflect.Value) error {
 	entries := map[string]reflect.Value{}
 	for k, e := range v.Seq2() {
 		entries[k.String()] = e
@@ -96,11 +105,11 @@ func renderMap(b *bytes.Buffer, v reflect.Value) error {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if err := renderJSON(b, k); err != nil {
+		if err := b.json(k); err != nil {
 			return err
 		}
 		b.WriteByte(':')
-		if err := render(b, entries[k]); err != nil {
+		if err := b.value(entries[k]); err != nil {
 			return err
 		}
 	}
@@ -108,9 +117,12 @@ func renderMap(b *bytes.Buffer, v reflect.Value) error {
 	return nil
 }
 
-// renderText renders a value that has a text of its own. Statuses and bare
+// text renders a value that has a text of its own. Statuses and bare
 // sizes are text too: the parser takes either.
-func renderText(b *bytes.Buffer, v reflect.Value) error {
+func (b *renderer) text(v reflect.Value) error {
+	if s, secret := reflect.TypeAssert[Secret](v); secret && b.reveal {
+		return b.json(s.Reveal())
+	}
 	m, ok := reflect.TypeAssert[encoding.TextMarshaler](v)
 	if !ok {
 		return fmt.Errorf("config: rendering: %s has no text", v.Type())
@@ -119,10 +131,10 @@ func renderText(b *bytes.Buffer, v reflect.Value) error {
 	if err != nil {
 		return fmt.Errorf("config: rendering: %w", err)
 	}
-	return renderJSON(b, string(text))
+	return b.json(string(text))
 }
 
-func renderJSON(b *bytes.Buffer, v any) error {
+func (b *renderer) json(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("config: rendering: %w", err)

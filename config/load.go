@@ -50,8 +50,17 @@ func Parse(name string, content []byte, env []string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return assemble(r, k.Raw())
+}
+
+// assemble completes, decodes and validates what the layers say together.
+func assemble(r *report, merged map[string]any) (*Config, error) {
+	whole := koanf.New(envDelim)
+	if err := whole.Load(values(shaper{r}.object("", reflect.TypeFor[Config](), merged)), nil); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
 	c := &Config{}
-	if err := k.UnmarshalWithConf("", c, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
+	if err := whole.UnmarshalWithConf("", c, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
 		Result: c, TagName: "yaml", ErrorUnused: true,
 		DecodeHook: mapstructure.TextUnmarshallerHookFunc(),
 	}}); err != nil {
@@ -80,7 +89,7 @@ func complete(c *Config) {
 	}
 }
 
-// layers puts file, environment and defaults together. It fails only when the
+// layers puts file and environment together. It fails only when the
 // text as a whole cannot be read: whatever else is wrong is in the report and
 // replaced, so that validation can go on to find the rest.
 func layers(r *report, content []byte, vars []string) (*koanf.Koanf, error) {
@@ -109,12 +118,7 @@ func layers(r *report, content []byte, vars []string) (*koanf.Koanf, error) {
 	if err := k.Load(layer, nil, koanf.WithMergeFunc(r.overlay)); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	shaped := shaper{r}.object("", reflect.TypeFor[Config](), k.Raw())
-	whole := koanf.New(envDelim)
-	if err := whole.Load(values(shaped), nil); err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	return whole, nil
+	return k, nil
 }
 
 // values is a [koanf.Provider] of values that exist already.

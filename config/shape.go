@@ -154,6 +154,9 @@ func (s shaper) elements(path string, f field, v any) any {
 			out = append(out, c)
 		}
 	}
+	if len(out) == 0 {
+		return nil // one spelling of nothing: equal configurations compare equal
+	}
 	return out
 }
 
@@ -177,6 +180,9 @@ func (s shaper) entries(path string, f field, v any) any {
 		if c := s.value(join(path, k), one, m[k], ""); c != nil {
 			out[k] = c
 		}
+	}
+	if len(out) == 0 {
+		return nil
 	}
 	return out
 }

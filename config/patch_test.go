@@ -1,0 +1,78 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/config"
+)
+
+const patchable = `tracing: { endpoint: "http://u:geheim@c:1", headers: { A: geheim } }
+ingresses:
+  - { name: first, listen: 127.0.0.1:1, backend: http://h:1 }
+  - name: orders
+    listen: 127.0.0.1:8462
+    backend: http://127.0.0.1:9000
+    requests: { rate: 10, queueDepth: 3, exempt: { cidrs: 10.0.0.0/8 } }
+    partitions:
+      by: client
+      named:
+        - { name: a, rate: 5, limit: { algorithm: aimd, minLimit: 7 } }
+        - { name: b }
+`
+
+// A patch changes what it names and nothing else, secrets included.
+func TestPatch(t *testing.T) {
+	c := mustParse(t, patchable)
+	want := mustParse(t, patchable)
+	in := &want.Ingresses[1]
+	in.Mode = "shadow"
+	in.Requests.Rate = 20
+	in.Connections.MaxOpen = 5
+	in.Partitions.Default.Queue.Depth = 9
+	in.Partitions.Named[0].Limit.MinLimit = 8
+	in.Partitions.Named[1].Limit = config.Limit{Algorithm: "fixed", Limit: 4, Window: in.Partitions.Named[1].Limit.Window, Fallback: config.Fallback{Limit: 20}}
+	got, err := c.Patch("orders", []byte(`{"mode": "shadow", "requests": {"rate": 20}, "connections": {"maxOpen": 5},
+		"partitions": {"default": {"queue": {"depth": 9}}, "named": [
+			{"name": "b", "limit": {"algorithm": "fixed", "limit": 4}}, {"name": "a", "limit": {"minLimit": 8}}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(samePrefix)); diff != "" {
+		t.Errorf("patched (-want +got):\n%s", diff)
+	}
+	if got.Tracing.Headers["A"].Reveal() != "geheim" || got.Tracing.Endpoint != "http://u:geheim@c:1" {
+		t.Error("the patch lost a secret")
+	}
+	if diff := cmp.Diff(mustParse(t, patchable), c, cmp.Comparer(samePrefix)); diff != "" {
+		t.Errorf("the patch changed the original:\n%s", diff)
+	}
+}
+
+// A patch is validated like a file, and reaches runtime settings only.
+func TestPatchProblems(t *testing.T) {
+	cases := map[string]struct{ ingress, patch, want string }{
+		"no ingress":   {"none", `{}`, `patch: there is no ingress "none"`},
+		"no mapping":   {"orders", `[]`, `patch:1: must be a mapping of keys`},
+		"syntax":       {"orders", `{`, `patch:1: is not valid YAML: could not find flow mapping end token '}'`},
+		"listen":       {"orders", `{"listen": "127.0.0.1:2"}`, `patch:1: ingresses[1].listen: cannot be changed while the gate runs, only in the file`},
+		"exempt":       {"orders", `{"requests": {"exempt": {}}}`, `patch:1: ingresses[1].requests.exempt: cannot be changed while the gate runs, only in the file`},
+		"unknown":      {"orders", `{"requests": {"rat": 1}}`, `patch:1: ingresses[1].requests.rat: unknown key, did you mean "rate"?`},
+		"range":        {"orders", `{"requests": {"rate": -1}}`, `patch:1: ingresses[1].requests.rate: must be at least 0 (-1)`},
+		"type":         {"orders", `{"requests": 1}`, `patch:1: ingresses[1].requests: must be a mapping (1)`},
+		"enum":         {"orders", `{"mode": "shadwo"}`, `patch:1: ingresses[1].mode: must be enforce, shadow or off, did you mean "shadow"? (shadwo)`},
+		"relation":     {"orders", `{"partitions": {"named": [{"name": "a", "limit": {"minLimit": 101}}]}}`, `patch:1: ingresses[1].partitions.named[0].limit.initialLimit: must be at least minLimit (100)`},
+		"no partition": {"orders", `{"partitions": {"named": [{"name": "c"}]}}`, `patch:1: ingresses[1].partitions.named: there is no partition of that name (c)`},
+		"no name":      {"orders", `{"partitions": {"named": [{"rate": 1}]}}`, `patch:1: ingresses[1].partitions.named: must hold mappings that begin with the name of a partition (a mapping)`},
+	}
+	c := mustParse(t, patchable)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.Patch(tc.ingress, []byte(tc.patch))
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("Patch = %v;\nwant %s", err, tc.want)
+			}
+		})
+	}
+}
