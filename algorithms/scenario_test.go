@@ -43,6 +43,9 @@ func TestScenarios(t *testing.T) {
 	shift := model(0.7, 80*time.Second, 140*time.Second)
 	shift.delay = after(60*time.Second, 0, 40*time.Millisecond)
 
+	far := model(0.7, 80*time.Second, 200*time.Second)
+	far.delay = after(60*time.Second, 0, 200*time.Millisecond)
+
 	goodput := func(b backend, r tally) float64 {
 		return float64(r.answered) / (b.until - b.warm).Seconds() / capacity
 	}
@@ -71,6 +74,12 @@ func TestScenarios(t *testing.T) {
 			"baseline 40 ms up: at most 1 % refused", shift,
 			[]string{algorithms.KindAIMD, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2},
 			func(_ backend, r tally) bool { return r.refusals() <= 0.01 },
+		},
+		{
+			// The formula alone goes to a limit of 1 and refuses 99 %.
+			"baseline beyond the target: the gate stays open", far,
+			[]string{algorithms.KindAIMD},
+			func(_ backend, r tally) bool { return r.refusals() <= 0.2 },
 		},
 		{
 			"0.6x steady: at most 0.1 % refused", light, kinds,

@@ -88,7 +88,7 @@ type form struct {
 //     lower and good ones raise.
 //   - A limit that shrinks while latency stays where it is and throughput
 //     falls is cutting into work, not into a queue: the baseline is measured
-//     anew. See [plateau].
+//     anew, or, where the formula has none but a target, the cutting ends.
 type Window struct {
 	current atomic.Int64 // the published limit, read by every request
 	start   atomic.Int64 // when this window began
@@ -111,30 +111,13 @@ type Window struct {
 	mu      sync.Mutex // guards the fields below; taken only by TryLock on the request path
 	started bool
 	last    summary
-	ceiling float64 // 0 = none
+	ceiling float64 // of a formula that ignores drops; 0 = none
+	floor   float64 // under a target that cannot be met; 0 = none
+	origin  float64 // what the floor returns to
 	plateau plateau
 	windows uint64
 	faults  uint64
 	counts  [binCount]uint32
-}
-
-// remeasurer is a formula that can forget its baseline.
-type remeasurer interface{ Remeasure() }
-
-// summary is one closed window.
-type summary struct {
-	good, bad, slow int
-	rtt             float64 // ns
-	peak            int
-	elapsed         time.Duration
-}
-
-// total is every sample of the window.
-func (s summary) total() int { return s.good + s.bad }
-
-// badFraction is the share of dropped and slow samples.
-func (s summary) badFraction() float64 {
-	return float64(s.bad+s.slow) / float64(max(1, s.total()))
 }
 
 // NewWindow feeds any core.Limit, whose limit is enforced within [1, 1000000].
@@ -234,124 +217,6 @@ func (w *Window) raisePeak(inFlight int64) {
 	}
 }
 
-// tryClose closes the window when it is ready and no one else is at it.
-func (w *Window) tryClose(now int64, full bool) {
-	if !w.mu.TryLock() {
-		return
-	}
-	defer w.mu.Unlock()
-	elapsed := now - w.start.Load()
-	switch {
-	case !w.started, elapsed < -int64(w.o.Max):
-		// The first sample, or a clock that went back: begin here.
-		w.started = true
-		w.start.Store(now)
-		w.cut.Store(math.MinInt64)
-		return
-	case !full && elapsed < w.span.Load():
-		return // another sample has just closed it
-	case !full && !w.readyLocked(time.Duration(elapsed)):
-		return
-	}
-	w.start.Store(now)
-	w.closeLocked(now, time.Duration(elapsed))
-}
-
-// readyLocked reports whether there are samples enough. An outage is not
-// waited out: at Max, drops are enough when they are most of what there is.
-func (w *Window) readyLocked(elapsed time.Duration) bool {
-	good, bad := int(w.plain.Load()>>sumBits), int(w.bad.Load()>>sumBits)
-	if w.bins != nil {
-		good = w.bins.count()
-	}
-	return good+bad >= w.o.Samples || (elapsed >= w.o.Max && bad > good)
-}
-
-// closeLocked takes the samples out, feeds the formula and publishes.
-func (w *Window) closeLocked(now int64, elapsed time.Duration) {
-	s := w.drainLocked(elapsed)
-	w.last = s
-	w.windows++
-	if s.good > 0 {
-		span := min(max(2*time.Duration(s.rtt), w.o.Min), w.o.Max)
-		w.span.Store(int64(span))
-	}
-	before := w.Current()
-	after := w.feedLocked(s)
-	if s.badFraction() > w.o.DropFraction {
-		w.plateau.reset() // drops cut for a reason of their own
-		if after < before {
-			w.cut.Store(now)
-		}
-	} else if f, ok := w.limit.(remeasurer); ok && w.plateau.moved(s, before, after, w.form.low) {
-		f.Remeasure()
-		after = w.clamp(w.limit.EstimatedLimit())
-	}
-	w.current.Store(int64(after))
-}
-
-// drainLocked empties the window. Samples that arrive meanwhile belong to one
-// window or the other, never to both.
-func (w *Window) drainLocked(elapsed time.Duration) summary {
-	s := summary{elapsed: elapsed, peak: int(w.peak.Swap(0)), slow: int(w.slow.Swap(0))}
-	bad := w.bad.Swap(0)
-	s.bad = int(bad >> sumBits)
-	if w.bins != nil {
-		s.good = w.bins.drain(&w.counts)
-		s.rtt = quantile(&w.counts, s.good, w.o.Quantile)
-	} else if plain := w.plain.Swap(0); plain != 0 {
-		s.good = int(plain >> sumBits)
-		s.rtt = float64(plain&sumMask<<sumUnit) / float64(s.good)
-	}
-	if base := w.baseRTT(); s.good < s.bad && s.rtt < base {
-		// Mostly drops: what little came back is no new baseline.
-		s.rtt = base
-	}
-	if s.good == 0 {
-		s.rtt = max(s.rtt, float64(bad&sumMask<<sumUnit)/float64(max(1, s.bad)))
-	}
-	s.rtt = max(1, s.rtt)
-	return s
-}
-
-// feedLocked tells the formula and returns the limit to enforce.
-func (w *Window) feedLocked(s summary) int {
-	dropped := s.badFraction() > w.o.DropFraction
-	if s.good > 0 || !w.form.ignoresDrop {
-		w.limit.OnSample(0, int64(s.rtt), s.peak, dropped)
-	}
-	estimated := w.limit.EstimatedLimit()
-	if estimated < 0 || estimated > maxLimit {
-		// The library's formulas can come to NaN. Keep the last good limit.
-		w.faults++
-		return w.Current()
-	}
-	if w.form.ignoresDrop {
-		estimated = w.underCeilingLocked(estimated, dropped)
-	}
-	return w.clamp(estimated)
-}
-
-// underCeilingLocked lowers the ceiling by a tenth in a bad window, raises it
-// by a tenth in a good one, and forgets it where it no longer binds.
-func (w *Window) underCeilingLocked(estimated int, dropped bool) int {
-	switch {
-	case dropped:
-		top := float64(w.Current())
-		w.ceiling = max(float64(w.form.low), min(top*0.9, top-1))
-	case w.ceiling > 0:
-		w.ceiling = max(w.ceiling*1.1, w.ceiling+1)
-	}
-	if w.ceiling == 0 || w.ceiling >= float64(estimated) {
-		w.ceiling = 0
-		return estimated
-	}
-	return int(w.ceiling)
-}
-
-// clamp keeps a limit within the bounds.
-func (w *Window) clamp(limit int) int { return min(max(limit, w.form.low), w.form.high) }
-
 // baseRTT returns the formula's baseline in nanoseconds, 0 when it has none.
 func (w *Window) baseRTT() float64 { return float64(w.BaseRTT()) }
 
@@ -382,6 +247,7 @@ func (w *Window) State() map[string]float64 {
 	defer w.mu.Unlock()
 	state["enforced_limit"] = float64(w.Current())
 	state["ceiling"] = w.ceiling
+	state["floor"] = w.floor
 	state["sample_rtt_seconds"] = w.last.rtt / 1e9
 	state["sample_count"] = float64(w.last.total())
 	state["sample_bad_fraction"] = w.last.badFraction()

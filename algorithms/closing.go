@@ -1,0 +1,184 @@
+package algorithms
+
+import (
+	"math"
+	"time"
+)
+
+// remeasurer is a formula that can forget its baseline.
+type remeasurer interface{ Remeasure() }
+
+// summary is one closed window.
+type summary struct {
+	good, bad, slow int
+	rtt             float64 // ns
+	peak            int
+	elapsed         time.Duration
+}
+
+// total is every sample of the window.
+func (s summary) total() int { return s.good + s.bad }
+
+// badFraction is the share of dropped and slow samples.
+func (s summary) badFraction() float64 {
+	return float64(s.bad+s.slow) / float64(max(1, s.total()))
+}
+
+// tryClose closes the window when it is ready and no one else is at it.
+func (w *Window) tryClose(now int64, full bool) {
+	if !w.mu.TryLock() {
+		return
+	}
+	defer w.mu.Unlock()
+	elapsed := now - w.start.Load()
+	switch {
+	case !w.started, elapsed < -int64(w.o.Max):
+		// The first sample, or a clock that went back: begin here.
+		w.started = true
+		w.start.Store(now)
+		w.cut.Store(math.MinInt64)
+		return
+	case !full && elapsed < w.span.Load():
+		return // another sample has just closed it
+	case !full && !w.readyLocked(time.Duration(elapsed)):
+		return
+	}
+	w.start.Store(now)
+	w.closeLocked(now, time.Duration(elapsed))
+}
+
+// readyLocked reports whether there are samples enough. An outage is not
+// waited out: at Max, drops are enough when they are most of what there is.
+func (w *Window) readyLocked(elapsed time.Duration) bool {
+	good, bad := int(w.plain.Load()>>sumBits), int(w.bad.Load()>>sumBits)
+	if w.bins != nil {
+		good = w.bins.count()
+	}
+	return good+bad >= w.o.Samples || (elapsed >= w.o.Max && bad > good)
+}
+
+// closeLocked takes the samples out, feeds the formula and publishes.
+func (w *Window) closeLocked(now int64, elapsed time.Duration) {
+	s := w.drainLocked(elapsed)
+	w.last = s
+	w.windows++
+	if s.good > 0 {
+		span := min(max(2*time.Duration(s.rtt), w.o.Min), w.o.Max)
+		w.span.Store(int64(span))
+	}
+	before := w.Current()
+	after := w.feedLocked(s)
+	if s.badFraction() > w.o.DropFraction {
+		after = w.aboveFloorLocked(s, before, after)
+		if after < before {
+			w.cut.Store(now)
+		}
+	} else {
+		after = w.doubtLocked(s, before, after)
+	}
+	w.current.Store(int64(after))
+}
+
+// drainLocked empties the window. Samples that arrive meanwhile belong to one
+// window or the other, never to both.
+func (w *Window) drainLocked(elapsed time.Duration) summary {
+	s := summary{elapsed: elapsed, peak: int(w.peak.Swap(0)), slow: int(w.slow.Swap(0))}
+	bad := w.bad.Swap(0)
+	s.bad = int(bad >> sumBits)
+	if w.bins != nil {
+		s.good = w.bins.drain(&w.counts)
+		s.rtt = quantile(&w.counts, s.good, w.o.Quantile)
+	} else if plain := w.plain.Swap(0); plain != 0 {
+		s.good = int(plain >> sumBits)
+		s.rtt = float64(plain&sumMask<<sumUnit) / float64(s.good)
+	}
+	if base := w.baseRTT(); s.good < s.bad && s.rtt < base {
+		// Mostly drops: what little came back is no new baseline.
+		s.rtt = base
+	}
+	if s.good == 0 {
+		s.rtt = max(s.rtt, float64(bad&sumMask<<sumUnit)/float64(max(1, s.bad)))
+	}
+	s.rtt = max(1, s.rtt)
+	return s
+}
+
+// feedLocked tells the formula and returns the limit to enforce.
+func (w *Window) feedLocked(s summary) int {
+	dropped := s.badFraction() > w.o.DropFraction
+	if s.good > 0 || !w.form.ignoresDrop {
+		w.limit.OnSample(0, int64(s.rtt), s.peak, dropped)
+	}
+	estimated := w.limit.EstimatedLimit()
+	if estimated < 0 || estimated > maxLimit {
+		// The library's formulas can come to NaN. Keep the last good limit.
+		w.faults++
+		return w.Current()
+	}
+	if w.form.ignoresDrop {
+		estimated = w.underCeilingLocked(estimated, dropped)
+	}
+	return w.clamp(estimated)
+}
+
+// underCeilingLocked lowers the ceiling by a tenth in a bad window, raises it
+// by a tenth in a good one, and forgets it where it no longer binds.
+func (w *Window) underCeilingLocked(estimated int, dropped bool) int {
+	switch {
+	case dropped:
+		top := float64(w.Current())
+		w.ceiling = max(float64(w.form.low), min(top*0.9, top-1))
+	case w.ceiling > 0:
+		w.ceiling = max(w.ceiling*1.1, w.ceiling+1)
+	}
+	if w.ceiling == 0 || w.ceiling >= float64(estimated) {
+		w.ceiling = 0
+		return estimated
+	}
+	return int(w.ceiling)
+}
+
+// doubtLocked is told of a good window. It has the baseline measured anew when
+// the plateau shows that it moved.
+func (w *Window) doubtLocked(s summary, before, after int) int {
+	if w.floor > float64(after) {
+		w.plateau.reset()
+		return w.clamp(int(w.floor)) // until the formula has come back up to it
+	}
+	w.floor = 0
+	if float64(after) >= w.origin {
+		w.origin = 0
+	}
+	if f, ok := w.limit.(remeasurer); ok && w.plateau.moved(s, before, after, w.form.low) {
+		f.Remeasure()
+		return w.clamp(w.limit.EstimatedLimit())
+	}
+	return after
+}
+
+// aboveFloorLocked is told of a bad window. Where samples are over the target
+// and the plateau shows that cutting does not make them faster, the target is
+// out of the backend's reach, and AIMD would close the gate altogether. The
+// limit then returns to a little above where the cutting began and tries again,
+// as often as it takes.
+func (w *Window) aboveFloorLocked(s summary, before, after int) int {
+	if s.slow <= s.bad {
+		w.plateau.reset() // drops cut for a reason of their own
+		w.floor, w.origin = 0, 0
+		return after
+	}
+	w.floor *= 0.9
+	after = max(after, int(w.floor))
+	if w.plateau.moved(s, before, after, 0) {
+		w.origin = max(w.origin, float64(w.plateau.limit))
+		if float64(w.plateau.limit) > 0.8*w.origin {
+			w.origin = max(w.origin*1.1, w.origin+1) // used from the top, so there is more to ask for
+		}
+		w.floor = w.origin
+		after = w.clamp(int(w.floor))
+	}
+	return after
+}
+
+// clamp keeps a limit within the bounds.
+func (w *Window) clamp(limit int) int { return min(max(limit, w.form.low), w.form.high) }
