@@ -95,7 +95,7 @@ func (f *fields) next() bool {
 		f.bad = true
 		return false
 	}
-	m := 0
+	var m int
 	switch kind {
 	case protowire.VarintType:
 		f.value, m = protowire.ConsumeVarint(f.rest[n:])

@@ -19,13 +19,13 @@ type Reader struct {
 	buf []byte
 }
 
-// NewReader returns a Reader of r, which should be buffered. max bounds a frame
+// NewReader returns a Reader of r, which should be buffered. maxFrame bounds a frame
 // in bytes; 0 = the protocol's default.
-func NewReader(r io.Reader, max int) *Reader {
-	if max <= 0 {
-		max = DefaultMaxMessageSize + FramePadding
+func NewReader(r io.Reader, maxFrame int) *Reader {
+	if maxFrame <= 0 {
+		maxFrame = DefaultMaxMessageSize + FramePadding
 	}
-	return &Reader{r: r, max: max, buf: make([]byte, HeaderSize, 1<<10)}
+	return &Reader{r: r, max: maxFrame, buf: make([]byte, HeaderSize, 1<<10)}
 }
 
 // Next returns the next frame, which is valid until the call after. io.EOF
