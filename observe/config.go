@@ -3,8 +3,6 @@ package observe
 import (
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The results of a reload, as metrics name them.
@@ -31,7 +29,7 @@ func newConfigMetrics() *configMetrics {
 	return &configMetrics{
 		successful: newGauge("config_last_reload_successful", "1 when the last configuration that was read is in force."),
 		timestamp:  newGauge("config_last_reload_success_timestamp_seconds", "When a configuration was last put in force, in seconds since 1970."),
-		reloads:    newCounter("config_reloads_total", "Configurations that were read, by what became of them.", "result"),
+		reloads:    newCounter("config_reloads_total", "Configurations that were read, by what became of them."),
 		counts:     map[string]uint64{reloadOK: 0, reloadRefused: 0},
 	}
 }
@@ -48,24 +46,17 @@ func (c *configMetrics) reloaded(ok bool, at time.Time) {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (c *configMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []family{c.successful, c.timestamp, c.reloads} {
-		ch <- f.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *configMetrics) Collect(ch chan<- prometheus.Metric) {
+// collect implements [source].
+func (c *configMetrics) collect(b *builder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.successful.send(ch, number(c.lastOK))
+	b.add(&c.successful, number(c.lastOK))
 	at := 0.0 // never
 	if !c.lastSuccess.IsZero() {
 		at = float64(c.lastSuccess.UnixMilli()) / 1e3
 	}
-	c.timestamp.send(ch, at)
+	b.add(&c.timestamp, at)
 	for result, n := range c.counts {
-		c.reloads.send(ch, float64(n), pair("result", result))
+		b.add(&c.reloads, float64(n), pair("result", result))
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/admitd/admitd/ingress"
 )
 
@@ -32,11 +30,11 @@ type doors struct {
 
 func newDoors(tokens family) *doors {
 	return &doors{
-		open:     newGauge("connections_open", "Connections that are open.", "ingress"),
-		waiting:  newGauge("connections_waiting", "Connections that wait for a token before they come in.", "ingress"),
-		maxOpen:  newGauge("connections_max_open", "Bound on connections that are open or waiting.", "ingress"),
-		accepted: newCounter("connections_accepted_total", "Connections that came in.", "ingress"),
-		rejected: newCounter("connections_rejected_total", "Connections that were closed before they came in.", "ingress", "reason"),
+		open:     newGauge("connections_open", "Connections that are open."),
+		waiting:  newGauge("connections_waiting", "Connections that wait for a token before they come in."),
+		maxOpen:  newGauge("connections_max_open", "Bound on connections that are open or waiting."),
+		accepted: newCounter("connections_accepted_total", "Connections that came in."),
+		rejected: newCounter("connections_rejected_total", "Connections that were closed before they came in."),
 		tokens:   tokens,
 		read:     map[string]DoorReader{},
 	}
@@ -55,33 +53,25 @@ func (d *doors) watch(name string, r DoorReader) (stop func()) {
 	}
 }
 
-// Describe implements prometheus.Collector. The family of bucket tokens is
-// described by the gates, who share it.
-func (d *doors) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []family{d.open, d.waiting, d.maxOpen, d.accepted, d.rejected} {
-		ch <- f.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (d *doors) Collect(ch chan<- prometheus.Metric) {
+// collect implements [source].
+func (d *doors) collect(b *builder) {
 	d.mu.Lock()
 	read := maps.Clone(d.read)
 	d.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(read)) {
 		s := read[name].Status()
 		in := pair("ingress", name)
-		d.open.send(ch, float64(s.Open), in)
-		d.waiting.send(ch, float64(s.Queued), in)
-		d.maxOpen.send(ch, float64(s.MaxOpen), in)
-		d.accepted.send(ch, float64(s.Accepted), in)
+		b.add(&d.open, float64(s.Open), in)
+		b.add(&d.waiting, float64(s.Queued), in)
+		b.add(&d.maxOpen, float64(s.MaxOpen), in)
+		b.add(&d.accepted, float64(s.Accepted), in)
 		for _, why := range ingress.Refusals() {
 			if int(why) < len(s.Refused) {
-				d.rejected.send(ch, float64(s.Refused[why]), in, pair("reason", why.String()))
+				b.add(&d.rejected, float64(s.Refused[why]), in, pair("reason", why.String()))
 			}
 		}
 		if !math.IsInf(s.Tokens, 0) {
-			d.tokens.send(ch, s.Tokens, pair("bucket", "connections"), in)
+			b.add(&d.tokens, s.Tokens, pair("bucket", "connections"), in)
 		}
 	}
 }

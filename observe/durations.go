@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -69,8 +70,7 @@ type seriesKey struct{ ingress, partition string }
 // durations collects the latency histogram and the permits ended, which are its
 // counts.
 type durations struct {
-	vec   *prometheus.HistogramVec
-	ended family
+	held, ended family
 
 	mu        sync.RWMutex // guards recorders
 	recorders map[seriesKey]*recorder
@@ -78,15 +78,8 @@ type durations struct {
 
 func newDurations() *durations {
 	return &durations{
-		vec: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "request_duration_seconds",
-			Help:                            "Time for which permits were held, by how the work went.",
-			Buckets:                         classicBuckets,
-			NativeHistogramBucketFactor:     nativeFactor,
-			NativeHistogramMaxBucketNumber:  nativeBuckets,
-			NativeHistogramMinResetDuration: nativeReset,
-		}, []string{"ingress", "partition", "outcome"}),
-		ended:     newCounter("permits_ended_total", "Permits that were ended, by how the work went.", "ingress", "outcome", "partition"),
+		held:      family{namespace + "_request_duration_seconds", "Time for which permits were held, by how the work went.", dto.MetricType_HISTOGRAM},
+		ended:     newCounter("permits_ended_total", "Permits that were ended, by how the work went."),
 		recorders: map[seriesKey]*recorder{},
 	}
 }
@@ -98,32 +91,30 @@ func (d *durations) recorder(key seriesKey) *recorder {
 	defer d.mu.Unlock()
 	r := d.recorders[key]
 	if r == nil {
-		r = &recorder{durations: d, key: key}
+		r = &recorder{}
 		d.recorders[key] = r
 	}
 	return r
 }
 
-// Describe implements prometheus.Collector.
-func (d *durations) Describe(ch chan<- *prometheus.Desc) {
-	d.vec.Describe(ch)
-	ch <- d.ended.desc
-}
-
-// Collect implements prometheus.Collector.
-func (d *durations) Collect(ch chan<- prometheus.Metric) {
+// collect implements [source].
+func (d *durations) collect(b *builder) {
 	d.mu.RLock()
-	defer d.mu.RUnlock()
-	for key, r := range d.recorders {
+	recorders := maps.Clone(d.recorders)
+	d.mu.RUnlock()
+	for key, r := range recorders {
+		ingress, partition := pair("ingress", key.ingress), pair("partition", key.partition)
 		for o := range outcomes {
 			s := r.series[o].Load()
 			if s == nil {
 				continue
 			}
-			frozen := s.freeze()
-			ch <- frozen
-			d.ended.send(ch, float64(frozen.written.GetHistogram().GetSampleCount()),
-				pair("ingress", key.ingress), pair("outcome", limiter.Outcome(o).String()), pair("partition", key.partition))
+			pairs := []*dto.LabelPair{ingress, b.label("outcome", limiter.Outcome(o).String()), partition}
+			metric := s.read()
+			metric.Label = pairs
+			held := b.family(&d.held) // not before there is one: an empty family fails the scrape
+			held.Metric = append(held.Metric, metric)
+			b.add(&d.ended, float64(metric.GetHistogram().GetSampleCount()), pairs...)
 		}
 	}
 }
@@ -131,9 +122,7 @@ func (d *durations) Collect(ch chan<- prometheus.Metric) {
 // recorder records the ends of permits under one label. A series begins with
 // its first latency: most partitions never drop or ignore.
 type recorder struct {
-	durations *durations
-	key       seriesKey
-	series    [outcomes]atomic.Pointer[series]
+	series [outcomes]atomic.Pointer[series]
 }
 
 // Ended implements limiter.Recorder.
@@ -146,11 +135,15 @@ func (r *recorder) Ended(latency time.Duration, o limiter.Outcome) {
 	s.histogram.Observe(latency.Seconds())
 }
 
+// begin makes a series. Of two who begin at once, both use the first one's.
 func (r *recorder) begin(i int) *series {
-	key := [3]string{pair("", r.key.ingress).GetValue(), pair("", r.key.partition).GetValue(), limiter.Outcome(i).String()}
-	// The vec returns the same histogram to two who begin at once.
-	histogram, _ := r.durations.vec.WithLabelValues(key[:]...).(prometheus.Histogram)
-	r.series[i].CompareAndSwap(nil, &series{histogram: histogram})
+	r.series[i].CompareAndSwap(nil, &series{histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:                            "request_duration_seconds", // the builder names it for its reader
+		Buckets:                         classicBuckets,
+		NativeHistogramBucketFactor:     nativeFactor,
+		NativeHistogramMaxBucketNumber:  nativeBuckets,
+		NativeHistogramMinResetDuration: nativeReset,
+	})})
 	return r.series[i].Load()
 }
 
@@ -171,36 +164,20 @@ func (s *series) attach(value float64, traceID string) {
 	})
 }
 
-// freeze reads the histogram once.
-func (s *series) freeze() *frozen {
-	f := &frozen{desc: s.histogram.Desc()}
-	f.err = s.histogram.Write(&f.written)
-	h := f.written.GetHistogram()
-	for i, b := range h.GetBucket() {
-		if i < len(classicBuckets) {
-			b.Exemplar = s.traces[i].Load()
-		}
+// read reads the histogram, with the traces in their buckets.
+func (s *series) read() *dto.Metric {
+	metric := &dto.Metric{}
+	if err := s.histogram.Write(metric); err != nil { // cannot happen: writing to memory
+		metric.Histogram = &dto.Histogram{}
 	}
-	if e := s.traces[len(classicBuckets)].Load(); e != nil && h != nil {
+	h := metric.GetHistogram()
+	for i, b := range h.GetBucket() {
+		b.Exemplar = s.traces[i].Load()
+	}
+	if e := s.traces[len(classicBuckets)].Load(); e != nil {
 		h.Bucket = append(h.Bucket, &dto.Bucket{
 			CumulativeCount: new(h.GetSampleCount()), UpperBound: new(math.Inf(1)), Exemplar: e,
 		})
 	}
-	return f
-}
-
-// frozen is a metric that was read already.
-type frozen struct {
-	desc    *prometheus.Desc
-	written dto.Metric
-	err     error
-}
-
-// Desc implements prometheus.Metric.
-func (f *frozen) Desc() *prometheus.Desc { return f.desc }
-
-// Write implements prometheus.Metric.
-func (f *frozen) Write(out *dto.Metric) error {
-	out.Label, out.Histogram = f.written.Label, f.written.Histogram
-	return f.err
+	return metric
 }

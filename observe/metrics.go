@@ -3,7 +3,6 @@ package observe
 import (
 	"net/http"
 	"runtime"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -31,9 +30,8 @@ type Metrics struct {
 	gates     *gates
 	doors     *doors
 	config    *configMetrics
-
-	mu    sync.Mutex // guards clock
-	clock bool       // a clock is watched
+	clock     *clockMetrics
+	all       prometheus.Gatherer
 }
 
 // New returns metrics in a registry of their own.
@@ -48,13 +46,15 @@ func New(o Options) *Metrics {
 		gates:     gates,
 		doors:     newDoors(gates.tokens),
 		config:    newConfigMetrics(),
+		clock:     newClockMetrics(),
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info",
 		Help:        "Always 1; the labels say which build is running.",
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
-	m.registry.MustRegister(m.durations, m.gates, m.doors, m.config, build)
+	m.all = &gatherer{sources: []source{m.durations, m.gates, m.doors, m.config, m.clock}, registry: m.registry}
+	m.registry.MustRegister(build)
 	if o.Process {
 		m.registry.MustRegister(
 			collectors.NewGoCollector(),
@@ -65,18 +65,19 @@ func New(o Options) *Metrics {
 }
 
 // Register adds a collector of somebody else's, for example of a protocol's
-// own counters. It fails when one of its metrics is there already.
+// own counters. It fails when one of its metrics was registered before. Names of
+// this package's own must not be used.
 func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
 
 // Gatherer returns what a scrape reads.
-func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.all }
 
 // Handler answers scrapes in the Prometheus text format, in OpenMetrics when
 // the scraper asks for it (with exemplars), and in protobuf (with native
 // histograms). At most 4 scrapes run at a time. How long a slow reader may take
 // is for the server to bound.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	return promhttp.HandlerFor(m.all, promhttp.HandlerOpts{
 		EnableOpenMetrics:   true,
 		MaxRequestsInFlight: maxScrapes,
 	})

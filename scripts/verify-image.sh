@@ -55,7 +55,7 @@ stand_in "$final_base" "$work/final" --user 65532
 start=$SECONDS
 buildah "${store[@]}" bud -q --pull-never -t "$image" \
   --build-arg VERSION=verify --build-arg COMMIT="$(git rev-parse --short HEAD)" \
-  -v "$goroot:/usr/local/go:ro" -v "$modcache:/go/pkg/mod" -v "$work/gocache:/gocache" .
+  -v "$goroot:/usr/local/go:ro" -v "$modcache:/go/pkg/mod" -v "$work/gocache:/gocache" . >/dev/null
 echo "verify-image: built in $((SECONDS - start)) s"
 
 c=$(buildah "${store[@]}" from --pull-never "$image")
