@@ -138,7 +138,7 @@ func (r *recorder) Ended(latency time.Duration, o limiter.Outcome) {
 // begin makes a series. Of two who begin at once, both use the first one's.
 func (r *recorder) begin(i int) *series {
 	r.series[i].CompareAndSwap(nil, &series{histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:                            "request_duration_seconds", // the builder names it for its reader
+		Name: "request_duration_seconds", Help: "Named and described by the builder.",
 		Buckets:                         classicBuckets,
 		NativeHistogramBucketFactor:     nativeFactor,
 		NativeHistogramMaxBucketNumber:  nativeBuckets,
