@@ -18,15 +18,16 @@ type Ingress struct {
 	// never refuses, off admits everything.
 	Mode string `yaml:"mode" default:"enforce" enum:"enforce shadow off"`
 	// How long a drain waits for what is in progress.
-	DrainTimeout Duration `yaml:"drainTimeout" default:"10s" min:"0s" max:"1h"`
+	DrainTimeout Duration `yaml:"drainTimeout" default:"10s" min:"1ms" max:"1h"`
 	// Expects a PROXY protocol header, version 1 or 2, on every connection.
 	ProxyProtocol bool `yaml:"proxyProtocol" default:"false"`
 	// TLS towards clients. Off while certFile is empty.
 	TLS ServerTLS `yaml:"tls"`
 	// TLS towards the backend.
 	BackendTLS ClientTLS `yaml:"backendTLS"`
-	// How long the backend may take to begin its answer; 0 = no bound.
-	BackendTimeout Duration `yaml:"backendTimeout" default:"30s" min:"0s" max:"24h" for:"http"`
+	// How long the backend may be silent between the end of a request and the
+	// head of its answer.
+	BackendTimeout Duration `yaml:"backendTimeout" default:"30s" min:"1ms" max:"24h" for:"http"`
 	// Largest request header that is read; a larger one is answered with 431.
 	MaxHeaderBytes Size `yaml:"maxHeaderBytes" default:"64KiB" min:"4KiB" max:"16MiB" for:"http"`
 	// Largest request body that is forwarded; 0 = no bound.
