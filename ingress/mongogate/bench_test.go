@@ -32,18 +32,19 @@ import (
 //	ADMITD_BENCH=1 go test -run TestCost -v ./ingress/mongogate
 const roleVar = "MONGOGATE_BENCH_ROLE"
 
-func TestMain(m *testing.M) {
-	if role := os.Getenv(roleVar); role != "" {
-		if err := play(role); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+// TestRole is no test: it plays a role for TestCost in a process of its own.
+func TestRole(t *testing.T) {
+	role := os.Getenv(roleVar)
+	if role == "" {
+		t.Skip("plays a role for TestCost")
 	}
-	os.Exit(m.Run())
+	if err := play(role); err != nil {
+		t.Fatal(err)
+	}
 }
 
-// play runs one role: it prints its address and serves until stdin ends.
+// play runs one role: it writes its address to descriptor 3 and serves until
+// stdin ends.
 func play(role string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -51,7 +52,9 @@ func play(role string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.Addr())
+	if _, err := os.NewFile(3, "address").WriteString(l.Addr().String() + "\n"); err != nil {
+		return err
+	}
 	role, backend, _ := strings.Cut(role, " ")
 	go func() {
 		switch role {
@@ -118,20 +121,22 @@ type process struct {
 
 func startRole(t *testing.T, role string) *process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.Command(os.Args[0], "-test.run=^TestRole$")
 	cmd.Env = append(os.Environ(), roleVar+"="+role)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
+	out, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd.ExtraFiles = []*os.File{w}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	w.Close()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("%s: %v", role, err)

@@ -52,7 +52,7 @@ func RefusalFrame(id int32, legacy bool, d labels.Document, g Generation, r Refu
 	if legacy {
 		op = opQuery
 	}
-	return appendReply(nil, id, op, appendRefusal(nil, &d, g, &r))
+	return newReply(id, op, appendRefusal(nil, &d, g, &r))
 }
 
 // RewriteHello runs the topology on a reply to hello.

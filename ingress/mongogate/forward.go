@@ -255,7 +255,7 @@ func (ses *session) rebuild(h header, b []byte, m *message, doc []byte) []byte {
 	if h.op != opCompressed {
 		return replaceBody(nil, b, m, doc)
 	}
-	frame := appendReply(nil, h.responseTo, opMsg, doc)
+	frame := newReply(h.responseTo, opMsg, doc)
 	frame[headerLen+2] = byte(m.flags >> 16)
 	frame[headerLen] = byte(m.flags &^ flagChecksum)
 	return frame

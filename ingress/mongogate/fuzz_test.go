@@ -18,9 +18,9 @@ func FuzzIdentify(f *testing.F) {
 	f.Add(msg(1, 0, find()), 20)
 	f.Add(query(1, "admin.$cmd", bson.D{{Key: "isMaster", Value: 1}}), 60)
 	for a := range byte(4) {
-		f.Add(compressed(1, 2013, a, msgPayload(0, find())), 100)
+		f.Add(compressed(1, a, msgPayload(0, find())), 100)
 	}
-	f.Add(msg(1, 2, bson.D{{Key: "insert", Value: "x"}}, sequence("documents", bson.D{{Key: "a", Value: 1}})), 80)
+	f.Add(msg(1, 2, bson.D{{Key: "insert", Value: "x"}}, sequence(bson.D{{Key: "a", Value: 1}})), 80)
 	f.Fuzz(func(t *testing.T, b []byte, have int) {
 		if len(b) < 16 {
 			return
@@ -71,7 +71,7 @@ func countElements(raw bson.Raw) (n int, ok bool) {
 	}
 	n = len(elements)
 	for _, e := range elements {
-		inner := bson.Raw(nil)
+		var inner bson.Raw
 		switch v := e.Value(); v.Type {
 		case bson.TypeEmbeddedDocument:
 			inner = v.Document()

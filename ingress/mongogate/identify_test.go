@@ -49,8 +49,8 @@ func msgPayload(flags uint32, d bson.D, sections ...[]byte) []byte {
 }
 
 // sequence builds a section of kind 1.
-func sequence(name string, docs ...bson.D) []byte {
-	body := append([]byte(name), 0)
+func sequence(docs ...bson.D) []byte {
+	body := append([]byte("documents"), 0)
 	for _, d := range docs {
 		body = append(body, doc(d)...)
 	}
@@ -65,9 +65,9 @@ func query(id int32, ns string, d bson.D) []byte {
 	return frame(id, 0, 2004, append(b, doc(d)...))
 }
 
-// compressed wraps a payload in OP_COMPRESSED.
-func compressed(id, op int32, algorithm byte, payload []byte) []byte {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(op))
+// compressed wraps the payload of an OP_MSG in OP_COMPRESSED.
+func compressed(id int32, algorithm byte, payload []byte) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, 2013)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
 	b = append(b, algorithm)
 	switch algorithm {
@@ -91,11 +91,16 @@ func compressed(id, op int32, algorithm byte, payload []byte) []byte {
 // find is a command with everything that identify looks at.
 func find() bson.D {
 	return bson.D{
-		{Key: "find", Value: "orders"}, {Key: "filter", Value: bson.D{{Key: "$db", Value: "decoy"}}},
-		{Key: "maxTimeMS", Value: int64(250)}, {Key: "comment", Value: "nightly"},
+		{Key: "find", Value: "orders"},
+		{Key: "filter", Value: bson.D{{Key: "$db", Value: "decoy"}}},
+		{Key: "maxTimeMS", Value: int64(250)},
+		{Key: "comment", Value: "nightly"},
 		{Key: "lsid", Value: bson.D{{Key: "id", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}},
-		{Key: "txnNumber", Value: int64(3)}, {Key: "startTransaction", Value: true}, {Key: "autocommit", Value: false},
-		{Key: "$db", Value: "shop"}, {Key: "$readPreference", Value: bson.D{{Key: "mode", Value: "nearest"}}},
+		{Key: "txnNumber", Value: int64(3)},
+		{Key: "startTransaction", Value: true},
+		{Key: "autocommit", Value: false},
+		{Key: "$db", Value: "shop"},
+		{Key: "$readPreference", Value: bson.D{{Key: "mode", Value: "nearest"}}},
 	}
 }
 
@@ -117,12 +122,12 @@ func TestIdentify(t *testing.T) {
 		"checksum":           {frame(1, 0, 2013, append(msgPayload(1, find()), 1, 2, 3, 4)), wantFind()},
 		"OP_QUERY":           {query(1, "shop.$cmd", find()), wantFind()},
 		"OP_QUERY, wrapped":  {query(1, "shop.$cmd", bson.D{{Key: "$query", Value: find()}}), wantFind()},
-		"uncompressed":       {compressed(1, 2013, 0, msgPayload(0, find())), wantFind()},
-		"snappy":             {compressed(1, 2013, 1, msgPayload(0, find())), wantFind()},
-		"zlib":               {compressed(1, 2013, 2, msgPayload(0, find())), wantFind()},
-		"zstd":               {compressed(1, 2013, 3, msgPayload(0, find())), wantFind()},
-		"compressor unknown": {compressed(1, 2013, 9, nil), mongogate.Facts{Verdict: "broken"}},
-		"sections":           {msg(1, 0, insert, sequence("documents", bson.D{{Key: "a", Value: 1}})), mongogate.Facts{Verdict: "identified", Command: "insert", Database: "shop", Collection: "orders"}},
+		"uncompressed":       {compressed(1, 0, msgPayload(0, find())), wantFind()},
+		"snappy":             {compressed(1, 1, msgPayload(0, find())), wantFind()},
+		"zlib":               {compressed(1, 2, msgPayload(0, find())), wantFind()},
+		"zstd":               {compressed(1, 3, msgPayload(0, find())), wantFind()},
+		"compressor unknown": {compressed(1, 9, nil), mongogate.Facts{Verdict: "broken"}},
+		"sections":           {msg(1, 0, insert, sequence(bson.D{{Key: "a", Value: 1}})), mongogate.Facts{Verdict: "identified", Command: "insert", Database: "shop", Collection: "orders"}},
 		"fire and forget":    {msg(1, 2, insert), mongogate.Facts{Verdict: "identified", Command: "insert", Database: "shop", Collection: "orders", NoReply: true}},
 		"getMore":            {msg(1, 1<<16, bson.D{{Key: "getMore", Value: int64(77)}, {Key: "collection", Value: "orders"}, {Key: "$db", Value: "shop"}}), mongogate.Facts{Verdict: "identified", Command: "getMore", Database: "shop", Collection: "orders", Cursor: 77, Exhaust: true}},
 		"awaitable hello":    {msg(1, 0, bson.D{{Key: "hello", Value: 1}, {Key: "maxAwaitTimeMS", Value: int64(10000)}, {Key: "$db", Value: "admin"}}), mongogate.Facts{Verdict: "identified", Command: "hello", Database: "admin", Await: true}},
@@ -149,7 +154,7 @@ func TestIdentify(t *testing.T) {
 // otherwise asks for more.
 func TestIdentifyPrefix(t *testing.T) {
 	big := bson.D{{Key: "a", Value: make([]byte, 100_000)}}
-	inFront := msg(1, 0, bson.D{{Key: "insert", Value: "orders"}, {Key: "$db", Value: "shop"}}, sequence("documents", big))
+	inFront := msg(1, 0, bson.D{{Key: "insert", Value: "orders"}, {Key: "$db", Value: "shop"}}, sequence(big))
 	if f, _ := mongogate.Identify(inFront, 4096); f.Verdict != "identified" || f.Database != "shop" {
 		t.Errorf("facts in front: %+v; want identified, database shop", f)
 	}

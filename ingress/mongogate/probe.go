@@ -49,7 +49,7 @@ func (s *Server) askHello(c net.Conn) ([]byte, error) {
 	}
 	doc := bsoncore.BuildDocument(nil, bsoncore.AppendInt32Element(nil, "hello", 1),
 		bsoncore.AppendStringElement(nil, "$db", "admin"))
-	if _, err := c.Write(appendReply(nil, 0, opMsg, doc)); err != nil {
+	if _, err := c.Write(newReply(0, opMsg, doc)); err != nil {
 		return nil, err
 	}
 	var head [headerLen]byte

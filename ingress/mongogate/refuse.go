@@ -73,21 +73,21 @@ const (
 	replyAwaitCapable = 1 << 3
 )
 
-// appendReply appends the frame that carries doc as the reply to a request:
+// newReply returns the frame that carries doc as the reply to a request:
 // OP_REPLY to OP_QUERY, OP_MSG to everything else. It is never compressed,
 // which clients accept.
-func appendReply(dst []byte, requestID int32, op opcode, doc []byte) []byte {
-	start := len(dst)
+func newReply(requestID int32, op opcode, doc []byte) []byte {
+	dst := make([]byte, 0, headerLen+20+len(doc))
 	if op == opQuery {
 		dst = appendHeader(dst, requestID, opReply)
 		dst = binary.LittleEndian.AppendUint32(dst, replyAwaitCapable)
 		dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0) // cursor
 		dst = append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
-		return endFrame(append(dst, doc...), start)
+		return endFrame(append(dst, doc...), 0)
 	}
 	dst = appendHeader(dst, requestID, opMsg)
 	dst = append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
-	return endFrame(append(dst, doc...), start)
+	return endFrame(append(dst, doc...), 0)
 }
 
 // markQueryFailure turns the OP_REPLY at the start of frame into the failure

@@ -89,10 +89,16 @@ func TestRefusalReadsBack(t *testing.T) {
 // member is what the second of three members says of its replica set.
 func member() bson.D {
 	return bson.D{
-		{Key: "isWritablePrimary", Value: false}, {Key: "secondary", Value: true}, {Key: "setName", Value: "rs0"},
-		{Key: "hosts", Value: bson.A{"db1:27017", "db2:27017"}}, {Key: "passives", Value: bson.A{"db3:27017"}},
-		{Key: "arbiters", Value: bson.A{"arb:27017"}}, {Key: "primary", Value: "db1:27017"}, {Key: "me", Value: "db2:27017"},
-		{Key: "maxWireVersion", Value: int32(21)}, {Key: "ok", Value: 1.0},
+		{Key: "isWritablePrimary", Value: false},
+		{Key: "secondary", Value: true},
+		{Key: "setName", Value: "rs0"},
+		{Key: "hosts", Value: bson.A{"db1:27017", "db2:27017"}},
+		{Key: "passives", Value: bson.A{"db3:27017"}},
+		{Key: "arbiters", Value: bson.A{"arb:27017"}},
+		{Key: "primary", Value: "db1:27017"},
+		{Key: "me", Value: "db2:27017"},
+		{Key: "maxWireVersion", Value: int32(21)},
+		{Key: "ok", Value: 1.0},
 	}
 }
 
@@ -104,10 +110,16 @@ func TestHelloIsRewritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := bson.D{
-		{Key: "isWritablePrimary", Value: false}, {Key: "secondary", Value: true}, {Key: "setName", Value: "rs0"},
-		{Key: "hosts", Value: bson.A{"gate:9001", "gate:9002"}}, {Key: "passives", Value: bson.A{}},
-		{Key: "arbiters", Value: bson.A{}}, {Key: "primary", Value: "gate:9001"}, {Key: "me", Value: "gate:9002"},
-		{Key: "maxWireVersion", Value: int32(21)}, {Key: "ok", Value: 1.0},
+		{Key: "isWritablePrimary", Value: false},
+		{Key: "secondary", Value: true},
+		{Key: "setName", Value: "rs0"},
+		{Key: "hosts", Value: bson.A{"gate:9001", "gate:9002"}},
+		{Key: "passives", Value: bson.A{}},
+		{Key: "arbiters", Value: bson.A{}},
+		{Key: "primary", Value: "gate:9001"},
+		{Key: "me", Value: "gate:9002"},
+		{Key: "maxWireVersion", Value: int32(21)},
+		{Key: "ok", Value: 1.0},
 	}
 	if !bytes.Equal(got, doc(want)) {
 		t.Errorf("members: %s\nwant     %s", bson.Raw(got), bson.Raw(doc(want)))

@@ -331,7 +331,7 @@ func (ses *session) answer(h header, doc []byte) error {
 	if ses.pend.unsure() {
 		return fmt.Errorf("%w: cannot answer behind an unknown opcode", errFrame)
 	}
-	frame := appendReply(nil, h.id, ses.f.op, doc)
+	frame := newReply(h.id, ses.f.op, doc)
 	if ses.f.op == opQuery && ses.f.body == nil {
 		markQueryFailure(frame)
 	}

@@ -30,6 +30,7 @@ const (
 // client; a second one reads the backend.
 type session struct {
 	s      *Server
+	began  time.Time
 	client net.Conn
 	remote netip.Addr
 	in     *inlet
@@ -60,7 +61,7 @@ type session struct {
 
 // newSession returns a session for c.
 func newSession(s *Server, c net.Conn) *session {
-	ses := &session{s: s, client: c, in: newInlet(c, &s.windows)}
+	ses := &session{s: s, began: time.Now(), client: c, in: newInlet(c, &s.windows)}
 	ses.pend.room = make(chan struct{}, 1)
 	ses.wait.conn = c
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
@@ -211,10 +212,10 @@ func (ses *session) deadline() error {
 	switch {
 	case ses.draining.Load():
 		d = drainPoll
+	case ses.backend == nil && !ses.greeted: // bytes that trickle in do not extend it
+		d = max(ses.s.o.HandshakeTimeout-time.Since(ses.began), time.Nanosecond)
 	case len(ses.in.next()) > 0:
 		d = ses.s.o.FrameTimeout
-	case ses.backend == nil:
-		d = ses.s.o.HandshakeTimeout
 	}
 	if d == 0 && !ses.in.timed {
 		return nil
