@@ -18,6 +18,13 @@ type Server struct {
 	service time.Duration
 	served  atomic.Int64
 	waiting atomic.Int64
+	set     atomic.Pointer[replicaSet]
+}
+
+// replicaSet is what a member says of its replica set.
+type replicaSet struct {
+	name, me string
+	hosts    []string
 }
 
 // New returns a server on which at most workers commands run at a time, each
@@ -29,6 +36,12 @@ func New(workers int, service time.Duration) *Server {
 		s.workers = make(chan struct{}, max(workers, 1))
 	}
 	return s
+}
+
+// Join makes the server call itself the primary, at the address me, of a
+// replica set with these hosts.
+func (s *Server) Join(name, me string, hosts ...string) {
+	s.set.Store(&replicaSet{name: name, me: me, hosts: hosts})
 }
 
 // Served returns how many commands were answered, handshakes left out.
@@ -76,7 +89,7 @@ func (s *Server) serveConn(ctx context.Context, c net.Conn) {
 		if f.op == opQuery {
 			op = opReply
 		}
-		doc = appendAnswer(doc[:0], name)
+		doc = appendAnswer(doc[:0], name, s.set.Load())
 		out = appendFrame(out[:0], f.id+1, f.id, op, doc)
 		if _, err := c.Write(out); err != nil {
 			return
@@ -128,11 +141,14 @@ func (s *Server) work(ctx context.Context, name string) {
 }
 
 // appendAnswer appends the document that answers a command.
-func appendAnswer(dst []byte, name string) []byte {
+func appendAnswer(dst []byte, name string, set *replicaSet) []byte {
 	at, dst := bsoncore.AppendDocumentStart(dst)
 	switch name {
 	case "hello", "isMaster", "ismaster":
 		dst = appendHello(dst)
+		if set != nil {
+			dst = set.append(dst)
+		}
 	case "find", "aggregate", "getMore":
 		batch := "firstBatch"
 		if name == "getMore" {
@@ -162,4 +178,17 @@ func appendHello(dst []byte) []byte {
 	dst = bsoncore.AppendInt32Element(dst, "minWireVersion", 0)
 	dst = bsoncore.AppendInt32Element(dst, "maxWireVersion", 21)
 	return bsoncore.AppendBooleanElement(dst, "readOnly", false)
+}
+
+// append appends what a primary says of its set.
+func (r *replicaSet) append(dst []byte) []byte {
+	hosts := make([]bsoncore.Value, len(r.hosts))
+	for i, h := range r.hosts {
+		hosts[i] = bsoncore.Value{Type: bsoncore.TypeString, Data: bsoncore.AppendString(nil, h)}
+	}
+	dst = bsoncore.AppendStringElement(dst, "setName", r.name)
+	dst = bsoncore.AppendInt32Element(dst, "setVersion", 1)
+	dst = bsoncore.BuildArrayElement(dst, "hosts", hosts...)
+	dst = bsoncore.AppendStringElement(dst, "primary", r.me)
+	return bsoncore.AppendStringElement(dst, "me", r.me)
 }
