@@ -95,7 +95,8 @@ func (c *Client) Stats() Stats {
 // A failure that cannot be retried is returned as Run gave it. When retries were
 // made, or were possible and not permitted, the error is an [*Error] around the
 // last failure; of a write or generic command, around the last that may have
-// changed something. When ctx ends during a wait, the error matches both the cause and ctx.Err().
+// changed something. When ctx ends before a retry that was due, the error matches both the cause and
+// ctx.Err().
 func (c *Client) Do(ctx context.Context, op Operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -123,6 +124,9 @@ func (c *Client) retry(ctx context.Context, op *Operation, a *Attempt, d Decisio
 			return nil
 		}
 		kept = c.keep(op.Kind, kept, err)
+	}
+	if d.Why == WhyCanceled {
+		return &Error{Operation: op.Name, ID: a.ID, Attempts: attempts, Why: d.Why, Err: kept, Canceled: ctx.Err()}
 	}
 	denied := d.Why == WhyMaxRetries || d.Why == WhyDeadline || d.Why == WhyBudget || d.Why == WhySwitchedOff
 	if denied {

@@ -199,7 +199,10 @@ func TestDoCanceledDuringWait(t *testing.T) {
 // A caller that gives up during an attempt gets no retry, whatever the failure.
 func TestDoCanceledDuringAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, client.Options{Policy: fixed(adaptive(client.Seed()), 1)})
+		var why client.Why
+		c := newClient(t, client.Options{Policy: fixed(adaptive(client.Seed()), 1), Hooks: client.Hooks{
+			Failed: func(_ context.Context, e client.Event) { why = e.Decision.Why },
+		}})
 		ctx, cancel := context.WithCancel(t.Context())
 		attempts := 0
 		err := c.Do(ctx, client.Operation{Kind: client.Read, Run: func(context.Context, *client.Attempt) error {
@@ -207,8 +210,11 @@ func TestDoCanceledDuringAttempt(t *testing.T) {
 			cancel()
 			return refused()
 		}})
-		if attempts != 1 || !errors.Is(err, errBoom) || c.Budget().Tokens() != 1000 {
-			t.Errorf("%d attempts, %v, %v tokens; want 1, %v, 1000", attempts, err, c.Budget().Tokens(), errBoom)
+		if attempts != 1 || !errors.Is(err, errBoom) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%d attempts, %v; want 1, and both %v and %v", attempts, err, errBoom, context.Canceled)
+		}
+		if why != client.WhyCanceled || c.Budget().Tokens() != 1000 {
+			t.Errorf("event says %s, balance is %v; want %s and 1000", why, c.Budget().Tokens(), client.WhyCanceled)
 		}
 	})
 }
@@ -354,7 +360,7 @@ func TestErrorText(t *testing.T) {
 		t.Errorf("Error = %q; want %q", got, want)
 	}
 	e = &client.Error{Attempts: 1, Err: errBoom, Canceled: context.DeadlineExceeded}
-	if got, want := e.Error(), "client: operation: context deadline exceeded while waiting after 1 attempt: boom"; got != want {
+	if got, want := e.Error(), "client: operation: context deadline exceeded before a retry, after 1 attempt: boom"; got != want {
 		t.Errorf("Error = %q; want %q", got, want)
 	}
 	if !e.Timeout() || (&client.Error{Err: errBoom}).Timeout() {

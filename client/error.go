@@ -13,7 +13,7 @@ type Error struct {
 	Attempts  int    // that were made
 	Why       Why    // why there was no further attempt
 	Err       error  // the error of an attempt; see [Client.Do]
-	Canceled  error  // ctx.Err() when the caller gave up during a wait, else nil
+	Canceled  error  // ctx.Err() when the caller gave up before a retry, else nil
 }
 
 // Error names the operation, the attempts, why they ended, and the cause.
@@ -27,7 +27,7 @@ func (e *Error) Error() string {
 		plural = ""
 	}
 	if e.Canceled != nil {
-		return fmt.Sprintf("client: %s: %v while waiting after %d attempt%s: %v", name, e.Canceled, e.Attempts, plural, e.Err)
+		return fmt.Sprintf("client: %s: %v before a retry, after %d attempt%s: %v", name, e.Canceled, e.Attempts, plural, e.Err)
 	}
 	return fmt.Sprintf("client: %s: gave up after %d attempt%s (%s): %v", name, e.Attempts, plural, e.Why, e.Err)
 }
@@ -41,7 +41,7 @@ func (e *Error) Unwrap() []error {
 }
 
 // Timeout reports whether the cause says that it is a timeout, or the caller's
-// deadline passed during a wait; url.Error asks for it.
+// deadline passed before a retry; url.Error asks for it.
 func (e *Error) Timeout() bool {
 	for _, err := range e.Unwrap() {
 		if t, ok := errors.AsType[interface {

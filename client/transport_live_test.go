@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -117,4 +119,46 @@ func TestTransportLetsTheBaseSelectServers(t *testing.T) {
 			t.Error("there is an attempt outside of one")
 		}
 	})
+}
+
+// endless is a body without an end.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return len(p), nil
+}
+
+func (e *endless) Close() error { return nil }
+
+// A refusal is read to a bound, whatever it claims to be.
+func TestTransportReadsBoundedBodies(t *testing.T) {
+	body := &endless{}
+	resp, err := newClient(t, client.Options{}).Transport(roundTripper(func(*http.Request) (*http.Response, error) {
+		h := http.Header{"Content-Type": {"application/problem+json"}}
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: h, Body: body, ContentLength: -1}, nil
+	})).RoundTrip(request(t, http.MethodPost, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body.read > labels.MaxDocument+1 {
+		t.Errorf("read %d bytes to decide; want at most %d", body.read, labels.MaxDocument+1)
+	}
+}
+
+// A refusal whose body breaks off shows the caller the same bytes and error.
+func TestTransportHandsOnBrokenBodies(t *testing.T) {
+	resp, err := newClient(t, client.Options{}).Transport(roundTripper(func(*http.Request) (*http.Response, error) {
+		h := http.Header{"Content-Type": {"application/problem+json"}}
+		body := io.NopCloser(io.MultiReader(strings.NewReader(`{"code":`), iotest.ErrReader(errBoom)))
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: h, Body: body, ContentLength: -1}, nil
+	})).RoundTrip(request(t, http.MethodPost, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, err := io.ReadAll(resp.Body); string(got) != `{"code":` || !errors.Is(err, errBoom) {
+		t.Errorf("read %q, %v; want what was sent and %v", got, err, errBoom)
+	}
 }
