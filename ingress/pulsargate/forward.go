@@ -101,7 +101,7 @@ func (s *session) register(now int64, p *pulsarwire.Producer) (why string) {
 	switch {
 	case s.draining:
 		return "the gate is draining"
-	case len(s.producers) >= limits.MaxProducers || len(s.requests) >= limits.MaxProducers:
+	case len(s.producers) >= limits.MaxProducers || len(s.requests) >= 2*limits.MaxProducers:
 		return "too many producers on this connection"
 	case s.inFlight+s.held >= limits.MaxPending:
 		return "too many pending messages on this connection"
@@ -114,7 +114,7 @@ func (s *session) register(now int64, p *pulsarwire.Producer) (why string) {
 	name := parseTopic(p.Topic)
 	added := &producer{
 		id: p.ProducerID, topic: s.srv.topics.join(name, now),
-		key: partitionKey(s.srv.o.By, &name, s.client.conn.RemoteAddr()),
+		key: partitionKey(s.srv.o.By, &name, s.client.conn.RemoteAddr()), applied: s.srv.applied.Load(),
 	}
 	s.producers[p.ProducerID] = added
 	s.requests[p.RequestID] = request{producer: added}

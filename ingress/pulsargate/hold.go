@@ -178,6 +178,9 @@ func (s *session) step(p *producer) step {
 		return next
 	}
 	s.checkReceiptLocked(p, now)
+	if applied := s.srv.applied.Load(); p.applied != applied { // other limits: ask them
+		p.applied, p.resumeAt = applied, now
+	}
 	size := 0
 	for len(p.held) > 0 && size < maxBatch && s.admitHeldLocked(p, now) {
 		f := &p.held[0]

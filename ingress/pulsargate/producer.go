@@ -24,6 +24,7 @@ type producer struct {
 	gives     chan struct{} // closed when held is discarded; nil when nobody runs
 	since     int64         // monotonic ns when the present reason began
 	resumeAt  int64         // monotonic ns before which nothing is released
+	applied   uint64        // of the server, when resumeAt was computed
 	limit     string
 	reason    pulsarwire.Reason
 	waiting   *waiting // the first held message waits in the limiter's queue

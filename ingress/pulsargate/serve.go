@@ -22,6 +22,7 @@ type Server struct {
 	o       Options
 	brokers brokers
 	limits  atomic.Pointer[Limits]
+	applied atomic.Uint64 // how often limits were changed
 	topics  *topics
 
 	heldBytes  atomic.Int64 // of all sessions
@@ -57,6 +58,7 @@ func (s *Server) Apply(l Limits) {
 	l = l.withDefaults()
 	s.limits.Store(&l)
 	s.topics.apply(l, s.gate.Now())
+	s.applied.Add(1)
 }
 
 // Status is what a [Server] does at one moment.

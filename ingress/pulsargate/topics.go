@@ -182,7 +182,10 @@ func meters(old []meter, r PublishRate, names [2]string, reason pulsarwire.Reaso
 		}
 		rate := limiter.Rate{PerSecond: perSecond, BurstSeconds: r.BurstSeconds, QueueDepth: debtRoom}
 		if j := slices.IndexFunc(old, func(m meter) bool { return m.limit == names[i] }); j >= 0 {
-			old[j].bucket.SetRate(rate, now)
+			if old[j].bucket.Rate() != rate {
+				old[j].bucket.SetRate(rate, now)
+				old[j].resumeAt.Store(0)
+			}
 			out = append(out, old[j])
 			continue
 		}

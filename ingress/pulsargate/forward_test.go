@@ -1,0 +1,279 @@
+package pulsargate_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// Everything that the gate does not understand passes byte for byte, in both
+// directions, whatever its size; so do messages and their checksums.
+func TestUnknownPassesUntouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{}, off(), unaware())
+		p.client.open(1, "t")
+		synctest.Wait()
+		before := [2]int{len(p.client.all(0)), len(p.broker.all(0))}
+		frames := [][]byte{
+			pulsarwire.AppendFrame(nil, 555, []byte("future")),
+			pulsarwire.AppendFrame(nil, pulsarwire.TypePing, nil),
+			sendFrame(1, 0, 10),
+			sendFrame(1, 1, 3<<20), // larger than any buffer: streamed
+			pulsarwire.AppendFrame(nil, 33, make([]byte, 200<<10)),
+			sendFrame(9, 0, 5), // of a producer that nobody opened: the broker's business
+		}
+		for _, f := range frames {
+			p.client.write(f)
+			p.broker.write(f)
+		}
+		synctest.Wait()
+		for i, side := range [2]*peer{p.client, p.broker} {
+			got := side.all(0)[before[i]:]
+			if len(got) != len(frames) {
+				t.Fatalf("side %d got %d frames; want %d", i, len(got), len(frames))
+			}
+			for j, f := range frames {
+				if !bytes.Equal(got[j].raw, f) {
+					t.Errorf("side %d: frame %d of %d bytes arrived changed", i, j, len(f))
+				}
+			}
+		}
+	})
+}
+
+// The gate takes out of CONNECT what was meant for it, and keeps CONNECTED from
+// promising more than the gate lets through.
+func TestHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{MaxMessageSize: 1 << 20}, off(), aware())
+		synctest.Wait()
+		hello, err := pulsarwire.DecodeConnect(p.broker.all(pulsarwire.TypeConnect)[0].Body)
+		if err != nil || hello.Throttling || hello.ClientVersion != "test" {
+			t.Errorf("the broker got %+v, %v; want the client's CONNECT without the flag", hello, err)
+		}
+		connected, err := pulsarwire.DecodeConnected(p.client.all(pulsarwire.TypeConnected)[0].Body)
+		if err != nil || connected.MaxMessageSize != 1<<20 || connected.ServerVersion != "test" {
+			t.Errorf("the client got %+v, %v; want max_message_size 1 MiB", connected, err)
+		}
+	})
+}
+
+func TestLookupAnswers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		brokers []string
+		url     string
+		want    pulsarwire.LookupResponse
+	}{
+		"backend": {nil, "pulsar://broker:6650", pulsarwire.LookupResponse{
+			BrokerURL: "pulsar://broker:6650", BrokerURLTLS: "pulsar+ssl://broker:6650",
+			Response: pulsarwire.LookupConnect, RequestID: 3, Authoritative: true, ThroughServiceURL: true,
+		}},
+		"wildcard": {[]string{"*.pulsar.svc:*"}, "pulsar://b-1.pulsar.svc:6651", pulsarwire.LookupResponse{
+			BrokerURL: "pulsar://b-1.pulsar.svc:6651", BrokerURLTLS: "pulsar+ssl://b-1.pulsar.svc:6651",
+			Response: pulsarwire.LookupConnect, RequestID: 3, Authoritative: true, ThroughServiceURL: true,
+		}},
+		"outside": {[]string{"*.pulsar.svc:6650"}, "pulsar://evilpulsar.svc:6650", pulsarwire.LookupResponse{
+			Response: pulsarwire.LookupFailed, RequestID: 3, Code: pulsarwire.NotAllowedError,
+			Message: "admitd: broker evilpulsar.svc:6650 is not on the gate's list of brokers",
+		}},
+		"wrong port": {[]string{"b:6650"}, "pulsar://b:22", pulsarwire.LookupResponse{
+			Response: pulsarwire.LookupFailed, RequestID: 3, Code: pulsarwire.NotAllowedError,
+			Message: "admitd: broker b:22 is not on the gate's list of brokers",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, pulsargate.Options{Brokers: tc.brokers}, off(), unaware())
+				p.broker.command(pulsarwire.TypeLookupResponse, pulsarwire.LookupResponse{
+					BrokerURL: tc.url, Response: pulsarwire.LookupConnect, RequestID: 3, Authoritative: true,
+				}.Append(nil))
+				synctest.Wait()
+				got, err := pulsarwire.DecodeLookupResponse(p.client.all(pulsarwire.TypeLookupResponse)[0].Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(tc.want, got); d != "" {
+					t.Errorf("answer (-want +got):\n%s", d)
+				}
+			})
+		})
+	}
+}
+
+// A client reaches the broker that it names only when the list has it; otherwise
+// it is told, and nothing is dialed.
+func TestProxyToBroker(t *testing.T) {
+	for name, tc := range map[string]struct {
+		broker string
+		dial   bool
+	}{
+		"listed":     {"b-1:6650", true},
+		"not listed": {"169.254.169.254:80", false},
+		"no port":    {"b-1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dialed := ""
+				s, err := pulsargate.New(limiter.New("q", off(), limiter.Options{}), pulsargate.Options{
+					Backend: "broker:6650", Brokers: []string{"b-1:6650"},
+					Dial: func(_ context.Context, address string) (net.Conn, error) {
+						dialed = address
+						return nil, errors.New("not today")
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				near, far := net.Pipe()
+				go s.ServeConn(t.Context(), far)
+				p := newPeer(t, near)
+				hello := unaware()
+				hello.ProxyToBroker = tc.broker
+				p.command(pulsarwire.TypeConnect, hello.Append(nil))
+				<-p.done
+				if (dialed != "") != tc.dial {
+					t.Errorf("dialed %q", dialed)
+				}
+				e, err := pulsarwire.DecodeError(p.all(pulsarwire.TypeError)[0].Body)
+				want := pulsarwire.NotAllowedError
+				if tc.dial {
+					want = pulsarwire.ServiceNotReady
+				}
+				if err != nil || e.Code != want {
+					t.Errorf("client got %+v, %v; want code %d", e, err, want)
+				}
+			})
+		})
+	}
+}
+
+// TOPIC_MIGRATED would lead clients around the gate.
+func TestMigrationIsSuppressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{}, off(), unaware())
+		p.broker.command(pulsarwire.TypeTopicMigrated, []byte{8, 1})
+		p.broker.command(pulsarwire.TypePing, nil)
+		synctest.Wait()
+		if n := len(p.client.all(pulsarwire.TypeTopicMigrated)); n != 0 {
+			t.Error("TOPIC_MIGRATED reached the client")
+		}
+		if n := len(p.client.all(pulsarwire.TypePing)); n != 1 {
+			t.Error("what came behind it did not")
+		}
+	})
+}
+
+// A new producer is refused, in the protocol's own form, when the connection is
+// past its bounds; what exists goes on.
+func TestProducersAreRefusedPastTheBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{MaxPending: 2}}, off(), unaware())
+		p.client.open(1, "t")
+		p.client.write(sendFrame(1, 0, 1))
+		p.client.write(sendFrame(1, 1, 1))
+		p.client.open(2, "u")
+		synctest.Wait()
+		errs := p.client.all(pulsarwire.TypeError)
+		if len(errs) != 1 {
+			t.Fatalf("%d ERROR; want 1", len(errs))
+		}
+		got, _ := pulsarwire.DecodeError(errs[0].Body)
+		want := pulsarwire.Error{
+			RequestID: 102, Code: pulsarwire.TooManyRequests, Message: "admitd: too many pending messages on this connection",
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("refusal (-want +got):\n%s", d)
+		}
+		if n := len(p.broker.all(pulsarwire.TypeProducer)); n != 1 {
+			t.Errorf("%d PRODUCER reached the broker; want 1", n)
+		}
+		if n := len(p.client.all(pulsarwire.TypeSendError)); n != 0 {
+			t.Error("a SEND_ERROR was sent")
+		}
+	})
+}
+
+// Latency runs from the SEND to its receipt; errors that speak of overload count
+// as dropped; receipts for nothing cost nothing.
+func TestReceiptsFeedTheLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := &recorder{}
+		p := play(t, pulsargate.Options{}, &limiter.Policy{Default: limiter.PartitionPolicy{
+			NewLimit: func() limiter.Limit { return limit },
+		}}, unaware())
+		p.client.open(1, "t")
+		p.client.write(sendFrame(1, 0, 1))
+		p.client.write(sendFrame(1, 1, 1))
+		p.client.write(sendFrame(1, 2, 1))
+		time.Sleep(30 * time.Millisecond)
+		p.broker.write(receipt(1, 0))
+		time.Sleep(10 * time.Millisecond)
+		p.broker.command(pulsarwire.TypeSendError, pulsarwire.SendError{
+			ProducerID: 1, SequenceID: 1, Code: pulsarwire.TooManyRequests,
+		}.Append(nil))
+		p.broker.write(receipt(1, 77))
+		p.broker.write(receipt(8, 0))
+		synctest.Wait()
+		want := []sample{{30 * time.Millisecond, false}, {40 * time.Millisecond, true}}
+		if d := cmp.Diff(want, limit.samples, cmp.AllowUnexported(sample{})); d != "" {
+			t.Errorf("samples (-want +got):\n%s", d)
+		}
+		if n := p.events.counts()[pulsargate.EventSendReceiptUnknown]; n != 2 {
+			t.Errorf("%d unknown receipts counted; want 2", n)
+		}
+	})
+}
+
+// sample is what a limit was told.
+type sample struct {
+	latency time.Duration
+	dropped bool
+}
+
+// recorder is a limit that remembers; it is used by one goroutine at a time.
+type recorder struct{ samples []sample }
+
+func (*recorder) Current() int { return 100 }
+
+func (r *recorder) Observe(_ int64, latency time.Duration, _ int, dropped bool) {
+	r.samples = append(r.samples, sample{latency, dropped})
+}
+
+// A drain forwards nothing more, waits for the receipts of what was forwarded,
+// and closes.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
+		p.client.open(1, "slow")
+		for i := range uint64(25) {
+			p.client.write(sendFrame(1, i, 10))
+		}
+		for i := range uint64(19) {
+			p.broker.write(receipt(1, i))
+		}
+		p.drain()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if p.client.closed() {
+			t.Fatal("closed before the last receipt")
+		}
+		p.broker.write(receipt(1, 19))
+		<-p.served
+		if n := len(p.client.all(pulsarwire.TypeSendReceipt)); n != 20 {
+			t.Errorf("the client got %d receipts; want 20", n)
+		}
+		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 20 {
+			t.Errorf("the broker got %d messages; want 20: what was held stays with the client", n)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package pulsargate_test
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// raw returns a frame with lengths that are lies.
+func raw(total, command uint32, rest ...byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, total)
+	return append(binary.BigEndian.AppendUint32(b, command), rest...)
+}
+
+// A frame that cannot be ends its own connection at once, without waiting for
+// the bytes that it announces.
+func TestImpossibleFramesEndTheConnection(t *testing.T) {
+	for name, frame := range map[string][]byte{
+		"oversized":         raw(100<<20, 10),
+		"command too large": raw(4<<20, 2<<20, make([]byte, 64)...),
+		"command overruns":  raw(20, 40),
+		"empty command":     raw(4, 0),
+		"not a command":     raw(8, 4, 0xff, 0xff, 0xff, 0xff),
+		"two types":         raw(8, 4, 8, 18, 8, 6),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, pulsargate.Options{}, off(), unaware())
+				p.client.open(1, "t")
+				_, _ = p.client.conn.Write(frame) // the gate may close before it has read all
+				synctest.Wait()
+				if !p.client.closed() || !p.broker.closed() {
+					t.Error("the connection is still open")
+				}
+				if n := p.events.counts()[pulsargate.EventProtocolError]; n != 1 {
+					t.Errorf("%d protocol errors counted; want 1", n)
+				}
+			})
+		})
+	}
+}
+
+// A peer that stops in the middle of a frame, or does not read, is given up
+// after the stall timeout; one that is merely silent is not.
+func TestStallingPeersAreGivenUp(t *testing.T) {
+	stall := pulsargate.Options{StallTimeout: 10 * time.Second}
+	for name, tc := range map[string]struct {
+		misbehave func(p *pair)
+		closed    bool
+	}{
+		"silent":       {func(*pair) {}, false},
+		"half a frame": {func(p *pair) { p.client.write(sendFrame(1, 0, 100)[:40]) }, true},
+		"half a large frame": {func(p *pair) {
+			p.client.write(sendFrame(1, 0, 1<<20)[:100<<10])
+		}, true},
+		"half a frame of the broker": {func(p *pair) { p.broker.write(receipt(1, 1)[:9]) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, stall, off(), unaware())
+				p.client.open(1, "t")
+				tc.misbehave(p)
+				time.Sleep(9 * time.Second)
+				synctest.Wait()
+				if p.client.closed() {
+					t.Fatal("closed before the stall timeout")
+				}
+				time.Sleep(12 * time.Second)
+				synctest.Wait()
+				if p.client.closed() != tc.closed {
+					t.Errorf("closed = %v; want %v", p.client.closed(), tc.closed)
+				}
+				if n := p.events.counts()[pulsargate.EventStalled]; (n == 1) != tc.closed {
+					t.Errorf("%d stalls counted", n)
+				}
+			})
+		})
+	}
+}
+
+// A client that never reads blocks what is written to it, no more, and is given
+// up; so is one that never says CONNECT.
+func TestDeafAndMuteClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		brokerEnd, gateBroker := net.Pipe()
+		o := slowTopic(pulsargate.Auto)
+		o.Backend, o.StallTimeout = "b:1", 10*time.Second
+		o.Dial = func(context.Context, string) (net.Conn, error) { return gateBroker, nil }
+		s, err := pulsargate.New(limiter.New("q", off(), limiter.Options{}), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			s.ServeConn(t.Context(), far)
+		}()
+		broker := newPeer(t, brokerEnd)
+		near.Write(pulsarwire.AppendFrame(nil, pulsarwire.TypeConnect, aware().Append(nil)))
+		near.Write(pulsarwire.AppendFrame(nil, pulsarwire.TypeProducer, pulsarwire.Producer{Topic: "slow", ProducerID: 1}.Append(nil)))
+		start := time.Now()
+		go func() {
+			for i := uint64(0); ; i++ {
+				if _, err := near.Write(sendFrame(1, i, 1000)); err != nil {
+					return
+				}
+			}
+		}()
+		<-served
+		if d := time.Since(start); d < 10*time.Second || d > 21*time.Second {
+			t.Errorf("given up after %v; want 10s to 20s", d)
+		}
+		if n := len(broker.all(pulsarwire.TypeSend)); n != 20 {
+			t.Errorf("%d messages passed; want 20", n)
+		}
+
+		near, far = net.Pipe()
+		start = time.Now()
+		s.ServeConn(t.Context(), far)
+		if d := time.Since(start); d != 10*time.Second {
+			t.Errorf("a client without CONNECT was given up after %v; want 10s", d)
+		}
+		near.Close()
+		brokerEnd.Close()
+		<-broker.done
+	})
+}
+
+// Many producers, topics and commands without end stay within their bounds.
+func TestTablesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{
+			MaxProducers: 10, MaxTopics: 5, Topic: pulsargate.PublishRate{Messages: 1},
+		}}, off(), aware())
+		for i := range uint64(100) {
+			p.client.open(i, "topic-"+string(rune('a'+i)))
+			p.client.command(pulsarwire.TypeCloseProducer, pulsarwire.CloseProducer{ProducerID: i % 10, RequestID: 1000 + i}.Append(nil))
+			p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, i))
+			p.broker.write(receipt(i, i))
+		}
+		synctest.Wait()
+		if s := p.server.Status(); s.Producers != 10 || s.Topics != 5 {
+			t.Errorf("Status = %+v; want 10 producers, 5 topics", s)
+		}
+	})
+}
+
+// The short forms of a topic and its full name are one topic: they cannot be
+// used to evade its limit.
+func TestSpellingsOfATopicShareItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 1}}}, off(), unaware())
+		for i, topic := range []string{"t", "public/default/t", "persistent://public/default/t"} {
+			p.client.open(uint64(i), topic)
+			p.client.write(sendFrame(uint64(i), 0, 1))
+		}
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 1 {
+			t.Errorf("%d messages passed; want 1: it is one topic", n)
+		}
+	})
+}

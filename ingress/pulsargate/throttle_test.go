@@ -1,0 +1,209 @@
+package pulsargate_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// notices returns the ThrottleProducer that a client got.
+func notices(t *testing.T, p *peer) []pulsarwire.ThrottleProducer {
+	t.Helper()
+	var out []pulsarwire.ThrottleProducer
+	for _, f := range p.all(pulsarwire.TypeThrottleProducer) {
+		m, err := pulsarwire.DecodeThrottleProducer(f.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// A client that announced it is told; its receipt keeps the connection flowing,
+// and what it had sent before it knew is held, not forwarded.
+func TestThrottleProducerWithReceipt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Auto), off(), aware())
+		p.client.open(1, "slow")
+		p.client.open(2, "fast")
+		start := time.Now()
+		for i := range uint64(25) { // five of them on their way when the notice comes
+			p.client.write(sendFrame(1, i, 10))
+		}
+		synctest.Wait()
+		want := []pulsarwire.ThrottleProducer{{
+			RequestID: 1, ProducerID: 1, Reason: pulsarwire.TopicProduceQuotaExceeded, PauseMillis: 500,
+		}}
+		if d := cmp.Diff(want, notices(t, p.client)); d != "" {
+			t.Fatalf("notices (-want +got):\n%s", d)
+		}
+		time.Sleep(99 * time.Millisecond)
+		p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, 1))
+		for i := range uint64(40) {
+			time.Sleep(10 * time.Millisecond)
+			p.client.write(sendFrame(2, i, 10))
+		}
+		synctest.Wait()
+		if got := len(arrivals(p.broker, 2, start)); got != 40 {
+			t.Errorf("%d of the neighbour's 40 messages arrived", got)
+		}
+		if got := len(arrivals(p.broker, 1, start)); got != 20 {
+			t.Errorf("%d messages of the throttled producer arrived; want 20: an overshoot", got)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := len(arrivals(p.broker, 1, start)); got != 25 {
+			t.Errorf("%d messages of the throttled producer arrived in the end; want 25", got)
+		}
+		if n := len(p.broker.all(pulsarwire.TypeThrottleProducerReceipt)); n != 0 {
+			t.Errorf("%d receipts reached the broker, which knows nothing of them", n)
+		}
+		if d := cmp.Diff(map[string]int{pulsargate.EventNotified: 1, pulsargate.EventReceipt: 1}, p.events.counts()); d != "" {
+			t.Errorf("events (-want +got):\n%s", d)
+		}
+	})
+}
+
+// Without a receipt within 100 ms the gate stops reading from the connection, as
+// brokers do, until the throttling is over. What came meanwhile is held: no
+// message beyond the limit is forwarded.
+func TestMissingReceiptFallsBackToPausing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Auto), off(), aware())
+		p.client.open(1, "slow")
+		p.client.open(2, "fast")
+		start := time.Now()
+		for i := range uint64(30) {
+			p.client.write(sendFrame(1, i, 10))
+		}
+		time.Sleep(90 * time.Millisecond)
+		p.client.write(sendFrame(2, 0, 10)) // within the wait: passes
+		time.Sleep(20 * time.Millisecond)
+		go p.client.write(sendFrame(2, 1, 10)) // after it: waits
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if d := cmp.Diff([]time.Duration{90 * time.Millisecond, 500 * time.Millisecond}, arrivals(p.broker, 2, start)); d != "" {
+			t.Errorf("arrivals of the neighbour (-want +got):\n%s", d)
+		}
+		late := 0
+		for _, at := range arrivals(p.broker, 1, start) {
+			if at < 500*time.Millisecond {
+				late++
+			}
+		}
+		if late != 20 {
+			t.Errorf("%d messages forwarded before the pause was over; want 20", late)
+		}
+		p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, 1))
+		p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, 77))
+		synctest.Wait()
+		want := map[string]int{
+			pulsargate.EventNotified: 1, pulsargate.EventReceiptMissing: 1, pulsargate.EventPaused: 1,
+			pulsargate.EventReceiptLate: 1, pulsargate.EventReceiptUnknown: 1,
+		}
+		if d := cmp.Diff(want, p.events.counts()); d != "" {
+			t.Errorf("events (-want +got):\n%s", d)
+		}
+	})
+}
+
+// A client that did not announce it is never sent the command, and its frames of
+// the same number are none of the gate's business.
+func TestUnawareClientsAreNeverNotified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Auto), off(), unaware())
+		p.client.open(1, "slow")
+		for i := range uint64(30) {
+			p.client.write(sendFrame(1, i, 10))
+		}
+		p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, 1))
+		synctest.Wait()
+		if n := notices(t, p.client); len(n) != 0 {
+			t.Errorf("notices %+v; want none", n)
+		}
+		if n := len(p.broker.all(pulsarwire.TypeThrottleProducerReceipt)); n != 1 {
+			t.Errorf("%d unknown commands passed; want 1", n)
+		}
+	})
+}
+
+// Each limit names itself and the reason that clients are told.
+func TestReasons(t *testing.T) {
+	rate := pulsargate.PublishRate{Messages: 1}
+	bytes := pulsargate.PublishRate{Bytes: 2048}
+	for name, tc := range map[string]struct {
+		limits pulsargate.Limits
+		want   pulsarwire.ThrottleProducer
+		limit  string
+	}{
+		"topic messages": {
+			pulsargate.Limits{Topic: rate},
+			pulsarwire.ThrottleProducer{Reason: pulsarwire.TopicProduceQuotaExceeded, PauseMillis: 1000},
+			"default " + pulsargate.LimitTopicMessages,
+		},
+		"group messages": {
+			pulsargate.Limits{Groups: []pulsargate.GroupLimit{{Name: "g", Match: []string{"persistent://public/*"}, PublishRate: rate}}},
+			pulsarwire.ThrottleProducer{Reason: pulsarwire.ResourceGroupProduceQuotaExceeded, PauseMillis: 1000},
+			"default " + pulsargate.LimitGroupMessages,
+		},
+		"gate messages": {
+			pulsargate.Limits{Gate: rate},
+			pulsarwire.ThrottleProducer{Reason: pulsarwire.BrokerProduceQuotaExceeded},
+			"default " + pulsargate.LimitGateMessages,
+		},
+		"topic bytes": {
+			pulsargate.Limits{Topics: []pulsargate.TopicLimit{{Name: "t", Match: "t", PublishRate: bytes}}},
+			pulsarwire.ThrottleProducer{Reason: pulsarwire.TopicProduceQuotaExceeded, PauseMillis: 2000},
+			"t " + pulsargate.LimitTopicBytes,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, pulsargate.Options{Limits: tc.limits}, off(), aware())
+				p.client.open(1, "t")
+				header := len(sendFrame(1, 0, 0))
+				for i := range uint64(2) { // each is twice the burst of bytes
+					p.client.write(sendFrame(1, i, 4096-header))
+				}
+				synctest.Wait()
+				tc.want.RequestID, tc.want.ProducerID = 1, 1
+				got := notices(t, p.client)
+				if d := cmp.Diff([]pulsarwire.ThrottleProducer{tc.want}, got); d != "" {
+					t.Errorf("notices (-want +got):\n%s", d)
+				}
+				if p.events.limited[tc.limit] == 0 {
+					t.Errorf("limited: %v; want %q", p.events.limited, tc.limit)
+				}
+			})
+		})
+	}
+}
+
+// A limit that is raised lets go of what is held within a second, and a limit in
+// shadow mode only counts.
+func TestApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 0.01}}}, off(), unaware())
+		p.client.open(1, "t")
+		for i := range uint64(3) {
+			p.client.write(sendFrame(1, i, 10))
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 1 {
+			t.Fatalf("%d messages passed; want 1", n)
+		}
+		p.server.Apply(pulsargate.Limits{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 3 {
+			t.Errorf("%d messages passed after the limit was lifted; want 3", n)
+		}
+	})
+}
