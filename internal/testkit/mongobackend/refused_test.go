@@ -46,7 +46,11 @@ func operations(coll *mongo.Collection) map[string]func(context.Context) error {
 // overloaded checks that an error is a refusal with these labels.
 func overloaded(t *testing.T, err error, retryable bool) {
 	t.Helper()
-	var se mongo.ServerError
+	var se interface { // of every driver generation
+		error
+		HasErrorCode(code int) bool
+		HasErrorLabel(label string) bool
+	}
 	if !errors.As(err, &se) || !se.HasErrorCode(462) || !se.HasErrorLabel("SystemOverloadedError") ||
 		se.HasErrorLabel("RetryableError") != retryable || se.HasErrorLabel("RetryableWriteError") {
 		t.Errorf("error %v; want 462 labelled SystemOverloadedError, RetryableError: %v", err, retryable)
