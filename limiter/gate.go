@@ -16,6 +16,9 @@ type Options struct {
 	Clock Clock
 	// Observer records latencies; nil = nobody does.
 	Observer Observer
+	// Tracer is told of every request and of every permit that ends; nil =
+	// nobody is.
+	Tracer Tracer
 	// Rand returns uniform 64-bit values for the jitter of hints; nil =
 	// math/rand/v2. It must be safe for concurrent use.
 	Rand func() uint64
@@ -27,6 +30,7 @@ type Gate struct {
 	name     string
 	clock    Clock
 	observer Observer
+	tracer   Tracer
 	sampler  sampler // nil when the clock wants to hear of no samples
 	rand     func() uint64
 
@@ -34,6 +38,7 @@ type Gate struct {
 	draining atomic.Bool
 	inTotal  atomic.Int64 // permits over all partitions, counted while there is a total
 	waiting  atomic.Int64 // tickets in all queues
+	lastHint atomic.Int64 // ns that the last refused request was told to wait
 
 	waitMu sync.Mutex   // guards the queues of all partitions and busy; never held across a wait
 	busy   []*partition // partitions with a queue
@@ -50,7 +55,7 @@ type sampler interface{ Sample(ok bool) }
 
 // New returns a gate that enforces p. The name appears in rejections.
 func New(name string, p *Policy, o Options) *Gate {
-	g := &Gate{name: name, clock: o.Clock, observer: o.Observer, rand: o.Rand}
+	g := &Gate{name: name, clock: o.Clock, observer: o.Observer, tracer: o.Tracer, rand: o.Rand}
 	if g.clock == nil {
 		g.clock = monotonic{base: time.Now()}
 	}
@@ -100,6 +105,9 @@ func (g *Gate) Offer(now int64, req Request) (Permit, *Ticket, error) {
 
 // offer spends the request's tokens and then asks for a permit.
 func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
+	if g.tracer != nil {
+		g.tracer.Offered(now, req.Key, req.cost())
+	}
 	t := g.table.Load()
 	p := t.lookup(req.Key)
 	if p == nil {

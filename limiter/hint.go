@@ -48,8 +48,10 @@ func (r *Rejection) Hint(cost float64) Hint {
 	}
 	spread := min(max(seconds(rejects/max(admits, 1)), minSpread, wait/2), maxSpread)
 	jitter := time.Duration(float64(spread) * g.fraction())
+	after := min(max(wait+jitter, minRetryAfter), maxRetryAfter)
+	g.lastHint.Store(int64(after))
 	return Hint{
-		RetryAfter:  min(max(wait+jitter, minRetryAfter), maxRetryAfter),
+		RetryAfter:  after,
 		BaseBackoff: min(max(time.Duration(float64(minBaseBackoff)*(1+rejects/max(admits, 1))), minBaseBackoff), maxBaseBackoff),
 	}
 }

@@ -52,6 +52,19 @@ type Recorder interface {
 	Ended(latency time.Duration, o Outcome)
 }
 
+// Tracer is told of single requests, so that traffic can be recorded and
+// replayed. Its methods are called on the request path, by many goroutines, and
+// must not block.
+type Tracer interface {
+	// Offered is called before anything is decided, with the gate's clock in
+	// monotonic nanoseconds, the request's key and its cost in tokens.
+	Offered(now int64, key string, cost float64)
+	// Ended is called when a permit ends. start and now are when it was granted
+	// and when it ended; a request that did not wait was granted at the very
+	// now it was offered at.
+	Ended(start, now int64, latency time.Duration, o Outcome)
+}
+
 // monotonic is the default clock.
 type monotonic struct{ base time.Time }
 

@@ -25,6 +25,8 @@ type Status struct {
 	InFlight int
 	// Queued counts the requests that wait for a permit.
 	Queued int
+	// LastHint is the wait that the last refused request was told; 0 = none was.
+	LastHint time.Duration
 	// Partitions lists the named ones in the order of the policy, then
 	// "default", "overflow", and those of clients' keys by name.
 	Partitions []PartitionStatus
@@ -148,6 +150,7 @@ func (g *Gate) Status() Status {
 	s := Status{
 		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
 		Bucket: t.bucket.status(now), Total: int(t.total), Queued: int(g.waiting.Load()),
+		LastHint: time.Duration(g.lastHint.Load()),
 	}
 	sum := newLabelSum()
 	for _, p := range t.all() {

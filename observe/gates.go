@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -21,11 +20,6 @@ type StatusReader interface {
 // by the name in their status; of two with one name the later is exposed.
 func (m *Metrics) Watch(name string, g StatusReader) (stop func()) { return m.gates.watch(name, g) }
 
-// RecordHint notes the wait that a refused request of the ingress was told.
-func (m *Metrics) RecordHint(ingress string, retryAfter time.Duration) {
-	m.gates.hint(ingress, retryAfter)
-}
-
 // gates collects the metrics that follow from the status of gates.
 type gates struct {
 	received, admitted, rejected, exempted    family
@@ -37,15 +31,13 @@ type gates struct {
 	reasons []*dto.LabelPair // in the order of labels.Reasons
 	modes   []*dto.LabelPair // by limiter.Mode
 
-	mu    sync.Mutex // guards the fields below
-	read  map[string]StatusReader
-	hints map[string]time.Duration
+	mu   sync.Mutex // guards the fields below
+	read map[string]StatusReader
 }
 
 func newGates() *gates {
 	g := &gates{
-		read:  map[string]StatusReader{},
-		hints: map[string]time.Duration{},
+		read: map[string]StatusReader{},
 
 		received:    newCounter("requests_received_total", "Requests that were decided, or whose caller gave up waiting."),
 		admitted:    newCounter("requests_admitted_total", "Requests that were granted a permit."),
@@ -88,16 +80,7 @@ func (g *gates) watch(name string, r StatusReader) (stop func()) {
 		defer g.mu.Unlock()
 		if g.read[name] == r {
 			delete(g.read, name)
-			delete(g.hints, name)
 		}
-	}
-}
-
-func (g *gates) hint(ingress string, d time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.read[ingress] != nil { // only names that are watched: the map stays bounded
-		g.hints[ingress] = d
 	}
 }
 
@@ -105,7 +88,6 @@ func (g *gates) hint(ingress string, d time.Duration) {
 func (g *gates) collect(b *builder) {
 	g.mu.Lock()
 	read := maps.Clone(g.read)
-	hints := maps.Clone(g.hints)
 	g.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(read)) {
 		s := read[name].Status()
@@ -114,8 +96,8 @@ func (g *gates) collect(b *builder) {
 		for i := range s.Labels {
 			g.collectLabel(b, ingress, &s.Labels[i])
 		}
-		if d, ok := hints[name]; ok {
-			b.add(&g.lastHint, d.Seconds(), ingress)
+		if s.LastHint > 0 {
+			b.add(&g.lastHint, s.LastHint.Seconds(), ingress)
 		}
 	}
 }

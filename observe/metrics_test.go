@@ -1,12 +1,14 @@
 package observe_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,9 +64,12 @@ func house(t *testing.T) (*observe.Metrics, *limiter.Gate) {
 		permit.EndSampled(30*time.Millisecond, o)
 	}
 	hold := []limiter.Permit{admit(t, gate, "checkout"), admit(t, gate, "checkout")}
-	if _, err := gate.Admit(t.Context(), limiter.Request{Key: "checkout"}); err == nil {
-		t.Fatal("Admit beyond the bucket: no error")
+	_, err := gate.Admit(t.Context(), limiter.Request{Key: "checkout"})
+	rej, ok := errors.AsType[*limiter.Rejection](err)
+	if !ok {
+		t.Fatalf("Admit beyond the bucket: %v; want a rejection", err)
 	}
+	rej.Hint(1)
 	t.Cleanup(func() {
 		for i := range hold {
 			hold[i].End(limiter.Success)
@@ -122,7 +127,7 @@ func TestScrapeOfNothing(t *testing.T) {
 
 // The names, types and labels that users and scripts rely on.
 func TestContract(t *testing.T) {
-	m, _ := house(t)
+	m, gate := house(t)
 	got := gather(t, m)
 	for name, want := range map[string]struct {
 		kind   dto.MetricType
@@ -169,8 +174,6 @@ func TestContract(t *testing.T) {
 // Every value is the one that the gate counted.
 func TestValues(t *testing.T) {
 	m, _ := house(t)
-	m.RecordHint("orders", 137*time.Millisecond)
-	m.RecordHint("nobody", time.Second)
 	got := gather(t, m)
 	for name, want := range map[string]string{
 		"admitd_requests_received_total":                      "ingress=orders,partition=checkout 6",
@@ -188,7 +191,6 @@ func TestValues(t *testing.T) {
 		"admitd_connections_rejected_total":                   "ingress=orders,reason=max_open 4",
 		"admitd_clock_trusted":                                " 1",
 		"admitd_clock_faults_total":                           "kind=frozen 2",
-		"admitd_last_retry_hint_seconds":                      "ingress=orders 0.137",
 		"admitd_ingress_mode":                                 "ingress=orders,mode=enforce 1",
 		"admitd_config_reloads_total":                         "result=success 1",
 		"admitd_config_last_reload_success_timestamp_seconds": " 1.7e+09",
@@ -197,8 +199,9 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s = %q; want a line %q", name, lines, want)
 		}
 	}
-	if lines := series(got["admitd_last_retry_hint_seconds"]); len(lines) != 1 {
-		t.Errorf("hints = %q; want one: a name that is not watched must not make a series", lines)
+	hint := "ingress=orders " + strconv.FormatFloat(gate.Status().LastHint.Seconds(), 'g', -1, 64)
+	if lines := series(got["admitd_last_retry_hint_seconds"]); !slices.Equal(lines, []string{hint}) {
+		t.Errorf("hints = %q; want %q", lines, hint)
 	}
 }
 
