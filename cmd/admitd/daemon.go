@@ -28,6 +28,7 @@ type daemon struct {
 	metrics   *observe.Metrics
 	protocols *protocolMetrics
 	failed    chan error
+	up        chan struct{} // closed when everything listens
 
 	inherited map[string][]net.Listener // by ingress; opened by systemd
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"reflect"
 	"time"
 
 	"github.com/admitd/admitd/config"
@@ -153,14 +152,23 @@ func duplicate(ln net.Listener) (net.Listener, error) {
 // needsRestart reports whether the change between two forms of an ingress goes
 // beyond what a running server can take over.
 func needsRestart(old, next *config.Ingress) bool {
-	a, b := *old, *next
-	for _, in := range []*config.Ingress{&a, &b} {
-		in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
-		in.Connections = config.Connections{}
-		in.Partitions.Max, in.Partitions.Total = 0, 0
-		in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
+	return structure(*old) != structure(*next)
+}
+
+// structure renders what of an ingress cannot change while its server runs. It
+// compares as text, since a configuration that was rendered and read again has
+// empty lists where there were none.
+func structure(in config.Ingress) string {
+	in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
+	in.Connections = config.Connections{}
+	in.Partitions.Max, in.Partitions.Total = 0, 0
+	in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
+	one := config.Config{Ingresses: []config.Ingress{in}}
+	b, err := one.Effective()
+	if err != nil {
+		return err.Error()
 	}
-	return !reflect.DeepEqual(a, b)
+	return string(b)
 }
 
 // drainTimeout returns how long the ingress's connections may take to finish.

@@ -93,7 +93,7 @@ func newDaemon(s streams, path string, cfg *config.Config, fault *clock.Fault) (
 	v, _ := buildVersion()
 	d := &daemon{
 		path: path, env: os.Environ(), version: v, started: time.Now(), log: log, level: level,
-		metrics: observe.New(observe.Options{Version: v, Process: true}), failed: make(chan error, 1),
+		metrics: observe.New(observe.Options{Version: v, Process: true}), failed: make(chan error, 1), up: make(chan struct{}),
 	}
 	if d.protocols, err = newProtocolMetrics(d.metrics); err != nil {
 		return nil, err
@@ -159,6 +159,7 @@ func (d *daemon) run(ctx context.Context, cfg *config.Config, loaded config.Hash
 	d.log.Info("admitd serves", slog.String("version", d.version), slog.String("admin", adminListener.Addr().String()),
 		slog.Int("ingresses", len(cfg.Ingresses)))
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
+	close(d.up)
 
 	watcher := config.NewWatcher(d.path, loaded, func(b []byte) error { return d.load(ctx, b) }, config.WatchOptions{})
 	summary := &observe.Summary{Log: d.log, Gates: d.gates}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/admitd/admitd/admin"
@@ -88,27 +87,53 @@ func (d *daemon) Patch(ctx context.Context, name string, p admin.Patch) (before,
 	if old == nil {
 		return nil, nil, admin.ErrUnknownIngress
 	}
-	changed, err := d.patched(name, p)
+	document, err := patchDocument(p)
+	if err != nil {
+		return nil, nil, &admin.Invalid{Problems: []string{err.Error()}}
+	}
+	d.mu.RLock()
+	cfg := d.cfg
+	d.mu.RUnlock()
+	next, err := cfg.Patch(name, document)
+	if err == nil {
+		err = d.apply(ctx, next)
+	}
 	if err != nil {
 		return nil, nil, &admin.Invalid{Problems: problemsOf(err)}
 	}
-	if needsRestart(old, changed) {
-		return nil, nil, &admin.Invalid{Problems: []string{"only rates, bursts, queues, limits, connections and mode can change at run time"}}
+	d.log.Info("runtime settings changed", slog.String("ingress", name), slog.String("patch", string(document)))
+	return settingsOf(old), settingsOf(d.ingress(name)), nil
+}
+
+// patchDocument spells a patch as the configuration does, in which named
+// partitions are a list.
+func patchDocument(p admin.Patch) ([]byte, error) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("patch: %w", err)
 	}
-	d.mu.RLock()
-	next := *d.cfg
-	d.mu.RUnlock()
-	next.Ingresses = slices.Clone(next.Ingresses)
-	for i := range next.Ingresses {
-		if next.Ingresses[i].Name == name {
-			next.Ingresses[i] = *changed
+	var doc map[string]any
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return nil, fmt.Errorf("patch: %w", err)
+	}
+	if parts, ok := doc["partitions"].(map[string]any); ok {
+		if named, ok := parts["named"].(map[string]any); ok {
+			list := make([]any, 0, len(named))
+			for name, change := range named {
+				entry, ok := change.(map[string]any)
+				if !ok {
+					return nil, fmt.Errorf("patch: partitions.named.%s is not a mapping", name)
+				}
+				entry["name"] = name
+				list = append(list, entry)
+			}
+			parts["named"] = list
 		}
 	}
-	if err := d.apply(ctx, &next); err != nil {
-		return nil, nil, &admin.Invalid{Problems: problemsOf(err)}
+	if b, err = json.Marshal(doc); err != nil {
+		return nil, fmt.Errorf("patch: %w", err)
 	}
-	d.log.Info("runtime settings changed", slog.String("ingress", name), slog.Any("patch", p))
-	return settingsOf(old), settingsOf(changed), nil
+	return b, nil
 }
 
 // settingsOf is the part of an ingress that a patch can change.
@@ -129,112 +154,4 @@ func settingsOf(in *config.Ingress) any {
 		out[key] = doc.Ingresses[0][key]
 	}
 	return out
-}
-
-// patched merges a patch into the running configuration and validates the
-// whole.
-func (d *daemon) patched(name string, p admin.Patch) (*config.Ingress, error) {
-	d.mu.RLock()
-	cfg := d.cfg
-	d.mu.RUnlock()
-	b, err := cfg.Effective()
-	if err != nil {
-		return nil, fmt.Errorf("rendering the running configuration: %w", err)
-	}
-	var doc map[string]any
-	if err := json.Unmarshal(b, &doc); err != nil {
-		return nil, fmt.Errorf("rendering the running configuration: %w", err)
-	}
-	patch, err := asMap(p)
-	if err != nil {
-		return nil, err
-	}
-	list, _ := doc["ingresses"].([]any)
-	for _, item := range list {
-		in, _ := item.(map[string]any)
-		if in["name"] == name {
-			if err := mergeIngress(in, patch); err != nil {
-				return nil, err
-			}
-		}
-	}
-	merged, err := json.Marshal(doc)
-	if err != nil {
-		return nil, fmt.Errorf("merging: %w", err)
-	}
-	next, err := config.Parse("patch", merged, nil)
-	if err != nil {
-		return nil, fmt.Errorf("patch: %w", err)
-	}
-	for i := range next.Ingresses {
-		if next.Ingresses[i].Name == name {
-			return &next.Ingresses[i], nil
-		}
-	}
-	return nil, admin.ErrUnknownIngress
-}
-
-// asMap returns v as JSON would spell it.
-func asMap(v any) (map[string]any, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("patch: %w", err)
-	}
-	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("patch: %w", err)
-	}
-	return m, nil
-}
-
-// mergeIngress merges a patch into an ingress. Named partitions are a list in
-// the configuration and keyed by name in the patch.
-func mergeIngress(in, patch map[string]any) error {
-	if parts, ok := patch["partitions"].(map[string]any); ok {
-		if named, ok := parts["named"].(map[string]any); ok {
-			section, _ := in["partitions"].(map[string]any)
-			if err := mergeNamed(section, named); err != nil {
-				return err
-			}
-			delete(parts, "named")
-		}
-	}
-	merge(in, patch)
-	return nil
-}
-
-// mergeNamed merges patches into the named partitions they are for.
-func mergeNamed(section, named map[string]any) error {
-	list, _ := section["named"].([]any)
-	for name, p := range named {
-		i := slices.IndexFunc(list, func(item any) bool {
-			m, ok := item.(map[string]any)
-			return ok && m["name"] == name
-		})
-		if i < 0 {
-			return fmt.Errorf("partitions.named: there is no partition of that name (%s)", name)
-		}
-		target, ok1 := list[i].(map[string]any)
-		change, ok2 := p.(map[string]any)
-		if ok1 && ok2 {
-			merge(target, change)
-		}
-	}
-	return nil
-}
-
-// merge is a merge patch (RFC 7396), but for one thing: a limit whose algorithm
-// changes is replaced as a whole, since the keys of the old one do not belong
-// to the new.
-func merge(target, patch map[string]any) {
-	for k, v := range patch {
-		sub, isMap := v.(map[string]any)
-		old, wasMap := target[k].(map[string]any)
-		switch {
-		case !isMap || !wasMap, k == "limit" && sub["algorithm"] != nil && sub["algorithm"] != old["algorithm"]:
-			target[k] = v
-		default:
-			merge(old, sub)
-		}
-	}
 }
