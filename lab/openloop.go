@@ -27,9 +27,19 @@ const (
 	Failed                  // an error or a timeout
 )
 
+// Sent is how one request went.
+type Sent struct {
+	Verdict  Verdict
+	Attempts int // how often it was sent
+	// Last is how long the last attempt took, when there were several: the
+	// waits between attempts are the client's own.
+	Last time.Duration
+}
+
 // OpenLoop sends requests at a given rate whatever the answers are, as real
 // users do: arrivals are scheduled ahead, and latency counts from the moment at
-// which a request was due, not from when it could be sent.
+// which a request was due, not from when it could be sent. Of a request that
+// was refused and sent again, the latency is that of the attempt that counted.
 type OpenLoop struct {
 	// Rate of arrivals per second, > 0.
 	Rate float64
@@ -46,8 +56,8 @@ type OpenLoop struct {
 	MaxOutstanding int
 	// Seed of the Poisson arrivals.
 	Seed uint64
-	// Send makes one request and returns how it ended and in how many attempts.
-	Send func(ctx context.Context) (Verdict, int)
+	// Send makes one request, retries included, and tells how it went.
+	Send func(ctx context.Context) Sent
 }
 
 // Tally counts what became of the requests. Its methods may be called while the
@@ -87,8 +97,7 @@ func (t *Tally) Void() bool {
 	return float64(s.Missed) > maxMissedShare*float64(s.Scheduled)
 }
 
-// Quantile returns the latency of answered requests at q in [0, 1], from the
-// moment they were due.
+// Quantile returns the latency of answered requests at q in [0, 1].
 func (t *Tally) Quantile(q float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,20 +196,24 @@ func (l OpenLoop) dispatch(ctx context.Context, t *Tally, due time.Time, counts 
 		defer t.outstanding.Add(-1)
 		rctx, cancel := context.WithDeadline(ctx, due.Add(l.Timeout))
 		defer cancel()
-		verdict, attempts := l.Send(rctx)
+		sent := l.Send(rctx)
+		latency := time.Since(due)
+		if sent.Attempts > 1 {
+			latency = sent.Last
+		}
 		if counts {
-			t.count(verdict, attempts, time.Since(due))
+			t.count(sent, latency)
 		}
 	})
 }
 
 // count notes the end of one request.
-func (t *Tally) count(v Verdict, attempts int, latency time.Duration) {
-	t.attempts.Add(int64(attempts))
+func (t *Tally) count(s Sent, latency time.Duration) {
+	t.attempts.Add(int64(s.Attempts))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	us := max(latency.Microseconds(), 1)
-	switch v {
+	switch s.Verdict {
 	case Answered:
 		t.answered.Add(1)
 		_ = t.latencies.RecordValue(us) // cut at the histogram's bound
