@@ -196,6 +196,9 @@ func (p *partition) end(now int64, latency time.Duration, permit *Permit, o Outc
 	if p.recorder != nil && latency >= 0 {
 		p.recorder.Ended(latency, o)
 	}
+	if t := p.gate.tracer; t != nil {
+		t.Ended(permit.start, now, latency, o)
+	}
 	if p.gate.waiting.Load() > 0 {
 		p.gate.pump(p)
 	}
