@@ -58,7 +58,8 @@ type Guard struct {
 	total  uint64
 	bad    uint64
 
-	seen evidence // used by Run alone
+	seen    evidence // used by Run or Step alone
+	stepped bool     // used by Step alone
 }
 
 // stripe counts samples, good ones in the lower word, bad ones in the upper.
