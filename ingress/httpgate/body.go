@@ -101,26 +101,24 @@ func (b *body) nextChunk() error {
 
 // readTrailer reads the trailer section.
 func (b *body) readTrailer() error {
-	section := "HTTP/1.1 200\r\n"
-	for {
+	section := []byte("HTTP/1.1 200\r\n")
+	for len(section) <= maxTrailer {
 		line, err := b.line()
 		if err != nil {
 			return err
 		}
-		section += line + "\r\n"
-		if line == "" {
-			break
+		section = append(append(section, line...), "\r\n"...)
+		if line != "" {
+			continue
 		}
-		if len(section) > maxTrailer {
-			return fmt.Errorf("%w: trailer above %d bytes", ErrBadResponse, maxTrailer)
+		var h head
+		if err := h.parse(string(section)); err != nil {
+			return err
 		}
+		b.trailer = h.fields // less Content-Length and Transfer-Encoding, which parse takes out
+		return nil
 	}
-	var h head
-	if err := h.parse(section); err != nil {
-		return err
-	}
-	b.trailer = h.fields // without Content-Length and Transfer-Encoding, which parse takes out
-	return nil
+	return fmt.Errorf("%w: trailer above %d bytes", ErrBadResponse, maxTrailer)
 }
 
 // line reads a line that ends in CRLF and returns it without.

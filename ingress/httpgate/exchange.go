@@ -247,10 +247,10 @@ func (x *exchange) failed(err error) result {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		detail = "the backend closed the connection"
 	}
-	if x.r.ContentLength != 0 {
+	if n := x.r.ContentLength; n < 0 || n > smallUpload || n > 0 && x.start == 0 {
 		x.w.Header()["Connection"] = closeValue // what is left of the body is unknown
 	}
-	problem(x.w, x.r, res.status, detail)
+	res.cut = problem(x.w, x.r, res.status, detail)
 	return res
 }
 

@@ -1,6 +1,8 @@
 package httpgate
 
 import (
+	"errors"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -29,8 +31,9 @@ var (
 // documents holds buffers for bodies of refusals.
 var documents = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // a pool is global by nature
 
-// refuse answers a request that was not admitted and returns the status.
-func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, cost float64) int {
+// refuse answers a request that was not admitted. It returns the status and
+// whether the connection must be cut.
+func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, cost float64) (status int, cut bool) {
 	doc := rej.Document(cost, !rt.o.NoHints)
 	if rt.o.Status != 0 {
 		doc.Status = rt.o.Status
@@ -47,12 +50,11 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 		h["Connection"] = closeValue
 	}
 	h["Cache-Control"] = noStore
-	spare(w, r)
 	buf, _ := documents.Get().(*[]byte)
 	*buf = doc.AppendJSON((*buf)[:0])
-	answer(w, doc.Status, *buf)
+	cut = answer(w, r, doc.Status, *buf)
 	documents.Put(buf)
-	return doc.Status
+	return doc.Status, cut
 }
 
 // retryAfter returns whole seconds, rounded up, at least 1: a client that is
@@ -77,44 +79,61 @@ func rateHeaders(h http.Header, r limiter.Rate, wait int64) {
 	h["Ratelimit"] = []string{`"requests";r=0;t=` + strconv.FormatInt(wait, 10)}
 }
 
-// spare prepares an answer to a request whose body nobody will read. A small
-// body is read away after the answer is sent, within a bound; otherwise the
-// connection is closed after the answer. A client that waits for 100-continue
-// gets the answer instead.
-func spare(w http.ResponseWriter, r *http.Request) {
-	if r.Body == nil || r.Body == http.NoBody || r.ProtoMajor != 1 {
-		return
+// spare prepares an answer to a request whose body nobody will read, and
+// reports whether the body is small enough to be read away afterwards, so that
+// the connection stays usable. Otherwise the connection is closed after the
+// answer. A client that waits for 100-continue gets the answer instead.
+func spare(w http.ResponseWriter, r *http.Request) bool {
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody || r.ProtoMajor != 1 {
+		return false
 	}
-	if r.ContentLength < 0 || r.ContentLength > smallBody {
-		w.Header()["Connection"] = closeValue
-		return
+	if r.ContentLength > 0 && r.ContentLength <= smallBody && r.Header["Expect"] == nil &&
+		http.NewResponseController(w).EnableFullDuplex() == nil {
+		return true
 	}
+	w.Header()["Connection"] = closeValue
+	return false
+}
+
+// readAway reads the rest of a small body after the answer. net/http must not
+// do it, because it would do so before the answer is sent. It reports false
+// when the body does not come in time: what comes later is no request.
+func readAway(w http.ResponseWriter, r *http.Request) bool {
 	rc := http.NewResponseController(w)
-	if rc.EnableFullDuplex() != nil || rc.SetReadDeadline(time.Now().Add(drainTimeout)) != nil {
-		w.Header()["Connection"] = closeValue
+	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(drainTimeout)) != nil {
+		return false
 	}
+	if _, err := io.CopyN(io.Discard, r.Body, smallBody+1); !errors.Is(err, io.EOF) {
+		return false
+	}
+	_ = rc.SetReadDeadline(time.Time{}) // net/http sets its own before it reads on
+	return true
 }
 
 // problem answers a request that failed for another reason than overload. The
 // document is a plain RFC 9457 problem: clients must not take it for a
-// rejection, after which work is known not to have run.
-func problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	spare(w, r)
+// rejection, after which work is known not to have run. It reports whether the
+// connection must be cut.
+func problem(w http.ResponseWriter, r *http.Request, status int, detail string) (cut bool) {
 	buf, _ := documents.Get().(*[]byte)
 	b := append((*buf)[:0], `{"type":"about:blank","title":`...)
 	b = strconv.AppendQuote(b, http.StatusText(status))
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(status), 10)
 	b = strconv.AppendQuote(append(b, `,"detail":`...), detail)
 	*buf = append(b, '}')
-	answer(w, status, *buf)
+	cut = answer(w, r, status, *buf)
 	documents.Put(buf)
+	return cut
 }
 
-// answer writes a document.
-func answer(w http.ResponseWriter, status int, doc []byte) {
+// answer writes a document instead of reading the request's body. It reports
+// whether the connection must be cut.
+func answer(w http.ResponseWriter, r *http.Request, status int, doc []byte) (cut bool) {
+	small := spare(w, r)
 	h := w.Header()
 	h["Content-Type"] = problemType
 	h["Content-Length"] = []string{strconv.Itoa(len(doc))}
 	w.WriteHeader(status)
 	_, _ = w.Write(doc) // when it fails the client is gone
+	return small && h["Connection"] == nil && !readAway(w, r)
 }

@@ -103,37 +103,42 @@ func (x *exchange) copyHeader() (stream bool) {
 }
 
 // copyBody passes the body on. A body of unknown length is flushed whenever
-// the backend pauses.
+// the backend pauses, its head too.
 func (x *exchange) copyBody(b *body, stream bool) error {
-	flush := b.chunked || b.toEOF
-	if flush && b.br.Buffered() == 0 { // the head must not wait for a body that may be long in coming
-		x.control()
-		if err := x.rc.Flush(); err != nil {
-			return clientError(err)
+	pauses := b.chunked || b.toEOF
+	if pauses && b.br.Buffered() == 0 {
+		if err := x.flush(); err != nil {
+			return err
 		}
 	}
 	for first := true; ; first = false {
 		n, err := b.Read(x.buf)
 		if n > 0 {
-			if werr := x.write(x.buf[:n], first && b.isOver(), stream); werr != nil {
-				return clientError(werr)
-			}
-			if stream || flush && b.br.Buffered() == 0 && !b.isOver() {
-				x.control()
-				if werr := x.rc.Flush(); werr != nil {
-					return clientError(werr)
-				}
+			if err := x.write(x.buf[:n], first && b.isOver(), stream); err != nil {
+				return clientError(err)
 			}
 		}
-		switch {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) || err == nil && b.isOver() {
 			return nil
-		case err != nil:
+		}
+		if err != nil {
 			return err
-		case b.isOver():
-			return nil
+		}
+		if stream || pauses && b.br.Buffered() == 0 {
+			if err := x.flush(); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// flush sends the client what was written so far.
+func (x *exchange) flush() error {
+	x.control()
+	if err := x.rc.Flush(); err != nil {
+		return clientError(err)
+	}
+	return nil
 }
 
 // write writes to the client. When there is more than one write, the time they

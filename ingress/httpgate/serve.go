@@ -33,7 +33,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if status, detail := rt.unacceptable(r); status != 0 {
-		problem(w, r, status, detail)
+		if problem(w, r, status, detail) {
+			panic(http.ErrAbortHandler)
+		}
 		return
 	}
 	ctx := r.Context()
@@ -64,7 +66,8 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		if !ok { // the client went away while it waited
 			return Result{Err: err, Outcome: limiter.Ignored}, true
 		}
-		return Result{Status: rt.refuse(w, r, rej, req.Cost), Partition: rej.Partition, Err: rej}, false
+		status, cut := rt.refuse(w, r, rej, req.Cost)
+		return Result{Status: status, Partition: rej.Partition, Err: rej}, cut
 	}
 	outcome := limiter.Dropped // stands if forwarding panics
 	defer func() { permit.End(outcome) }()

@@ -104,7 +104,7 @@ func (s *Server) swap(o Options) error {
 // and the listener's error when accepting failed.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	l := s.door.Listen(ctx, ln)
-	defer l.Close() //nolint:errcheck // it is closed already, or accepting failed
+	defer func() { _ = l.Close() }() // it is closed already, or accepting failed
 	stop := context.AfterFunc(ctx, func() { _ = s.Drain(context.WithoutCancel(ctx)) })
 	defer stop()
 	var err error

@@ -119,7 +119,7 @@ func (x *exchange) tunnel() result {
 	if err != nil {
 		return result{err: err, outcome: limiter.Ignored, cut: true}
 	}
-	defer client.Close() //nolint:errcheck // the tunnel is over
+	defer func() { _ = client.Close() }() // the tunnel is over
 	if !x.stop() || !x.rt.tunnels.add(client) {
 		return res
 	}

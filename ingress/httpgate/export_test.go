@@ -1,0 +1,47 @@
+package httpgate
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// Identify opens identification to tests.
+func Identify(o Options) (func(*http.Request) limiter.Request, error) {
+	id, err := newIdentifier(&o)
+	if err != nil {
+		return nil, err
+	}
+	return id.identify, nil
+}
+
+// Answer is an answer as the gate reads it.
+type Answer struct {
+	Status  int
+	Fields  [][2]string
+	Body    []byte
+	Trailer [][2]string
+}
+
+// ReadAnswer opens the reading of answers to tests.
+func ReadAnswer(br *bufio.Reader, method string, limit int) (Answer, error) {
+	var h head
+	if err := h.readHead(br, limit); err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Status: h.status, Fields: pairs(h.fields)}
+	b := newBody(br, &h, method)
+	var err error
+	a.Body, err = io.ReadAll(&b)
+	a.Trailer = pairs(b.trailer)
+	return a, err
+}
+
+func pairs(fields []field) (out [][2]string) {
+	for _, f := range fields {
+		out = append(out, [2]string{f.name, f.value})
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+package httpgate_test
+
+import (
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/limiter"
+)
+
+func TestIdentify(t *testing.T) {
+	o := httpgate.Options{
+		Exempt: httpgate.Exempt{
+			CIDRs:        []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
+			Applications: []string{"kube-probe/"},
+			Operations:   []string{"GET /health", "/internal/*"},
+		},
+		CostHeader: "x-cost",
+		Costs:      []httpgate.Cost{{Operation: "POST /bulk/{kind}", Tokens: 10}, {Operation: "/bulk/*", Tokens: 3}},
+	}
+	long := strings.Repeat("k", 300)
+	for name, tc := range map[string]struct {
+		by      []string
+		request string // method, target
+		from    string
+		headers map[string]string
+		want    limiter.Request
+	}{
+		"header":              {by: []string{"header:x-tenant"}, headers: map[string]string{"X-Tenant": "acme"}, want: limiter.Request{Key: "acme", Cost: 1}},
+		"header missing":      {by: []string{"header:x-tenant"}, want: limiter.Request{Cost: 1}},
+		"second of the list":  {by: []string{"header:x-tenant", "client"}, from: "[2001:DB9::1]:5", want: limiter.Request{Key: "2001:DB9::1", Cost: 1}},
+		"constant last":       {by: []string{"header:x-tenant", "constant:all"}, want: limiter.Request{Key: "all", Cost: 1}},
+		"query":               {by: []string{"query:t"}, request: "GET /?a=1&t=x%20y&t=z", want: limiter.Request{Key: "x y", Cost: 1}},
+		"query missing":       {by: []string{"query:t"}, request: "GET /?tt=1", want: limiter.Request{Cost: 1}},
+		"path":                {by: []string{"path"}, request: "GET /a/b?c", want: limiter.Request{Key: "/a/b", Cost: 1}},
+		"path pattern":        {by: []string{"path:/t/{tenant}/*"}, request: "GET /t/acme/x/y", want: limiter.Request{Key: "acme", Cost: 1}},
+		"path two parameters": {by: []string{"path:/t/{a}/{b}"}, request: "GET /t/acme/x", want: limiter.Request{Key: "acme/x", Cost: 1}},
+		"path no parameter":   {by: []string{"path:/static/*"}, request: "GET /static/x", want: limiter.Request{Key: "/static/*", Cost: 1}},
+		"path no match":       {by: []string{"path:/t/{tenant}"}, request: "GET /u/acme", want: limiter.Request{Cost: 1}},
+		"long key":            {by: []string{"header:x-tenant"}, headers: map[string]string{"X-Tenant": long}, want: limiter.Request{Key: "sha256:17b16d8ef494060fefa36a6a41567b8c32d213a17e02b7eeae86158cc4495461", Cost: 1}},
+		"exempt CIDR":         {from: "10.1.1.1:2", want: limiter.Request{Cost: 1, Exempt: true}},
+		"exempt CIDR 6":       {from: "[2001:db8::7]:2", want: limiter.Request{Cost: 1, Exempt: true}},
+		"exempt agent":        {headers: map[string]string{"User-Agent": "kube-probe/1.30"}, want: limiter.Request{Cost: 1, Exempt: true}},
+		"application first":   {headers: map[string]string{"User-Agent": "kube-probe/1.30", "X-Application": "shop"}, want: limiter.Request{Cost: 1}},
+		"exempt operation":    {request: "GET /health", want: limiter.Request{Cost: 1, Exempt: true}},
+		"other method":        {request: "POST /health", want: limiter.Request{Cost: 1}},
+		"any method":          {request: "PUT /internal/a/b", want: limiter.Request{Cost: 1, Exempt: true}},
+		"not by detour":       {request: "GET /internal/../orders", want: limiter.Request{Cost: 1}},
+		"not by escape":       {request: "GET /internal/%2e%2e/orders", want: limiter.Request{Cost: 1}},
+		"cost header":         {headers: map[string]string{"X-Cost": "2.5"}, want: limiter.Request{Cost: 2.5}},
+		"cost nonsense":       {headers: map[string]string{"X-Cost": "-1"}, want: limiter.Request{Cost: 1}},
+		"cost not a number":   {headers: map[string]string{"X-Cost": "NaN"}, want: limiter.Request{Cost: 1}},
+		"cost operation":      {request: "POST /bulk/write", want: limiter.Request{Cost: 10}},
+		"cost wildcard":       {request: "GET /bulk/a/b", want: limiter.Request{Cost: 3}},
+		"deadline":            {headers: map[string]string{"X-Admitd-Deadline-Ms": "250"}, want: limiter.Request{Cost: 1, MaxWait: 250 * time.Millisecond}},
+		"deadline nonsense":   {headers: map[string]string{"X-Admitd-Deadline-Ms": "soon"}, want: limiter.Request{Cost: 1}},
+		"deadline zero":       {headers: map[string]string{"X-Admitd-Deadline-Ms": "0"}, want: limiter.Request{Cost: 1}},
+		"deadline absurd":     {headers: map[string]string{"X-Admitd-Deadline-Ms": "9223372036854775807"}, want: limiter.Request{Cost: 1, MaxWait: 24 * time.Hour}},
+	} {
+		o.By = tc.by
+		identify, err := httpgate.Identify(o)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		method, target, ok := strings.Cut(tc.request, " ")
+		if !ok {
+			method, target = "GET", "/"
+		}
+		r := httptest.NewRequest(method, target, http.NoBody)
+		if r.RemoteAddr = tc.from; tc.from == "" {
+			r.RemoteAddr = "192.0.2.1:1234"
+		}
+		for k, v := range tc.headers {
+			r.Header.Set(k, v)
+		}
+		if diff := cmp.Diff(tc.want, identify(r)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Every option that is wrong is named at once.
+func TestNewErrors(t *testing.T) {
+	gate := limiter.New("x", &limiter.Policy{}, limiter.Options{})
+	_, err := httpgate.New(gate, httpgate.Options{
+		Backend: "ftp://a", By: []string{"cookie:x", "path:/a/{"}, Status: 500,
+		Exempt: httpgate.Exempt{Operations: []string{"GET health", "FETCH /a"}},
+		Costs:  []httpgate.Cost{{Operation: "/a", Tokens: math.Inf(1)}},
+	})
+	if err == nil {
+		t.Fatal("New accepted nonsense")
+	}
+	for _, part := range []string{`"ftp://a"`, `"cookie:x"`, `"/a/{"`, "(500)", `"GET health"`, `"FETCH /a"`, "(+Inf)"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error does not name %s:\n%v", part, err)
+		}
+	}
+}
+
+// Identification allocates nothing.
+func TestIdentifyAllocatesNothing(t *testing.T) {
+	identify, err := httpgate.Identify(httpgate.Options{
+		By:     []string{"header:X-Tenant", "query:tenant", "client"},
+		Exempt: httpgate.Exempt{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Operations: []string{"/health"}, Applications: []string{"probe"}},
+		Costs:  []httpgate.Cost{{Operation: "POST /bulk", Tokens: 5}}, CostHeader: "X-Cost",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/orders/1?tenant=acme", http.NoBody)
+	r.Header.Set("X-Admitd-Deadline-Ms", "100")
+	if n := testing.AllocsPerRun(100, func() { identify(r) }); n != 0 {
+		t.Errorf("%v allocations per request, want 0", n)
+	}
+}
+
+// Whatever a request says, the key is bounded and the numbers are sane.
+func FuzzIdentify(f *testing.F) {
+	f.Add("acme", "t=1&u=%zz", "/a/../b", "1e3", "100", "10.0.0.1:1")
+	f.Add(strings.Repeat("x", 400), "", "/internal//", "NaN", "-1", "[::1]")
+	identify, err := httpgate.Identify(httpgate.Options{
+		By:         []string{"query:u", "path:/t/{id}/*", "header:X-Tenant", "client"},
+		Exempt:     httpgate.Exempt{Operations: []string{"/internal/*"}, CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
+		CostHeader: "X-Cost",
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, tenant, query, path, cost, deadline, from string) {
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r.URL.Path, r.URL.RawQuery, r.RemoteAddr = path, query, from
+		r.Header["X-Tenant"], r.Header["X-Cost"], r.Header["X-Admitd-Deadline-Ms"] = []string{tenant}, []string{cost}, []string{deadline}
+		got := identify(r)
+		if len(got.Key) > 256 || !(got.Cost > 0) || got.Cost > 1e9 || got.MaxWait < 0 || got.MaxWait > 24*time.Hour {
+			t.Errorf("out of bounds: %+v", got)
+		}
+		if got.Exempt && strings.Contains(path, "/..") && !strings.HasPrefix(from, "10.") {
+			t.Errorf("path %q is exempt", path)
+		}
+	})
+}

@@ -1,0 +1,303 @@
+package httpgate_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// full is a policy without a single place.
+func full() limiter.Policy {
+	return limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return fixed(1) }}}
+}
+
+type fixed int
+
+func (f fixed) Current() int                          { return int(f) }
+func (fixed) Observe(int64, time.Duration, int, bool) {}
+
+// The exact bytes of every kind of refusal. Waits are left out here, because
+// they are jittered; TestRefusalHints is about them.
+func TestRefusalBytes(t *testing.T) {
+	rate := limiter.Policy{Rate: limiter.Rate{PerSecond: 0.01, BurstSeconds: 100}}
+	draining := func(g *limiter.Gate) { g.Drain() }
+	occupy := func(g *limiter.Gate) { _, _ = g.TryAdmit(g.Now(), limiter.Request{Key: "acme"}) }
+	for name, tc := range map[string]struct {
+		policy  limiter.Policy
+		prepare func(*limiter.Gate)
+		status  int
+		cost    string
+	}{
+		"request_rate":       {policy: rate, prepare: occupy},
+		"concurrency_limit":  {policy: full(), prepare: occupy},
+		"cost_exceeds_burst": {policy: rate, prepare: func(*limiter.Gate) {}, cost: "50"},
+		"draining":           {policy: full(), prepare: draining},
+		"status_462":         {policy: full(), prepare: occupy, status: 462},
+		"status_429":         {policy: full(), prepare: occupy, status: 429},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := limiter.New("orders", &tc.policy, limiter.Options{})
+			tc.prepare(gate)
+			s, err := httpgate.New(gate, httpgate.Options{
+				Backend: "http://127.0.0.1:1", By: []string{"header:X-Tenant"}, CostHeader: "X-Cost",
+				Status: tc.status, NoHints: true, Rate: func(string) limiter.Rate { return tc.policy.Rate },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+			r.Header.Set("X-Tenant", "acme")
+			r.Header.Set("X-Cost", tc.cost)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			var got strings.Builder
+			_ = w.Result().Write(&got)
+			golden(t, name, got.String())
+			doc, err := labels.Parse(w.Body.Bytes())
+			if err != nil {
+				t.Fatalf("the body is not a rejection: %v", err)
+			}
+			if doc.Status != w.Code || string(doc.Reason) != w.Header().Get(labels.HeaderReason) {
+				t.Errorf("document says %d %s, head says %d %s", doc.Status, doc.Reason, w.Code, w.Header().Get(labels.HeaderReason))
+			}
+		})
+	}
+}
+
+// golden compares with a file, which -update rewrites.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// A rejection tells when to come back, never "now", and names the rate that
+// bound it.
+func TestRefusalHints(t *testing.T) {
+	backend := serveHTTP(t, func(http.ResponseWriter, *http.Request) {})
+	p := limiter.Policy{Rate: limiter.Rate{PerSecond: 2, BurstSeconds: 0.5}}
+	g := start(t, backend, p, httpgate.Options{Rate: func(string) limiter.Rate { return p.Rate }})
+	if resp, _ := get(t, g.url); resp.StatusCode != http.StatusOK {
+		t.Fatalf("first request: %s", resp.Status)
+	}
+	resp, body := get(t, g.url)
+	doc, err := labels.Parse([]byte(body))
+	if err != nil || resp.StatusCode != http.StatusTooManyRequests {
+		t.Fatalf("%s, %q: %v", resp.Status, body, err)
+	}
+	if doc.RetryAfterMS <= 0 || doc.RetryAfterMS > 5000 {
+		t.Errorf("retryAfterMS = %d, want about 500", doc.RetryAfterMS)
+	}
+	if !regexp.MustCompile(`^[1-9][0-9]*$`).MatchString(resp.Header.Get("Retry-After")) {
+		t.Errorf("Retry-After = %q, want at least 1", resp.Header.Get("Retry-After"))
+	}
+	if got, want := resp.Header.Get("RateLimit-Policy"), `"requests";q=2;w=1`; got != want {
+		t.Errorf("RateLimit-Policy = %q, want %q", got, want)
+	}
+	if got, want := resp.Header.Get("RateLimit"), `"requests";r=0;t=`+resp.Header.Get("Retry-After"); got != want {
+		t.Errorf("RateLimit = %q, want %q", got, want)
+	}
+}
+
+// A refused request leaves the connection usable when its body is small, and
+// closes it when reading the body would cost more than a new connection. The
+// refusal never waits for the body.
+func TestRefusalAndBody(t *testing.T) {
+	g := start(t, "127.0.0.1:1", full(), httpgate.Options{})
+	permit, err := g.gate.TryAdmit(0, limiter.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer permit.End(limiter.Ignored)
+	for _, tc := range []struct {
+		name, head, later string
+		keep              bool
+	}{
+		{"none", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "", true},
+		{"small", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", "hello", true},
+		{"pipelined", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", "", true},
+		{"large", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n", "", false},
+		{"chunked", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "", false},
+		{"expect", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n", "", false},
+	} {
+		c, br := dial(t, g.addr)
+		_, _ = io.WriteString(c, tc.head)
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		body, _ := io.ReadAll(resp.Body)
+		if _, err := labels.Parse(body); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %s %q, want a rejection", tc.name, resp.Status, body)
+		}
+		if resp.Close == tc.keep {
+			t.Errorf("%s: close = %v, want %v", tc.name, resp.Close, !tc.keep)
+		}
+		_, _ = io.WriteString(c, tc.later)
+		_, _ = io.WriteString(c, "GET /second HTTP/1.1\r\nHost: a\r\n\r\n")
+		second, err := http.ReadResponse(br, nil)
+		if ok := err == nil && second.StatusCode == http.StatusServiceUnavailable; ok != tc.keep {
+			t.Errorf("%s: second request answered = %v (%v), want %v", tc.name, ok, err, tc.keep)
+		}
+	}
+	if n := g.Status().BackendDials; n != 0 {
+		t.Errorf("%d connections to the backend for refused requests", n)
+	}
+}
+
+// 100-continue is sent only once the request is admitted.
+func TestExpectContinue(t *testing.T) {
+	backend := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %q", body, r.Header["Expect"])
+	})
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	c, br := dial(t, g.addr)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+	if line, err := br.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("%q, %v; want 100", line, err)
+	}
+	_, _ = br.ReadString('\n')
+	_, _ = io.WriteString(c, "hello")
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, _ := io.ReadAll(resp.Body); string(body) != "hello []" {
+		t.Errorf("backend saw %q, want hello without Expect", body)
+	}
+}
+
+// The deadline header bounds the wait in the queue and the backend.
+func TestDeadline(t *testing.T) {
+	hang := make(chan struct{})
+	backend := serveHTTP(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(hang)
+	p := full()
+	p.Default.QueueDepth, p.Default.MaxWait = 5, time.Minute
+	g := start(t, backend, p, httpgate.Options{})
+	for _, tc := range []struct {
+		ms      string
+		outcome limiter.Outcome
+	}{{"150", limiter.Dropped}, {"40", limiter.Ignored}} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url, nil)
+		req.Header.Set(labels.HeaderDeadline, tc.ms)
+		began := time.Now()
+		resp, body := do(t, req)
+		if took := time.Since(began); resp.StatusCode != http.StatusGatewayTimeout || took > 5*time.Second {
+			t.Errorf("deadline %s ms: %s after %v, want 504 in time", tc.ms, resp.Status, took)
+		}
+		if _, err := labels.Parse([]byte(body)); err == nil {
+			t.Errorf("a timeout was answered as a rejection, after which clients take it that no work ran: %s", body)
+		}
+		if e := g.ends.wait(t); e.outcome != tc.outcome {
+			t.Errorf("deadline %s ms: outcome %v, want %v", tc.ms, e.outcome, tc.outcome)
+		}
+	}
+	permit, err := g.gate.TryAdmit(g.gate.Now(), limiter.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer permit.End(limiter.Ignored)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url, nil)
+	req.Header.Set(labels.HeaderDeadline, "60")
+	if resp, _ := do(t, req); resp.Header.Get(labels.HeaderReason) != string(labels.QueueTimeout) {
+		t.Errorf("in the queue: %s %v, want queue_timeout", resp.Status, resp.Header)
+	}
+}
+
+// The gate's own hello is answered before admission, and only when there is
+// one.
+func TestHello(t *testing.T) {
+	backend := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "backend") })
+	for _, hello := range []func() []byte{nil, func() []byte { return []byte(`{"admitd":1}`) }} {
+		want := "backend"
+		if hello != nil {
+			want = `{"admitd":1}`
+		}
+		g := start(t, backend, limiter.Policy{}, httpgate.Options{Hello: hello})
+		if hello != nil {
+			g.gate.Drain()
+		}
+		if _, body := get(t, g.url+"/v1/hello"); body != want {
+			t.Errorf("hello = %q, want %q", body, want)
+		}
+	}
+}
+
+// spans records what an observer is told.
+type spans struct{ got []httpgate.Result }
+
+func (s *spans) Begin(r *http.Request) (context.Context, httpgate.Span) {
+	r.Header.Set("Traceparent", "00-new")
+	return r.Context(), s
+}
+
+func (s *spans) End(res httpgate.Result) { s.got = append(s.got, res) }
+
+// The observer sees each request begin and end, and its headers travel on.
+func TestObserver(t *testing.T) {
+	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+		head, _ := readRequestHead(br)
+		if strings.Contains(head, "Traceparent: 00-new\r\n") {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	var seen spans
+	g := start(t, backend, limiter.Policy{Rate: limiter.Rate{PerSecond: 0.01, BurstSeconds: 100}}, httpgate.Options{
+		Observer: &seen, By: []string{"constant:checkout"},
+	})
+	get(t, g.url)
+	get(t, g.url)
+	if err := g.Drain(t.Context()); err != nil { // so that both ends were reported
+		t.Fatal(err)
+	}
+	if len(seen.got) != 2 {
+		t.Fatalf("%d ends, want 2", len(seen.got))
+	}
+	if r := seen.got[0]; r.Status != 200 || r.Partition != "checkout" || r.Outcome != limiter.Success || r.Err != nil {
+		t.Errorf("first end %+v", r)
+	}
+	if r := seen.got[1]; r.Status != 429 || r.Err == nil {
+		t.Errorf("second end %+v, want a rejection", r)
+	}
+}
