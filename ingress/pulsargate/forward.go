@@ -58,7 +58,7 @@ func (c *clientSide) send(now int64, m *pulsarwire.Send, size int) action {
 	if p == nil {
 		return actPass // the broker knows what to do with it
 	}
-	if c.inFlight+c.held >= c.srv.limits.Load().MaxPending {
+	if c.inFlight >= c.srv.limits.Load().MaxPending {
 		return c.pauseLocked(now, p, pause{kind: pausePending})
 	}
 	if p.releasing {
@@ -103,7 +103,7 @@ func (s *session) register(now int64, p *pulsarwire.Producer) (why string) {
 		return "the gate is draining"
 	case len(s.producers) >= limits.MaxProducers || len(s.requests) >= 2*limits.MaxProducers:
 		return "too many producers on this connection"
-	case s.inFlight+s.held >= limits.MaxPending:
+	case s.inFlight >= limits.MaxPending || s.held >= limits.MaxPending:
 		return "too many pending messages on this connection"
 	case s.heldBytes >= limits.MaxHeldBytes || s.srv.heldBytes.Load() >= int64(limits.MaxGateHeldBytes):
 		return "too many bytes held"

@@ -42,6 +42,8 @@ func (p *producer) blockLocked(now int64, v *verdict, m *pulsarwire.Send, size i
 func (s *session) fullLocked(size int) string {
 	limits := s.srv.limits.Load()
 	switch {
+	case s.held >= limits.MaxPending:
+		return LimitPending
 	case s.heldBytes+size > limits.MaxHeldBytes:
 		return LimitHeldBytes
 	case s.srv.heldBytes.Load()+int64(size) > int64(limits.MaxGateHeldBytes):
@@ -54,9 +56,6 @@ func (s *session) fullLocked(size int) string {
 // queueLocked holds a frame behind those that its producer has held already, or
 // pauses when there is no room.
 func (c *clientSide) queueLocked(now int64, p *producer, f heldFrame) action {
-	if c.inFlight+c.held >= c.srv.limits.Load().MaxPending {
-		return c.pauseLocked(now, p, pause{kind: pausePending})
-	}
 	if full := c.fullLocked(f.size); full != "" {
 		return c.pauseLocked(now, p, pause{kind: pauseRoom, size: f.size, cause: verdict{limit: full}})
 	}

@@ -119,9 +119,10 @@ type Limits struct {
 	Topics []TopicLimit
 	Groups []GroupLimit
 
-	// MaxPending bounds the messages of one connection that have no receipt yet
-	// or are held. At the bound the gate stops reading until half are done;
-	// 0 = 1000.
+	// MaxPending bounds the messages of one connection that were forwarded and
+	// have no receipt yet. At the bound the gate stops reading until half of
+	// them have, as brokers do. As many may be held; there it stops reading until
+	// there is room for the next. 0 = 1000.
 	MaxPending int
 	// MaxHeldBytes bounds the frames of one connection that are held; 0 = 16 MiB.
 	// A frame that does not fit waits in the client: the gate stops reading.

@@ -60,8 +60,14 @@ func (s *session) acknowledged(now int64, id uint64) {
 	s.srv.o.Observer.Happened(event)
 }
 
-// checkReceiptLocked pauses the connection when a receipt has not come in time.
+// checkReceiptLocked pauses the connection when a receipt has not come in time,
+// until the time is over that the client was told to wait.
 func (s *session) checkReceiptLocked(p *producer, now int64) {
+	if p.notice.missing && now >= p.resumeAt {
+		p.notice.missing = false
+		s.missing.Add(-1)
+		s.signal()
+	}
 	if !p.notice.pending || now < p.notice.deadline {
 		return
 	}
@@ -77,7 +83,7 @@ type pauseKind uint8
 // The kinds.
 const (
 	pauseMissing pauseKind = iota // the end of a throttling that was not acknowledged
-	pausePending                  // half of the pending messages to be done
+	pausePending                  // half of the messages in flight to have their receipts
 	pauseRoom                     // room to hold a frame
 	pauseTime                     // a time: Method is Pause
 )
@@ -99,6 +105,9 @@ func (c *clientSide) pauseLocked(now int64, p *producer, why pause) action {
 		why.cause = verdict{limit: LimitPending, reason: pulsarwire.ConnectionPendingMessagesBreach}
 	case pauseRoom:
 		why.cause.reason = pulsarwire.MessageBufferSizeBreach
+		if why.cause.limit == LimitPending {
+			why.cause.reason = pulsarwire.ConnectionPendingMessagesBreach
+		}
 	default:
 	}
 	why.until = max(why.until, now)
@@ -169,7 +178,7 @@ func (c *clientSide) mayResume() bool {
 	case pauseMissing:
 		return c.missing.Load() == 0
 	case pausePending:
-		return c.inFlight+c.held <= limits.MaxPending/2
+		return c.inFlight <= limits.MaxPending/2
 	case pauseRoom:
 		waited := !c.pause.producer.releasing && c.srv.gate.Now() >= c.pause.until
 		return waited || c.fullLocked(c.pause.size) == ""
