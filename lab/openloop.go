@@ -67,6 +67,7 @@ type Tally struct {
 
 	scheduled, missed               atomic.Int64
 	answered, good, refused, failed atomic.Int64
+	inSpan                          atomic.Int64 // good ones that came while load was offered
 	attempts, outstanding           atomic.Int64
 
 	mu        sync.Mutex // guards the fields below
@@ -112,13 +113,15 @@ func (t *Tally) RefusalQuantile(q float64) time.Duration {
 }
 
 // Goodput returns the good answers per second of the time that was counted.
+// It counts answers by when they came: those after the last arrival do not
+// count, since the backend was no longer under load.
 func (t *Tally) Goodput() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.span <= 0 {
 		return 0
 	}
-	return float64(t.good.Load()) / t.span.Seconds()
+	return float64(t.inSpan.Load()) / t.span.Seconds()
 }
 
 // AttemptsPerRequest returns how often a request was sent on average.
@@ -170,7 +173,7 @@ func (l OpenLoop) Run(ctx context.Context, t *Tally) {
 			case <-timer.C:
 			}
 		}
-		l.dispatch(ctx, t, due, due.Sub(start) >= l.WarmUp, &wg)
+		l.dispatch(ctx, t, arrival{due: due, begin: start.Add(l.WarmUp), end: start.Add(l.For)}, &wg)
 	}
 	wg.Wait()
 	t.mu.Lock()
@@ -178,30 +181,42 @@ func (l OpenLoop) Run(ctx context.Context, t *Tally) {
 	t.mu.Unlock()
 }
 
+// arrival is one request of the schedule.
+type arrival struct {
+	due        time.Time
+	begin, end time.Time // of the time that counts
+}
+
+// counts reports whether the request is part of the tally.
+func (a arrival) counts() bool { return !a.due.Before(a.begin) }
+
 // dispatch starts one request, unless it cannot be sent in time.
-func (l OpenLoop) dispatch(ctx context.Context, t *Tally, due time.Time, counts bool, wg *sync.WaitGroup) {
-	if counts {
+func (l OpenLoop) dispatch(ctx context.Context, t *Tally, a arrival, wg *sync.WaitGroup) {
+	if a.counts() {
 		t.scheduled.Add(1)
 	}
-	if time.Since(due) > lateSend || t.outstanding.Load() >= int64(l.MaxOutstanding) {
-		if counts {
-			t.missed.Add(1)
-		}
-		if t.outstanding.Load() >= int64(l.MaxOutstanding) {
-			return
-		}
+	full := t.outstanding.Load() >= int64(l.MaxOutstanding)
+	if a.counts() && (full || time.Since(a.due) > lateSend) {
+		t.missed.Add(1)
+	}
+	if full {
+		return
 	}
 	t.outstanding.Add(1)
 	wg.Go(func() {
 		defer t.outstanding.Add(-1)
-		rctx, cancel := context.WithDeadline(ctx, due.Add(l.Timeout))
+		rctx, cancel := context.WithDeadline(ctx, a.due.Add(l.Timeout))
 		defer cancel()
 		sent := l.Send(rctx)
-		latency := time.Since(due)
+		latency := time.Since(a.due)
 		if sent.Attempts > 1 {
 			latency = sent.Last
 		}
-		if counts {
+		now := time.Now()
+		if sent.Verdict == Answered && latency <= t.objective && now.After(a.begin) && now.Before(a.end) {
+			t.inSpan.Add(1)
+		}
+		if a.counts() {
 			t.count(sent, latency)
 		}
 	})

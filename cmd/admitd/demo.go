@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
@@ -107,10 +109,10 @@ func demo(ctx context.Context, s streams, o demoOptions) error {
 	fmt.Fprintf(s.out, "load    %.0f requests/s (%gx), each given up after %v; good: the attempt that was served took at most %v\n\n", o.load*demoCapacity, o.load, demoTimeout, demoObjective)
 
 	legs := []*leg{
-		{name: "calm, gate on", mode: "enforce", load: 0.5, share: 0.16},
-		{name: "overload, gate off", mode: "off", load: o.load, share: 0.28},
-		{name: "overload, gate on", mode: "enforce", load: o.load, share: 0.28},
-		{name: "and a retry budget", mode: "enforce", load: o.load, share: 0.28, budget: true},
+		{name: "calm, gate on", mode: "enforce", load: 0.5, share: 0.13},
+		{name: "overload, gate off", mode: "off", load: o.load, share: 0.29},
+		{name: "overload, gate on", mode: "enforce", load: o.load, share: 0.29},
+		{name: "and a retry budget", mode: "enforce", load: o.load, share: 0.29, budget: true},
 	}
 	for _, l := range legs {
 		if err := runLeg(ctx, s.out, d, o, l, gate, target); err != nil {
@@ -182,23 +184,39 @@ func runLeg(ctx context.Context, out io.Writer, d *daemon, o demoOptions, l *leg
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); load.Run(ctx, l.tally) }()
-	start, ticker := time.Now(), time.NewTicker(demoRefresh)
+	live := liveLine(out)
+	start, ticker := time.Now(), time.NewTicker(live.every)
 	defer ticker.Stop()
 	for last := (lab.TallySnapshot{}); ; {
 		select {
 		case <-done:
-			fmt.Fprint(out, "\r\033[K")
+			fmt.Fprint(out, live.begin)
 			return ctx.Err()
 		case <-ticker.C:
 		}
 		now := l.tally.Snapshot()
-		per := float64(time.Second / demoRefresh)
+		per := 1 / live.every.Seconds()
 		st := d.front("demo").gate.Status()
-		fmt.Fprintf(out, "\r\033[K%-22s %5.1fs  good %4.0f/s  refused %4.0f/s  failed %4.0f/s  limit %3d  in flight %4d  p99 %v",
+		fmt.Fprintf(out, live.begin+"%-22s %5.1fs  good %4.0f/s  refused %4.0f/s  failed %4.0f/s  limit %3d  in flight %4d  p99 %v"+live.end,
 			l.name, time.Since(start).Seconds(), float64(now.Good-last.Good)*per, float64(now.Refused-last.Refused)*per,
 			float64(now.Failed-last.Failed)*per, st.Partitions[0].Limit, st.InFlight, l.tally.Quantile(0.99).Round(time.Millisecond))
 		last = now
 	}
+}
+
+// display is how a line that changes is written.
+type display struct {
+	begin, end string
+	every      time.Duration
+}
+
+// liveLine rewrites one line on a terminal, and elsewhere writes one every two
+// seconds.
+func liveLine(out io.Writer) display {
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return display{begin: "\r\033[K", every: demoRefresh}
+	}
+	return display{end: "\n", every: 2 * time.Second}
 }
 
 // printDemo prints what came of it.

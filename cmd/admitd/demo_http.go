@@ -28,6 +28,10 @@ func newDemoTarget(protocol string) (demoTarget, error) {
 // demoHTTP is the demo over HTTP.
 type demoHTTP struct{ backend *demoBackend }
 
+// demoBudget is the size of the retry budget in tokens: small, so that it has
+// drained before the demo begins to count.
+const demoBudget = 100
+
 // demoBacklog bounds the requests that wait inside the backend.
 const demoBacklog = 100_000
 
@@ -37,7 +41,7 @@ func (d *demoHTTP) Start(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("demo backend: %w", err)
 	}
-	b := &demoBackend{jobs: make(chan chan struct{}, demoBacklog)}
+	b := &demoBackend{jobs: make(chan demoJob, demoBacklog)}
 	d.backend = b
 	for range demoWorkers {
 		go b.work(ctx)
@@ -51,23 +55,29 @@ func (d *demoHTTP) Start(ctx context.Context) (string, error) {
 // demoBackend serves a fixed number of requests at a time. Work that its client
 // gave up is done all the same, as most databases do.
 type demoBackend struct {
-	jobs   chan chan struct{}
+	jobs   chan demoJob
 	inside atomic.Int64
+}
+
+// demoJob is a request inside the backend.
+type demoJob struct {
+	came time.Time
+	done chan struct{}
 }
 
 // ServeHTTP implements [http.Handler].
 func (b *demoBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	done := make(chan struct{})
+	j := demoJob{came: time.Now(), done: make(chan struct{})}
 	b.inside.Add(1)
 	select {
-	case b.jobs <- done:
+	case b.jobs <- j:
 	default:
 		b.inside.Add(-1)
 		http.Error(w, "backlog is full", http.StatusServiceUnavailable)
 		return
 	}
 	select {
-	case <-done:
+	case <-j.done:
 		_, _ = io.WriteString(w, "ok\n") // the client may be gone
 	case <-r.Context().Done():
 	}
@@ -77,31 +87,36 @@ func (b *demoBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (d *demoHTTP) Restart() {
 	for {
 		select {
-		case done := <-d.backend.jobs:
+		case j := <-d.backend.jobs:
 			d.backend.inside.Add(-1)
-			close(done)
+			close(j.done)
 		default:
 			return
 		}
 	}
 }
 
-// work is one worker: every request takes an exponential time, longer the more
-// are inside.
+// work is one worker: every request takes 5 to 15 ms, longer the more are inside. A request that waited begins when the one before it was due to
+// end, so that late timers do not lower the capacity.
 func (b *demoBackend) work(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	<-timer.C
+	free := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case done := <-b.jobs:
+		case j := <-b.jobs:
 			slow := 1 + demoThrash*float64(max(b.inside.Load()-demoWorkers, 0))
-			timer.Reset(time.Duration(rand.ExpFloat64() * slow * float64(demoService))) //nolint:gosec // a model
+			if free.Before(j.came) {
+				free = j.came
+			}
+			free = free.Add(time.Duration((0.5 + rand.Float64()) * slow * float64(demoService))) //nolint:gosec // a model
+			timer.Reset(time.Until(free))
 			<-timer.C
 			b.inside.Add(-1)
-			close(done)
+			close(j.done)
 		}
 	}
 }
@@ -110,6 +125,7 @@ func (b *demoBackend) work(ctx context.Context) {
 func (*demoHTTP) Client(_ context.Context, gate string, budget bool) (func(context.Context) lab.Sent, func(), error) {
 	policy := client.Seed()
 	policy.AdaptiveRetries = budget
+	policy.BudgetCapacity = demoBudget
 	counter := &attemptCounter{}
 	c, err := client.New(client.Options{Policy: &policy})
 	if err != nil {
