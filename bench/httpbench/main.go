@@ -1,0 +1,121 @@
+// Command httpbench compares the HTTP gate with nginx, HAProxy and the standard
+// library's reverse proxy, side by side: the same backend, the same load, one
+// after the other in interleaved rounds. It is also each of the processes that
+// it starts: backend, gate and reverse proxy.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/limiter"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "httpbench:", err)
+		os.Exit(1)
+	}
+}
+
+// run does what the first argument says.
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New("want one of: compare, backend, gate, reverse")
+	}
+	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	listen := fs.String("listen", "127.0.0.1:0", "address to listen on")
+	backend := fs.String("backend", "", "address of the backend")
+	refuse := fs.Bool("refuse", false, "gate: refuse everything")
+	size := fs.Int("size", 100, "backend: bytes of an answer's body")
+	var c comparison
+	fs.DurationVar(&c.round, "for", 2*time.Second, "compare: length of one measurement")
+	fs.IntVar(&c.rounds, "rounds", 3, "compare: rounds; the median counts")
+	fs.IntVar(&c.conns, "conns", 32, "compare: connections")
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	c.size = *size
+	switch args[0] {
+	case "compare":
+		return c.run(ctx, os.Stdout)
+	case "backend":
+		context.AfterFunc(ctx, func() { os.Exit(0) }) // nothing to finish
+		return serveBackend(*listen, *size)
+	case "gate":
+		return serveGate(ctx, *listen, *backend, *refuse)
+	case "reverse":
+		context.AfterFunc(ctx, func() { os.Exit(0) }) // nothing to finish
+		return serveReverse(*listen, *backend)
+	}
+	return fmt.Errorf("unknown part %q", args[0])
+}
+
+// limit is a fixed limit high enough for the load.
+type limit struct{}
+
+func (limit) Current() int                            { return 1000 }
+func (limit) Observe(int64, time.Duration, int, bool) {}
+
+// serveGate runs the gate with all its limiters on: a request rate, a
+// partition per tenant, a concurrency limit.
+func serveGate(ctx context.Context, listen, backend string, refuse bool) error {
+	p := &limiter.Policy{
+		Rate:    limiter.Rate{PerSecond: 1e6},
+		Total:   2000,
+		Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return limit{} }, Rate: limiter.Rate{PerSecond: 1e6}},
+	}
+	if refuse {
+		p.Rate = limiter.Rate{PerSecond: 0.001}
+	}
+	s, err := httpgate.New(limiter.New("bench", p, limiter.Options{}), httpgate.Options{
+		Backend: "http://" + backend, By: []string{"header:X-Tenant"},
+		Ingress: ingress.Options{Connections: ingress.Connections{MaxOpen: 20_000}},
+	})
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, ln)
+}
+
+// serveReverse runs the standard library's reverse proxy with a tuned
+// transport and pooled buffers.
+func serveReverse(listen, backend string) error {
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})
+	proxy.Transport = &http.Transport{
+		MaxIdleConns: 1024, MaxIdleConnsPerHost: 1024, DisableCompression: true,
+		WriteBufferSize: 16 << 10, ReadBufferSize: 16 << 10,
+	}
+	proxy.BufferPool = &bufferPool{}
+	return http.ListenAndServe(listen, proxy)
+}
+
+type bufferPool struct{ p sync.Pool }
+
+func (b *bufferPool) Get() []byte {
+	if buf, ok := b.p.Get().([]byte); ok {
+		return buf
+	}
+	return make([]byte, 32<<10)
+}
+
+func (b *bufferPool) Put(buf []byte) { b.p.Put(buf) } //nolint:staticcheck // as in everybody's tuned proxy
