@@ -3,6 +3,7 @@ package pulsargate_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"runtime"
@@ -81,28 +82,39 @@ func newRoute(tb testing.TB, dial func(context.Context, string) (net.Conn, error
 	tb.Cleanup(func() { c.Close() })
 	r := &route{conn: c, send: sendFrame(1, 0, 100), buf: make([]byte, 4<<10)}
 	c.Write(pulsarwire.AppendFrame(nil, pulsarwire.TypeConnect, unaware().Append(nil)))
-	r.read(tb)
+	err = r.read()
 	c.Write(pulsarwire.AppendFrame(nil, pulsarwire.TypeProducer, pulsarwire.Producer{Topic: "t", ProducerID: 1, RequestID: 1}.Append(nil)))
-	r.read(tb)
+	if err = errors.Join(err, r.read()); err != nil {
+		tb.Fatal(err)
+	}
 	return r
 }
 
 // read reads one frame.
-func (r *route) read(tb testing.TB) {
+func (r *route) read() error {
 	if _, err := io.ReadFull(r.conn, r.buf[:4]); err != nil {
-		tb.Fatal(err)
+		return err
 	}
-	if _, err := io.ReadFull(r.conn, r.buf[4:4+binary.BigEndian.Uint32(r.buf)]); err != nil {
-		tb.Fatal(err)
-	}
+	_, err := io.ReadFull(r.conn, r.buf[4:4+binary.BigEndian.Uint32(r.buf)])
+	return err
 }
 
 // trip sends one message and waits for its receipt.
-func (r *route) trip(tb testing.TB) {
+func (r *route) trip() error {
 	if _, err := r.conn.Write(r.send); err != nil {
-		tb.Fatal(err)
+		return err
 	}
-	r.read(tb)
+	return r.read()
+}
+
+// trips makes n round trips.
+func (r *route) trips(tb testing.TB, n int) {
+	tb.Helper()
+	for range n {
+		if err := r.trip(); err != nil {
+			tb.Fatal(err)
+		}
+	}
 }
 
 // limited is a gate with every kind of limit in force, none of them reached.
@@ -151,9 +163,7 @@ func TestPassThroughCost(t *testing.T) {
 	for range rounds {
 		for _, name := range []string{"direct", "copy", "gate"} {
 			start := time.Now()
-			for range trips {
-				r[name].trip(t)
-			}
+			r[name].trips(t, trips)
 			times[name] = append(times[name], time.Since(start)/trips)
 		}
 	}
@@ -176,15 +186,11 @@ func TestForwardingAllocatesNothing(t *testing.T) {
 	defer stopGate()
 	r := newRoute(t, gated)
 	defer r.conn.Close()
-	for range 100 {
-		r.trip(t)
-	}
+	r.trips(t, 100)
 	const trips = 5000
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for range trips {
-		r.trip(t)
-	}
+	r.trips(t, trips)
 	runtime.ReadMemStats(&after)
 	if n := after.Mallocs - before.Mallocs; n > trips/100 {
 		t.Errorf("%d allocations for %d messages; want none per message", n, trips)
@@ -197,7 +203,9 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				r[name].trip(b)
+				if err := r[name].trip(); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}
@@ -215,7 +223,9 @@ func BenchmarkPipelined(b *testing.B) {
 					b.Fatal(err)
 				}
 				for range 64 {
-					r[name].read(b)
+					if err := r[name].read(); err != nil {
+						b.Fatal(err)
+					}
 				}
 			}
 		})

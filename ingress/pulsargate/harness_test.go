@@ -39,6 +39,7 @@ type peer struct {
 }
 
 func newPeer(t *testing.T, conn net.Conn) *peer {
+	t.Helper()
 	p := &peer{t: t, conn: conn, done: make(chan struct{})}
 	go p.read()
 	return p
