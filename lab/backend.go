@@ -1,6 +1,9 @@
 package lab
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Backend is a model of what is protected: N workers that serve one request
 // each, a queue before them, and a service that gets slower the more is inside.
@@ -19,6 +22,7 @@ type Backend struct {
 // job is a request inside the backend.
 type job struct {
 	cost float64
+	at   int64 // virtual ns when it came in
 	done func()
 }
 
@@ -66,13 +70,22 @@ func newBackend(w *World, spec BackendSpec) *Backend { return &Backend{w: w, spe
 // clients have given up included.
 func (b *Backend) Inside() int { return b.busy + len(b.queue) - b.head }
 
+// QueueAge returns how long the oldest request that no worker has taken up has
+// been waiting.
+func (b *Backend) QueueAge() time.Duration {
+	if b.head == len(b.queue) {
+		return 0
+	}
+	return time.Duration(b.w.now - b.queue[b.head].at)
+}
+
 // Submit takes a request in; done is called when it is answered, also when
 // nobody waits for it any more. It reports false when the queue is full.
 func (b *Backend) Submit(cost float64, done func()) bool {
 	if b.spec.Queue > 0 && len(b.queue)-b.head >= b.spec.Queue {
 		return false
 	}
-	b.queue = append(b.queue, job{cost: max(cost, 0), done: done})
+	b.queue = append(b.queue, job{cost: max(cost, 0), at: b.w.now, done: done})
 	b.serve()
 	return true
 }
@@ -107,15 +120,15 @@ func (b *Backend) serviceTime(cost float64) time.Duration {
 	switch s.Kind {
 	case "constant":
 	case "lognormal":
-		mean = b.w.lognormal(mean, s.Sigma)
+		mean *= math.Exp(s.Sigma*b.w.service.NormFloat64() - s.Sigma*s.Sigma/2)
 	case "bimodal":
-		if b.w.Uniform() < s.Share {
+		if b.w.service.Float64() < s.Share {
 			mean = float64(s.Other)
 		} else {
-			mean = b.w.exponential(mean)
+			mean *= b.w.service.ExpFloat64()
 		}
 	default:
-		mean = b.w.exponential(mean)
+		mean *= b.w.service.ExpFloat64()
 	}
 	slow := 1 + b.spec.Thrash*float64(max(b.Inside()-b.spec.Workers, 0))
 	return time.Duration(mean * cost * slow * b.speed)

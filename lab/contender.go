@@ -20,13 +20,17 @@ type Contender struct {
 type Door interface {
 	// Enter asks for admission. Exactly one of the callbacks is called, now or
 	// at a later virtual time.
-	Enter(r Request, admitted func(End), refused func(*labels.Document))
+	Enter(r Request, admitted func(End), refused func(Refusal))
 	// Limit returns the present limit for reports; 0 = it has none.
 	Limit() int
 }
 
 // End ends an admitted request. It is called once.
 type End func(o limiter.Outcome)
+
+// Refusal computes what a refused client is told; nil = nothing. It is called
+// at most once, at the moment of the refusal.
+type Refusal func() labels.Document
 
 // Request is what a door is asked.
 type Request struct {
@@ -39,7 +43,7 @@ type Request struct {
 type open struct{}
 
 // Enter implements [Door].
-func (open) Enter(_ Request, admitted func(End), _ func(*labels.Document)) {
+func (open) Enter(_ Request, admitted func(End), _ func(Refusal)) {
 	admitted(func(limiter.Outcome) {})
 }
 
@@ -52,9 +56,12 @@ func None() Contender {
 }
 
 // Gated returns a contender that is a real gate. policy is called once per
-// run.
-func Gated(name string, policy func() *limiter.Policy) Contender {
-	return Contender{Name: name, New: func(w *World) Door { return newGateDoor(w, policy) }}
+// gate and reload, for the world of one run: it must return what is equal for
+// worlds that are equal.
+func Gated(name string, policy func(w *World) *limiter.Policy) Contender {
+	return Contender{Name: name, New: func(w *World) Door {
+		return newGateDoor(w, func() *limiter.Policy { return policy(w) })
+	}}
 }
 
 // gateDoor is a real [limiter.Gate] in virtual time.
@@ -62,24 +69,22 @@ type gateDoor struct {
 	w      *World
 	gate   *limiter.Gate
 	policy func() *limiter.Policy
-	clock  *faultyClock
 }
 
 func newGateDoor(w *World, policy func() *limiter.Policy) *gateDoor {
-	clock := &faultyClock{w: w}
 	return &gateDoor{
-		w: w, policy: policy, clock: clock,
-		gate: limiter.New("lab", policy(), limiter.Options{Clock: clock, Rand: w.Rand}),
+		w: w, policy: policy,
+		gate: limiter.New("lab", policy(), limiter.Options{Clock: w.gateClock(), Rand: w.Rand, Tracer: w.tracer}),
 	}
 }
 
 // Enter implements [Door].
-func (d *gateDoor) Enter(r Request, admitted func(End), refused func(*labels.Document)) {
+func (d *gateDoor) Enter(r Request, admitted func(End), refused func(Refusal)) {
 	req := limiter.Request{Key: r.Key, Cost: r.Cost, MaxWait: r.Patience}
 	permit, ticket, err := d.gate.Offer(d.gate.Now(), req)
 	switch {
 	case err != nil:
-		refused(d.document(err, r.Cost))
+		refused(refusal(err, r.Cost))
 	case ticket == nil:
 		admitted(d.end(permit))
 	default:
@@ -88,7 +93,7 @@ func (d *gateDoor) Enter(r Request, admitted func(End), refused func(*labels.Doc
 }
 
 // wait plays the wait that [limiter.Gate.Admit] does with timers.
-func (d *gateDoor) wait(t *limiter.Ticket, r Request, admitted func(End), refused func(*labels.Document)) {
+func (d *gateDoor) wait(t *limiter.Ticket, r Request, admitted func(End), refused func(Refusal)) {
 	over := false
 	settle := func() bool {
 		select {
@@ -110,7 +115,7 @@ func (d *gateDoor) wait(t *limiter.Ticket, r Request, admitted func(End), refuse
 			over = true
 			permit, err := t.Expire()
 			if err != nil {
-				refused(d.document(err, r.Cost))
+				refused(refusal(err, r.Cost))
 				return
 			}
 			admitted(d.end(permit))
@@ -120,7 +125,7 @@ func (d *gateDoor) wait(t *limiter.Ticket, r Request, admitted func(End), refuse
 		switch {
 		case err != nil:
 			over = true
-			refused(d.document(err, r.Cost))
+			refused(refusal(err, r.Cost))
 		case !queued:
 			over = true
 			admitted(d.end(permit))
@@ -135,14 +140,15 @@ func (d *gateDoor) wait(t *limiter.Ticket, r Request, admitted func(End), refuse
 // end returns the function that ends a permit.
 func (*gateDoor) end(p limiter.Permit) End { return func(o limiter.Outcome) { p.End(o) } }
 
-// document returns the wire form of a refusal.
-func (*gateDoor) document(err error, cost float64) *labels.Document {
-	rej, ok := err.(*limiter.Rejection) //nolint:errorlint // Offer returns nothing else
-	if !ok {
-		return &labels.Document{}
+// refusal returns the wire form of a refusal.
+func refusal(err error, cost float64) Refusal {
+	return func() labels.Document {
+		rej, ok := err.(*limiter.Rejection) //nolint:errorlint // Offer returns nothing else
+		if !ok {
+			return labels.Document{}
+		}
+		return rej.Document(cost, true)
 	}
-	doc := rej.Document(cost, true)
-	return &doc
 }
 
 // Limit implements [Door]: the sum over the partitions in use.
@@ -156,28 +162,9 @@ func (d *gateDoor) Limit() int {
 	return limit
 }
 
+// Status returns the gate's own view.
+func (d *gateDoor) Status() limiter.Status { return d.gate.Status() }
+
 // Reload applies the policy again, as a reload of the configuration does.
 func (d *gateDoor) Reload() { d.gate.Apply(d.policy()) }
 
-// faultyClock is the world's clock, with faults.
-type faultyClock struct {
-	w        *World
-	offset   int64 // ns
-	frozen   int64 // reading while frozen; 0 = runs
-	distrust bool
-	epoch    uint32
-}
-
-// Now implements [limiter.Clock].
-func (c *faultyClock) Now() int64 {
-	if c.frozen != 0 {
-		return c.frozen
-	}
-	return c.w.now + c.offset + int64(time.Hour)*2
-}
-
-// Trusted implements [limiter.Clock].
-func (c *faultyClock) Trusted() bool { return !c.distrust }
-
-// Epoch implements [limiter.Clock].
-func (c *faultyClock) Epoch() uint32 { return c.epoch }

@@ -1,10 +1,11 @@
 package lab
 
 import (
-	"container/heap"
-	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/admitd/admitd/clock"
+	"github.com/admitd/admitd/limiter"
 )
 
 // World is virtual time: a clock and the events that are still to come. It is
@@ -13,8 +14,12 @@ type World struct {
 	now    int64 // virtual ns since the start of the run
 	seq    uint64
 	events events
-	rng    *rand.Rand
-	pcg    *rand.PCG
+
+	// Separate streams, so that every contender meets the same arrivals.
+	arrivals, service, gates *rand.Rand
+
+	fault  *clock.Fault   // of the gates' clocks; nil = none
+	tracer limiter.Tracer // of the gates; nil = nobody
 
 	// advance, when not nil, is told of every step of time before it is made.
 	// A run inside a synctest bubble sleeps it, so that code that reads the
@@ -24,8 +29,7 @@ type World struct {
 
 // newWorld returns a world at time zero.
 func newWorld(seed uint64) *World {
-	pcg := rand.NewPCG(seed, 0x9e3779b97f4a7c15)
-	return &World{rng: rand.New(pcg), pcg: pcg} //nolint:gosec // a simulation wants reproducible numbers
+	return &World{arrivals: random(seed, 1), service: random(seed, 2), gates: random(seed, 3)}
 }
 
 // Now returns virtual nanoseconds since the start of the run.
@@ -34,11 +38,9 @@ func (w *World) Now() int64 { return w.now }
 // Elapsed returns the virtual time since the start of the run.
 func (w *World) Elapsed() time.Duration { return time.Duration(w.now) }
 
-// Rand returns uniform 64-bit values, the same ones in every run of a seed.
-func (w *World) Rand() uint64 { return w.rng.Uint64() }
-
-// Uniform returns a uniform value in [0, 1).
-func (w *World) Uniform() float64 { return w.rng.Float64() }
+// Rand returns uniform 64-bit values for a door, the same ones in every run of a
+// seed. Arrivals and service times have streams of their own.
+func (w *World) Rand() uint64 { return w.gates.Uint64() }
 
 // After plays f once d has passed; at once, after what is already due, when d
 // is not positive.
@@ -48,13 +50,13 @@ func (w *World) After(d time.Duration, f func()) { w.At(w.now+int64(max(d, 0)), 
 // order in which they were asked for.
 func (w *World) At(at int64, f func()) {
 	w.seq++
-	heap.Push(&w.events, event{at: max(at, w.now), seq: w.seq, play: f})
+	w.events.push(event{at: max(at, w.now), seq: w.seq, play: f})
 }
 
 // run plays events until the given time, which is reached in any case.
 func (w *World) run(until time.Duration) {
 	for len(w.events) > 0 && w.events[0].at <= int64(until) {
-		e := heap.Pop(&w.events).(event) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+		e := w.events.pop()
 		w.step(e.at)
 		e.play()
 	}
@@ -69,15 +71,6 @@ func (w *World) step(to int64) {
 	w.now = to
 }
 
-// exponential returns a sample of the exponential distribution.
-func (w *World) exponential(mean float64) float64 { return mean * w.rng.ExpFloat64() }
-
-// lognormal returns a sample whose mean is mean and whose logarithm deviates by
-// sigma.
-func (w *World) lognormal(mean, sigma float64) float64 {
-	return mean * math.Exp(sigma*w.rng.NormFloat64()-sigma*sigma/2)
-}
-
 // event is something that happens at a time.
 type event struct {
 	at   int64
@@ -85,28 +78,47 @@ type event struct {
 	play func()
 }
 
-// events is a heap, earliest first.
+// events is a heap, earliest first: container/heap would allocate for each.
 type events []event
 
-// Len implements [heap.Interface].
-func (e events) Len() int { return len(e) }
-
-// Less implements [heap.Interface].
-func (e events) Less(i, j int) bool {
+// before reports whether event i is played before event j.
+func (e events) before(i, j int) bool {
 	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
 }
 
-// Swap implements [heap.Interface].
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+// push adds an event.
+func (e *events) push(x event) {
+	*e = append(*e, x)
+	h := *e
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h.before(i, parent) {
+			return
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+}
 
-// Push implements [heap.Interface].
-func (e *events) Push(x any) { *e = append(*e, x.(event)) } //nolint:errcheck,forcetypeassert // see run
-
-// Pop implements [heap.Interface].
-func (e *events) Pop() any {
-	old := *e
-	last := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*e = old[:len(old)-1]
-	return last
+// pop removes the earliest event.
+func (e *events) pop() event {
+	h := *e
+	first, last := h[0], len(h)-1
+	h[0], h[last] = h[last], event{}
+	h = h[:last]
+	*e = h
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			return first
+		}
+		if child+1 < last && h.before(child+1, child) {
+			child++
+		}
+		if !h.before(child, i) {
+			return first
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
 }

@@ -1,0 +1,52 @@
+package lab
+
+import (
+	"fmt"
+
+	"github.com/admitd/admitd/algorithms"
+	"github.com/admitd/admitd/limiter"
+)
+
+// handTuned is the fixed limit that an operator who knows the model would
+// choose: twice its workers.
+const handTuned = 16
+
+// Five returns the names of the limiters that the product ships.
+func Five() []string {
+	return []string{
+		algorithms.KindFixed, algorithms.KindAIMD, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2,
+	}
+}
+
+// Contenders returns those that the lab knows by itself for a scenario: no gate,
+// a fixed limit tuned by hand for the model, and the five with their defaults.
+func Contenders(s *Scenario) []Contender {
+	list := []Contender{
+		None(),
+		Gated("fixed-tuned", s.gatePolicy(algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: handTuned}})),
+	}
+	for _, kind := range Five() {
+		list = append(list, Gated(kind, s.gatePolicy(algorithms.Settings{Algorithm: kind})))
+	}
+	return list
+}
+
+// gatePolicy returns the policy of a gate whose partitions all have the same
+// limit, with the randomness of the limit taken from the world.
+func (s *Scenario) gatePolicy(a algorithms.Settings) func(*World) *limiter.Policy {
+	signature := fmt.Sprintf("%+v", a)
+	return func(w *World) *limiter.Policy {
+		settings := a
+		settings.Vegas.Rand, settings.Gradient.Rand = w.Rand, w.Rand
+		return &limiter.Policy{
+			Total: s.Total, MaxPartitions: s.Tenants.Max,
+			Default: limiter.PartitionPolicy{Signature: signature, NewLimit: func() limiter.Limit {
+				l, err := algorithms.New(settings)
+				if err != nil {
+					panic(err) // the defaults are valid: a fault of ours
+				}
+				return l
+			}},
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Suite says which runs are made. The zero value is every shipped scenario with
+// every variant, contender and seed.
+type Suite struct {
+	Scenarios []*Scenario
+	// Variants and Contenders that are run; none = all.
+	Variants, Contenders []string
+	// More contenders, such as a candidate configuration.
+	More []Contender
+	// Seeds of each; 0 = what the scenario says. FirstSeed is the first; 0 = 1.
+	Seeds     int
+	FirstSeed uint64
+	// Workers that run at a time; 0 = one per processor.
+	Workers int
+	// Progress is called after each run, by one goroutine at a time; nil =
+	// nobody.
+	Progress func(done, of int)
+}
+
+// task is one run.
+type task struct {
+	s    *Scenario
+	c    Contender
+	seed uint64
+}
+
+// Run plays the suite. The results are in the order of the scenarios, variants,
+// contenders and seeds, whatever ran first; the series of all seeds but the
+// first are left out.
+func (s *Suite) Run(ctx context.Context) ([]*Result, error) {
+	tasks, err := s.tasks()
+	if err != nil {
+		return nil, err
+	}
+	results := make([]*Result, len(tasks))
+	workers := s.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	finished := make(chan struct{})
+	go func() {
+		n := 0
+		for range finished {
+			n++
+			if s.Progress != nil {
+				s.Progress(n, len(tasks))
+			}
+		}
+	}()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	for i, t := range tasks {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			r, err := Play(t.s, t.c, t.seed, PlayOptions{})
+			if err != nil {
+				return err
+			}
+			if t.seed != s.first() {
+				r.Series = nil
+			}
+			results[i] = r
+			finished <- struct{}{}
+			return nil
+		})
+	}
+	err = group.Wait()
+	close(finished)
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// first returns the first seed.
+func (s *Suite) first() uint64 { return max(s.FirstSeed, 1) }
+
+// tasks lists the runs.
+func (s *Suite) tasks() ([]task, error) {
+	var tasks []task
+	for _, sc := range s.Scenarios {
+		seeds := s.Seeds
+		if seeds <= 0 {
+			seeds = sc.Seeds
+		}
+		for i := range sc.Variants {
+			if len(s.Variants) > 0 && !slices.Contains(s.Variants, sc.Variants[i].Name) {
+				continue
+			}
+			run := sc.apply(&sc.Variants[i])
+			for _, c := range append(Contenders(run), s.More...) {
+				if len(s.Contenders) > 0 && !slices.Contains(s.Contenders, c.Name) {
+					continue
+				}
+				for n := range uint64(seeds) {
+					tasks = append(tasks, task{s: run, c: c, seed: s.first() + n})
+				}
+			}
+		}
+	}
+	if len(tasks) == 0 {
+		return nil, fmt.Errorf("lab: nothing to run: no variant of %v or contender of %v is known", s.Variants, s.Contenders)
+	}
+	return tasks, nil
+}
