@@ -1,0 +1,113 @@
+package main
+
+import (
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/common"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
+)
+
+// tag is what the boards find each other by.
+const tag = "admitd"
+
+// uidPrefix begins the uid of every board; a link names the board by its uid.
+const uidPrefix = "admitd-"
+
+// board is one dashboard.
+type board struct {
+	file, uid, title, about string
+	variables               []cog.Builder[dashboard.VariableModel]
+	rows                    []row
+}
+
+// row is a heading with the panels below it. Widths add up to whole lines of 24.
+type row struct {
+	title  string
+	panels []panel
+}
+
+// source is the variable that names the data source, used by everything.
+func source() common.DataSourceRef {
+	return common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
+}
+
+// build turns the description into the SDK's form.
+func (b board) build() (dashboard.Dashboard, error) {
+	d := dashboard.NewDashboardBuilder(b.title).
+		Uid(uidPrefix+b.uid).Description(b.about).Tags([]string{tag}).
+		Refresh("30s").Time("now-1h", "now").Tooltip(dashboard.DashboardCursorSyncCrosshair).
+		Editable().Variables(b.variables).Links(links())
+	for _, a := range annotations() {
+		d.Annotation(a)
+	}
+	id := uint32(0)
+	for _, r := range b.rows {
+		id++
+		d.WithRow(dashboard.NewRowBuilder(r.title).Id(id))
+		for _, p := range r.panels {
+			id++
+			d.WithPanel(p.builder(id))
+		}
+	}
+	return d.Build()
+}
+
+// links leads from each board to the others, keeping time and variables.
+func links() []cog.Builder[dashboard.DashboardLink] {
+	return []cog.Builder[dashboard.DashboardLink]{
+		dashboard.NewDashboardLinkBuilder("admitd boards").Type(dashboard.DashboardLinkTypeDashboards).
+			Tags([]string{tag}).AsDropdown(false).IncludeVars(true).KeepTime(true),
+	}
+}
+
+// annotations marks on every board what changes the behaviour of the gate from
+// outside. Their windows are fixed: Grafana fills in no rate interval here.
+func annotations() []cog.Builder[dashboard.AnnotationQuery] {
+	mark := func(name, colour, expr string) cog.Builder[dashboard.AnnotationQuery] {
+		return dashboard.NewAnnotationQueryBuilder().Name(name).Enable(true).IconColor(colour).
+			Datasource(source()).Expr(expr).
+			Target(prometheus.NewDataqueryBuilder().Expr(expr).RefId("Anno").Datasource(source()))
+	}
+	return []cog.Builder[dashboard.AnnotationQuery]{
+		mark("Configuration reloads", "blue", `sum by (instance, result) (increase(admitd_config_reloads_total{instance=~"$instance"}[1m])) > 0`),
+		mark("Clock fallback", "red", `max by (instance, ingress) (admitd_fallback_active{instance=~"$instance"}) > 0`),
+		mark("Draining", "purple", `max by (instance, ingress) (admitd_ingress_draining{instance=~"$instance"}) > 0`),
+	}
+}
+
+// common variables: where the data is and whose it is.
+func datasourceVariable() cog.Builder[dashboard.VariableModel] {
+	return dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus").
+		Description("The Prometheus that scrapes admitd.")
+}
+
+func instanceVariable() cog.Builder[dashboard.VariableModel] {
+	return choice("instance", "Instance", "label_values(admitd_build_info, instance)", true).
+		Description("Which admitd processes.")
+}
+
+func ingressVariable(many bool) cog.Builder[dashboard.VariableModel] {
+	return choice("ingress", "Ingress", `label_values(admitd_requests_exempted_total{instance=~"$instance"}, ingress)`, many).
+		Description("Ingress, as the configuration names it.")
+}
+
+func partitionVariable(many bool) cog.Builder[dashboard.VariableModel] {
+	return choice("partition", "Partition", `label_values(admitd_requests_received_total{instance=~"$instance",ingress=~"$ingress"}, partition)`, many).
+		Description("Partition, as metrics name it: those of clients' keys share the name default.")
+}
+
+// choice is a variable whose values Prometheus knows; many allows several, and
+// all.
+func choice(name, label, query string, many bool) *dashboard.QueryVariableBuilder {
+	v := dashboard.NewQueryVariableBuilder(name).Label(label).Datasource(source()).
+		Query(dashboard.StringOrMap{String: cog.ToPtr(query)}).Definition(query).
+		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).Sort(dashboard.VariableSortAlphabeticalAsc)
+	if many {
+		v.Multi(true).IncludeAll(true).AllValue(".+").Current(dashboard.VariableOption{
+			Selected: cog.ToPtr(true),
+			Text:     dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
+			Value:    dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},
+		})
+	}
+	return v
+}
