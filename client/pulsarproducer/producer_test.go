@@ -28,7 +28,6 @@ type server struct {
 	mu       sync.Mutex
 	conns    []net.Conn
 	quiet    bool
-	deaf     bool
 	arrived  []arrival
 	receipts []uint64 // ThrottleProducerReceipt, by request id
 	hello    pulsarwire.Connect

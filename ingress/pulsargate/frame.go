@@ -11,9 +11,14 @@ import (
 )
 
 const (
-	// bufferSize is what one direction of a connection reads at once. Frames up
-	// to this size are looked at whole; larger ones are streamed.
+	// bufferSize is what one direction of a connection reads at once when it is
+	// busy. Frames up to this size are looked at whole; larger ones are streamed.
 	bufferSize = 32 << 10
+	// idleSize is what it reads at once until a read fills it, and again after
+	// calmAfter reads that would have fitted: ten thousand idle connections must
+	// not cost 640 MiB.
+	idleSize  = 4 << 10
+	calmAfter = 256
 	// maxCommand bounds the commands that the gate has to understand, in bytes.
 	// Messages are not part of a command.
 	maxCommand = 1 << 20
@@ -63,11 +68,12 @@ type relay struct {
 
 	buf  []byte
 	r, w int // buf[r:w] has arrived and was not passed on
+	calm int // reads in a row that idleSize would have held
 }
 
 // run moves frames until one side ends, and returns why; io.EOF is a clean end.
 func (r *relay) run() error {
-	r.buf = make([]byte, bufferSize)
+	r.buf = make([]byte, idleSize)
 	for {
 		if err := r.fill(); err != nil {
 			return err
@@ -83,9 +89,7 @@ func (r *relay) fill() error {
 	switch {
 	case r.r == r.w:
 		r.r, r.w = 0, 0
-		if len(r.buf) > bufferSize { // it was grown for one large command
-			r.buf = make([]byte, bufferSize)
-		}
+		r.fit()
 	case r.r > 0:
 		r.w = copy(r.buf, r.buf[r.r:r.w])
 		r.r = 0
@@ -99,6 +103,12 @@ func (r *relay) fill() error {
 		r.reading.end()
 	}
 	r.w += n
+	if r.calm++; n > idleSize/2 {
+		r.calm = 0
+	}
+	if r.w == len(r.buf) && r.w < bufferSize {
+		r.grow(bufferSize)
+	}
 	if n > 0 {
 		return nil
 	}
@@ -106,6 +116,21 @@ func (r *relay) fill() error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// fit gives an empty buffer the size that the traffic needs.
+func (r *relay) fit() {
+	if len(r.buf) > bufferSize || (len(r.buf) > idleSize && r.calm > calmAfter) {
+		r.buf, r.calm = make([]byte, idleSize), 0
+	}
+}
+
+// grow makes the buffer larger and keeps what is in it. Slices of the old one
+// stay valid.
+func (r *relay) grow(size int) {
+	if size > len(r.buf) {
+		r.buf = append(make([]byte, 0, size), r.buf[:r.w]...)[:size]
+	}
 }
 
 // scan decides about every frame that has arrived.
@@ -154,6 +179,9 @@ func (r *relay) header(seen []byte) (h pulsarwire.Header, ok bool, err error) {
 	case len(seen) >= h.Total:
 		return h, true, nil
 	case h.Total <= bufferSize:
+		if h.Total > len(r.buf) {
+			r.grow(bufferSize)
+		}
 		return h, false, nil
 	case len(seen) < pulsarwire.HeaderSize+peekSize:
 		return h, false, nil
@@ -163,9 +191,7 @@ func (r *relay) header(seen []byte) (h pulsarwire.Header, ok bool, err error) {
 		return h, false, fmt.Errorf("%w: command of %d bytes, at most %d", pulsarwire.ErrTooLarge, h.Command, maxCommand)
 	}
 	need := pulsarwire.HeaderSize + h.Command
-	if need > len(r.buf) { // scan's slices of the old buffer stay valid
-		r.buf = append(make([]byte, 0, need), r.buf[:r.w]...)[:need]
-	}
+	r.grow(need)
 	return h, len(seen) >= need, nil
 }
 

@@ -1,6 +1,7 @@
 package pulsargate_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"net"
@@ -122,12 +123,13 @@ func TestDeafAndMuteClients(t *testing.T) {
 			t.Errorf("%d messages passed; want 20", n)
 		}
 
-		near, far = net.Pipe()
+		mute, gateMute := net.Pipe()
 		start = time.Now()
-		s.ServeConn(t.Context(), far)
+		s.ServeConn(t.Context(), gateMute)
 		if d := time.Since(start); d != 10*time.Second {
 			t.Errorf("a client without CONNECT was given up after %v; want 10s", d)
 		}
+		mute.Close()
 		near.Close()
 		brokerEnd.Close()
 		<-broker.done
@@ -165,6 +167,63 @@ func TestSpellingsOfATopicShareItsLimit(t *testing.T) {
 		synctest.Wait()
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 1 {
 			t.Errorf("%d messages passed; want 1: it is one topic", n)
+		}
+	})
+}
+
+// Frames of every size around those of the buffers, cut into pieces of every
+// kind, arrive whole and in order.
+func TestFramesInPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{MaxPending: 1000}}, off(), unaware())
+		p.client.open(1, "t")
+		var stream []byte
+		n := uint64(0)
+		for _, size := range []int{0, 1, 4000, 4050, 4096, 5000, 32000, 32650, 32768, 33000, 70000, 10} {
+			for range 3 {
+				stream = append(stream, sendFrame(1, n, size)...)
+				n++
+			}
+		}
+		sent := stream
+		for piece := 1; len(sent) > 0; piece = piece*7%4093 + 1 {
+			k := min(piece, len(sent))
+			p.client.write(sent[:k])
+			sent = sent[k:]
+		}
+		synctest.Wait()
+		var got []byte
+		for _, f := range p.broker.all(pulsarwire.TypeSend) {
+			got = append(got, f.raw...)
+		}
+		if !bytes.Equal(got, stream) {
+			t.Errorf("%d bytes arrived; want the %d that were sent", len(got), len(stream))
+		}
+	})
+}
+
+// The same when they have to be held.
+func TestHeldFramesInPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
+		p.client.open(1, "slow")
+		var stream []byte
+		for i := range uint64(60) {
+			stream = append(stream, sendFrame(1, i, int(i)*3000)...)
+		}
+		for sent := stream; len(sent) > 0; {
+			k := min(9999, len(sent))
+			p.client.write(sent[:k])
+			sent = sent[k:]
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		var got []byte
+		for _, f := range p.broker.all(pulsarwire.TypeSend) {
+			got = append(got, f.raw...)
+		}
+		if !bytes.Equal(got, stream) {
+			t.Errorf("%d bytes arrived; want the %d that were sent", len(got), len(stream))
 		}
 	})
 }
