@@ -319,6 +319,11 @@ func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) error
 		return ses.flush()
 	}
 	d := rej.Document(cost, !ses.s.o.Refusal.NoHints)
+	if d.BaseBackoffMS > 0 && ses.who.generation == Hinted {
+		c := &ses.s.counters
+		base := ses.s.backoff.next(ses.s.gate.Now(), c.successful.Load())
+		d.BaseBackoffMS = max(d.BaseBackoffMS, base.Milliseconds())
+	}
 	ses.out = appendRefusal(ses.out[:0], &d, ses.who.generation, &ses.s.o.Refusal)
 	return ses.answer(h, ses.out)
 }

@@ -1,0 +1,122 @@
+package mongobackend_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/internal/testkit/modelmongo"
+	"github.com/admitd/admitd/limiter"
+)
+
+// outcome is what closed-loop clients saw.
+type outcome struct {
+	good    []time.Duration
+	failed  int
+	elapsed time.Duration
+}
+
+func (o *outcome) goodput() float64 { return float64(len(o.good)) / o.elapsed.Seconds() }
+
+func (o *outcome) quantile(q float64) time.Duration {
+	if len(o.good) == 0 {
+		return 0
+	}
+	return o.good[int(q*float64(len(o.good)-1))]
+}
+
+func (o *outcome) failures() float64 {
+	return float64(o.failed) / float64(max(o.failed+len(o.good), 1))
+}
+
+// closedLoop runs n clients that find in a loop for d.
+func closedLoop(t *testing.T, addr string, n int, d time.Duration) *outcome {
+	t.Helper()
+	c := connect(t, addr, options.Client().SetMaxPoolSize(uint64(n)))
+	coll := c.Database("shop").Collection("orders")
+	var mu sync.Mutex
+	o := &outcome{}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			for time.Since(begin) < d {
+				at := time.Now()
+				err := coll.FindOne(context.Background(), bson.D{}).Err()
+				if time.Since(begin) > d {
+					return // ends outside the span
+				}
+				mu.Lock()
+				if err == nil || err == mongo.ErrNoDocuments {
+					o.good = append(o.good, time.Since(at))
+				} else {
+					o.failed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	o.elapsed = d
+	slices.Sort(o.good)
+	return o
+}
+
+// 64 closed-loop clients on a backend of 800 commands per second: with the gate
+// the median falls at least fivefold, the goodput stays, and at most 2 % of the
+// operations fail after the driver's own retries.
+//
+//	ADMITD_BENCH=1 go test -run Overload -v .
+func TestOverload(t *testing.T) {
+	if os.Getenv("ADMITD_BENCH") == "" {
+		t.Skip("set ADMITD_BENCH=1 to measure")
+	}
+	backend := startModel(t, modelmongo.New(4, 5*time.Millisecond))
+	gate := func(o mongogate.Options) string {
+		_, addr := startGate(t, backend, &limiter.Policy{Default: limiter.PartitionPolicy{
+			NewLimit: func() limiter.Limit { return fixed(5) }, QueueDepth: 6, MaxWait: 200 * time.Millisecond,
+		}}, o)
+		return addr
+	}
+	const span = 20 * time.Second
+	direct := closedLoop(t, backend, 64, span)
+	gated := closedLoop(t, gate(mongogate.Options{}), 64, span)
+	for name, o := range map[string]*outcome{"direct": direct, "gate": gated} {
+		t.Logf("%-7s %5.0f/s good, p50 %v, p99 %v, %.2f %% failed", name, o.goodput(), o.quantile(0.5), o.quantile(0.99), 100*o.failures())
+	}
+	if r := float64(direct.quantile(0.5)) / float64(gated.quantile(0.5)); r < 5 {
+		t.Errorf("the median fell %.1f-fold, want at least 5", r)
+	}
+	if r := gated.goodput() / direct.goodput(); r < 0.95 {
+		t.Errorf("goodput is %.2f of direct, want at least 0.95", r)
+	}
+	if f := gated.failures(); f > 0.02 {
+		t.Errorf("%.1f %% failed, want at most 2", 100*f)
+	}
+}
+
+// startModel runs a model server and returns its address.
+func startModel(t *testing.T, s *modelmongo.Server) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		<-served
+	})
+	return l.Addr().String()
+}
