@@ -8,8 +8,8 @@ import (
 // How the base of the clients' backoff follows the overload.
 const (
 	backoffWindow  = 200 * time.Millisecond // over which throughput is measured
-	backoffMin     = 100 * time.Millisecond // what drivers use by themselves
-	backoffMax     = 3 * time.Second        // drivers double it twice, and cap at 10 s
+	backoffFloor   = 100 * time.Millisecond // what drivers use by themselves
+	backoffCeiling = 3 * time.Second        // drivers double it twice, and cap at 10 s
 	backoffShare   = 0.04                   // of the throughput is for those who come back
 	backoffSmooth  = 0.3                    // weight of the newest window
 	backoffAssumed = 1000                   // commands per second before the first window
@@ -47,8 +47,8 @@ func (b *backoff) next(now, admitted int64) time.Duration {
 		rate = backoffAssumed
 	}
 	apart := time.Duration(float64(time.Second) / (backoffShare * max(rate, 1)))
-	b.slot = min(max(b.slot, now)+int64(apart), now+int64(backoffMax))
-	return max(time.Duration(b.slot-now), backoffMin)
+	b.slot = min(max(b.slot, now)+int64(apart), now+int64(backoffCeiling))
+	return max(time.Duration(b.slot-now), backoffFloor)
 }
 
 // measureLocked updates the throughput.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/admitd/admitd/ingress"
@@ -279,4 +281,87 @@ func TestCost(t *testing.T) {
 func median(v []float64) float64 {
 	sort.Float64s(v)
 	return v[len(v)/2]
+}
+
+// 10,000 idle connections, each paired with one to the backend, stay small.
+func TestIdleMemory(t *testing.T) {
+	if os.Getenv("ADMITD_BENCH") == "" {
+		t.Skip("set ADMITD_BENCH=1 to measure")
+	}
+	const want, bound = 9900, 160 << 20 // two descriptors each, below the usual bound of 20,000
+	backend := startRole(t, "backend")
+	gate := startRole(t, "gate "+backend.addr)
+	before := gate.rss(t)
+	hello := msg(1, 0, bson.D{{Key: "hello", Value: 1}, {Key: "$db", Value: "admin"}})
+	for range want {
+		c, err := net.Dial("tcp", gate.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		write(t, c, hello)
+		readFrame(t, c)
+	}
+	grown := gate.rss(t) - before
+	t.Logf("%d idle connections: %d MiB, %.1f KiB each", want, grown>>20, float64(grown)/want/1024)
+	if grown*10_000/want > bound {
+		t.Errorf("10,000 connections would take %d MiB, want at most %d", grown*10_000/want>>20, bound>>20)
+	}
+}
+
+// A storm of connection attempts, most of which send nothing or garbage, leaves
+// the gate small and answering.
+func TestConnectionStorm(t *testing.T) {
+	if os.Getenv("ADMITD_BENCH") == "" {
+		t.Skip("set ADMITD_BENCH=1 to measure")
+	}
+	const attempts = 100_000
+	backend := startRole(t, "backend")
+	gate := startRole(t, "gate "+backend.addr)
+	before, peak := gate.rss(t), 0
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range attempts / 8 {
+				c, err := net.Dial("tcp", gate.addr)
+				if err != nil {
+					continue // the door is full
+				}
+				if i%2 == 0 {
+					_, _ = c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+				}
+				_ = c.(*net.TCPConn).SetLinger(0) // leaves no TIME_WAIT behind
+				_ = c.Close()
+				if w == 0 && i%500 == 0 {
+					peak = max(peak, gate.rss(t))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	n := roundTrips(t, gate.addr, 1, 200*time.Millisecond)
+	t.Logf("%d attempts: at most %d MiB more; %d round trips in 200 ms afterwards", attempts, (peak-before)>>20, n)
+	if peak-before > 64<<20 || n == 0 {
+		t.Errorf("%d MiB more, %d round trips; want at most 64, and some", (peak-before)>>20, n)
+	}
+}
+
+// BenchmarkRefusal is the cost of a refusal without the system calls around it:
+// identify, decide, and the bytes of the answer.
+func BenchmarkRefusal(b *testing.B) {
+	g := limiter.New("bench", &limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}}, limiter.Options{})
+	_, _ = g.TryAdmit(g.Now(), limiter.Request{})
+	identify := mongogate.IdentifyAllocs(msg(1, 0, find()))
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		identify()
+		_, err := g.TryAdmit(g.Now(), limiter.Request{})
+		var rej *limiter.Rejection
+		if !errors.As(err, &rej) {
+			b.Fatal(err)
+		}
+		d := rej.Document(1, true)
+		buf = mongogate.RefusalAppend(buf, &d)
+	}
 }

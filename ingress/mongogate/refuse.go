@@ -73,21 +73,24 @@ const (
 	replyAwaitCapable = 1 << 3
 )
 
-// newReply returns the frame that carries doc as the reply to a request:
-// OP_REPLY to OP_QUERY, OP_MSG to everything else. It is never compressed,
-// which clients accept.
-func newReply(requestID int32, op opcode, doc []byte) []byte {
-	dst := make([]byte, 0, headerLen+20+len(doc))
-	if op == opQuery {
-		dst = appendHeader(dst, requestID, opReply)
-		dst = binary.LittleEndian.AppendUint32(dst, replyAwaitCapable)
-		dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0) // cursor
-		dst = append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
-		return endFrame(append(dst, doc...), 0)
+// beginReply appends the start of the frame that replies to a request with
+// the document that is appended next: OP_REPLY to OP_QUERY, OP_MSG to
+// everything else. It is never compressed, which clients accept. [endFrame]
+// ends it.
+func beginReply(dst []byte, requestID int32, op opcode) []byte {
+	if op != opQuery {
+		dst = appendHeader(dst, requestID, opMsg)
+		return append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
 	}
-	dst = appendHeader(dst, requestID, opMsg)
-	dst = append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
-	return endFrame(append(dst, doc...), 0)
+	dst = appendHeader(dst, requestID, opReply)
+	dst = binary.LittleEndian.AppendUint32(dst, replyAwaitCapable)
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)  // cursor
+	return append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
+}
+
+// newReply returns the whole frame that replies with doc.
+func newReply(requestID int32, op opcode, doc []byte) []byte {
+	return endFrame(append(beginReply(make([]byte, 0, headerLen+20+len(doc)), requestID, op), doc...), 0)
 }
 
 // markQueryFailure turns the OP_REPLY at the start of frame into the failure

@@ -320,29 +320,33 @@ func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) error
 	}
 	d := rej.Document(cost, !ses.s.o.Refusal.NoHints)
 	if d.BaseBackoffMS > 0 && ses.who.generation == Hinted {
-		c := &ses.s.counters
-		base := ses.s.backoff.next(ses.s.gate.Now(), c.successful.Load())
+		base := ses.s.backoff.next(ses.s.gate.Now(), ses.s.counters.successful.Load())
 		d.BaseBackoffMS = max(d.BaseBackoffMS, base.Milliseconds())
 	}
-	ses.out = appendRefusal(ses.out[:0], &d, ses.who.generation, &ses.s.o.Refusal)
-	return ses.answer(h, ses.out)
+	ses.out = beginReply(ses.out[:0], h.id, ses.f.op)
+	ses.out = endFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
+	if ses.f.op == opQuery && ses.f.body == nil {
+		markQueryFailure(ses.out)
+	}
+	return ses.reply(h, ses.out)
 }
 
 // answer replies to the frame with a document, in its turn.
 func (ses *session) answer(h header, doc []byte) error {
+	return ses.reply(h, newReply(h.id, ses.f.op, doc))
+}
+
+// reply answers the frame with another, in its turn. The frame is not kept.
+func (ses *session) reply(h header, frame []byte) error {
 	if err := ses.flush(); err != nil {
 		return err
 	}
 	if ses.pend.unsure() {
 		return fmt.Errorf("%w: cannot answer behind an unknown opcode", errFrame)
 	}
-	frame := newReply(h.id, ses.f.op, doc)
-	if ses.f.op == opQuery && ses.f.body == nil {
-		markQueryFailure(frame)
+	if !ses.pend.answerNow(h.id, frame) {
+		return nil
 	}
-	if ses.pend.answerNow(h.id, frame) {
-		_, err := ses.client.Write(frame)
-		return err
-	}
-	return nil
+	_, err := ses.client.Write(frame)
+	return err
 }
