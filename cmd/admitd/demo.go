@@ -44,11 +44,13 @@ func newDemo(s streams) *cobra.Command {
 		Use:   "demo",
 		Short: "Overload a small backend, without the gate and behind it",
 		Long: fmt.Sprintf(`Starts a small backend that can serve exactly %.0f requests per second and sends
-it several times as many, open loop, through the reference client: after a calm
-moment first with the gate off, then with the gate on, then with the client's
-retry budget too. The backend is restarted between the parts,
+it several times as many, open loop: after a calm moment first with the gate
+off, then with the gate on and two kinds of client. The backend is restarted between the parts,
 since it would not recover by itself. A table at the end says what came of it. Nothing is downloaded and nothing is
-left behind. While it runs the admin port shows the live page.`, demoCapacity),
+left behind. While it runs the admin port shows the live page.
+
+--protocol pulsar shows what only a queue has: two producers on one connection,
+one of them over its rate, and what that costs the other.`, demoCapacity),
 		Example: "  admitd demo\n  admitd demo --for 30s --load 8\n  admitd demo --protocol mongodb",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), s, o) },
@@ -68,7 +70,7 @@ type leg struct {
 	mode   string  // of the gate
 	load   float64 // as a multiple of the capacity
 	share  float64 // of the demo's length
-	budget bool    // of the client's retries
+	second bool    // sent by the second kind of client
 	tally  *lab.Tally
 }
 
@@ -79,27 +81,33 @@ type demoTarget interface {
 	Start(ctx context.Context) (backend string, err error)
 	// Restart empties the backend, as if it had been restarted.
 	Restart()
-	// Client returns a sender that talks to the gate, with or without a retry
-	// budget, and what closes it.
-	Client(ctx context.Context, gate string, budget bool) (send func(context.Context) lab.Sent, stop func(), err error)
+	// Clients names the parts that two kinds of client play in overload.
+	Clients() (first, second string)
+	// Client returns a sender of the first or second kind that talks to the
+	// gate, and what closes it.
+	Client(ctx context.Context, gate string, second bool) (send func(context.Context) lab.Sent, stop func(), err error)
 }
 
 // demo runs the whole demo.
 func demo(ctx context.Context, s streams, o demoOptions) error {
-	target, err := newDemoTarget(o.protocol)
-	if err != nil {
-		return err
-	}
 	if o.length < 6*time.Second || o.load <= 0 || o.load > 100 {
 		return fmt.Errorf("demo: --for must be at least 6s and --load in (0, 100] (%v, %v)", o.length, o.load)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if o.protocol == "pulsar" {
+		return demoQueue(ctx, s, o)
+	}
+	target, err := newDemoTarget(o.protocol)
+	if err != nil {
+		return err
+	}
 	backend, err := target.Start(ctx)
 	if err != nil {
 		return err
 	}
-	d, stop, err := startDemoDaemon(ctx, s, o, backend)
+	d, stop, err := startDemoDaemon(ctx, s, o, fmt.Sprintf(`"backend": %q, "mode": "off",
+		"partitions": {"default": {"limit": {"algorithm": "gradient", "initialLimit": 10, "minLimit": 6}}}`, backend))
 	if err != nil {
 		return err
 	}
@@ -108,11 +116,12 @@ func demo(ctx context.Context, s streams, o demoOptions) error {
 	fmt.Fprintf(s.out, "backend %s: %d workers, %v each, so at most %.0f requests/s\n", o.protocol, demoWorkers, demoService, demoCapacity)
 	fmt.Fprintf(s.out, "load    %.0f requests/s (%gx), each given up after %v; good: the attempt that was served took at most %v\n\n", o.load*demoCapacity, o.load, demoTimeout, demoObjective)
 
+	third, fourth := target.Clients()
 	legs := []*leg{
 		{name: "calm, gate on", mode: "enforce", load: 0.5, share: 0.13},
 		{name: "overload, gate off", mode: "off", load: o.load, share: 0.29},
-		{name: "overload, gate on", mode: "enforce", load: o.load, share: 0.29},
-		{name: "and a retry budget", mode: "enforce", load: o.load, share: 0.29, budget: true},
+		{name: third, mode: "enforce", load: o.load, share: 0.29},
+		{name: fourth, mode: "enforce", load: o.load, share: 0.29, second: true},
 	}
 	for _, l := range legs {
 		if err := runLeg(ctx, s.out, d, o, l, gate, target); err != nil {
@@ -123,8 +132,9 @@ func demo(ctx context.Context, s streams, o demoOptions) error {
 	return nil
 }
 
-// startDemoDaemon runs the daemon on a built-in configuration.
-func startDemoDaemon(ctx context.Context, s streams, o demoOptions, backend string) (*daemon, func(), error) {
+// startDemoDaemon runs the daemon on a built-in configuration, with the given
+// settings of its one ingress.
+func startDemoDaemon(ctx context.Context, s streams, o demoOptions, settings string) (*daemon, func(), error) {
 	for _, address := range []*string{&o.listen, &o.admin} {
 		if busy(ctx, *address) {
 			host, _, _ := net.SplitHostPort(*address)
@@ -133,8 +143,7 @@ func startDemoDaemon(ctx context.Context, s streams, o demoOptions, backend stri
 		}
 	}
 	text := fmt.Sprintf(`{"log": {"level": "error", "format": "text"}, "admin": {"listen": %q}, "ingresses": [{"name": "demo",
-		"protocol": %q, "listen": %q, "backend": %q, "mode": "off", "drainTimeout": "1s",
-		"partitions": {"default": {"limit": {"algorithm": "gradient", "initialLimit": 10, "minLimit": 6}}}}]}`, o.admin, o.protocol, o.listen, backend)
+		"protocol": %q, "listen": %q, "drainTimeout": "1s", %s}]}`, o.admin, o.protocol, o.listen, settings)
 	cfg, err := config.Parse("demo", []byte(text), nil)
 	if err != nil {
 		return nil, nil, err
@@ -171,7 +180,7 @@ func runLeg(ctx context.Context, out io.Writer, d *daemon, o demoOptions, l *leg
 		return err
 	}
 	target.Restart() // the part before may have left work that nobody waits for
-	send, stop, err := target.Client(ctx, gate, l.budget)
+	send, stop, err := target.Client(ctx, gate, l.second)
 	if err != nil {
 		return err
 	}

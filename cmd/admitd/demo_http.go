@@ -15,16 +15,6 @@ import (
 	"github.com/admitd/admitd/lab"
 )
 
-// newDemoTarget returns the demo of a protocol.
-func newDemoTarget(protocol string) (demoTarget, error) {
-	switch protocol {
-	case "http":
-		return &demoHTTP{}, nil
-	default:
-		return nil, fmt.Errorf("demo: protocol must be http, mongodb or pulsar (%s)", protocol)
-	}
-}
-
 // demoHTTP is the demo over HTTP.
 type demoHTTP struct{ backend *demoBackend }
 
@@ -121,7 +111,11 @@ func (b *demoBackend) work(ctx context.Context) {
 	}
 }
 
-// Client implements [demoTarget].
+// Clients implements [demoTarget].
+func (*demoHTTP) Clients() (first, second string) { return "overload, gate on", "and a retry budget" }
+
+// Client implements [demoTarget]: the reference client, in the second kind with
+// a retry budget.
 func (*demoHTTP) Client(_ context.Context, gate string, budget bool) (func(context.Context) lab.Sent, func(), error) {
 	policy := client.Seed()
 	policy.AdaptiveRetries = budget

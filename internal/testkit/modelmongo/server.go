@@ -14,11 +14,14 @@ import (
 // Server is the model backend. Its capacity is workers / service time commands
 // per second; handshakes cost nothing. It is safe for concurrent use.
 type Server struct {
-	workers chan struct{} // nil = commands cost nothing
+	workers chan time.Time // idle ones, with when each became idle; nil = commands cost nothing
 	service time.Duration
 	served  atomic.Int64
 	waiting atomic.Int64
 	set     atomic.Pointer[replicaSet]
+
+	mu      sync.Mutex    // guards restart
+	restart chan struct{} // closed and replaced by Restart
 }
 
 // replicaSet is what a member says of its replica set.
@@ -31,11 +34,23 @@ type replicaSet struct {
 // for the service time; the others wait in no particular order. With a service
 // time of 0 every command is answered at once.
 func New(workers int, service time.Duration) *Server {
-	s := &Server{service: service}
+	s := &Server{service: service, restart: make(chan struct{})}
 	if service > 0 {
-		s.workers = make(chan struct{}, max(workers, 1))
+		s.workers = make(chan time.Time, max(workers, 1))
+		for range cap(s.workers) {
+			s.workers <- time.Now()
+		}
 	}
 	return s
+}
+
+// Restart drops every command that waits for a worker, as if the server had been
+// restarted: it is answered at once.
+func (s *Server) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.restart)
+	s.restart = make(chan struct{})
 }
 
 // Join makes the server call itself the primary, at the address me, of a
@@ -115,7 +130,9 @@ func handshake(name string) bool {
 	return false
 }
 
-// work occupies a worker for the service time.
+// work occupies a worker for the service time. A command that waited begins
+// when the one before it was due to end, so that late timers do not lower the
+// capacity.
 func (s *Server) work(ctx context.Context, name string) {
 	if handshake(name) {
 		return
@@ -124,20 +141,31 @@ func (s *Server) work(ctx context.Context, name string) {
 	if s.workers == nil {
 		return
 	}
+	s.mu.Lock()
+	restart := s.restart
+	s.mu.Unlock()
+	came := time.Now()
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
+	var free time.Time
 	select {
-	case s.workers <- struct{}{}:
+	case free = <-s.workers:
+	case <-restart:
+		return
 	case <-ctx.Done():
 		return
 	}
-	t := time.NewTimer(s.service)
+	if free.Before(came) {
+		free = came
+	}
+	free = free.Add(s.service)
+	t := time.NewTimer(time.Until(free))
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	<-s.workers
+	s.workers <- free
 }
 
 // appendAnswer appends the document that answers a command.

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/admitd/admitd/client/pulsarproducer"
+	"github.com/admitd/admitd/internal/testkit/modelpulsar"
+)
+
+// The queue's demo: what the noisy producer may publish and what it tries to,
+// and how often its neighbour publishes, per second.
+const (
+	demoNoisyRate    = 200
+	demoNoisyLoad    = 600
+	demoNeighbour    = 100
+	demoNoisyTopic   = "persistent://public/default/noisy"
+	demoQuietTopic   = "persistent://public/default/neighbour"
+	demoQueueTimeout = 2 * time.Second
+	demoPending      = 200 // messages that the noisy client keeps without a receipt
+)
+
+// queueLeg is one way of slowing a producer down, and what it cost.
+type queueLeg struct {
+	name, method string
+	unaware      bool // the client does not know ThrottleProducer
+
+	neighbour        *hdrhistogram.Histogram // microseconds
+	quiet, late      int
+	noisy, throttled atomic.Int64
+}
+
+// demoQueue plays the demo of the queue gate: two producers share a connection,
+// one is over its rate.
+func demoQueue(ctx context.Context, s streams, o demoOptions) error {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("demo broker: %w", err)
+	}
+	broker := modelpulsar.New(modelpulsar.Options{Workers: demoWorkers})
+	go func() { _ = broker.Serve(ctx, ln) }() // ends with ctx
+	fmt.Fprintf(s.out, "two producers on one connection: one may publish %d messages/s and sends %d, its neighbour sends %d\n\n",
+		demoNoisyRate, demoNoisyLoad, demoNeighbour)
+	legs := []*queueLeg{
+		{name: "pause the connection", method: "pause", unaware: true},
+		{name: "hold the producer", method: "hold", unaware: true},
+		{name: "ThrottleProducer", method: "auto"},
+	}
+	for _, l := range legs {
+		l.neighbour = hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
+		fmt.Fprintf(s.out, "%s …\n", l.name)
+		if err := l.play(ctx, s, o, ln.Addr().String()); err != nil {
+			return err
+		}
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\n\tneighbour p50\tp99\tsent/s\tnoisy published/s\ttold to wait\t")
+	for _, l := range legs {
+		seconds := (o.length / 3).Seconds()
+		fmt.Fprintf(w, "%s\t%v\t%v\t%.0f\t%.0f\t%d\t\n", l.name,
+			time.Duration(l.neighbour.ValueAtQuantile(50))*time.Microsecond, time.Duration(l.neighbour.ValueAtQuantile(99))*time.Microsecond,
+			float64(l.quiet)/seconds, float64(l.noisy.Load())/seconds, l.throttled.Load())
+	}
+	return w.Flush()
+}
+
+// play runs one part.
+func (l *queueLeg) play(ctx context.Context, s streams, o demoOptions, broker string) error {
+	_, stop, err := startDemoDaemon(ctx, s, o, fmt.Sprintf(`"backend": %q, "partitions": {"by": "topic"}, "pulsar": {"method": %q,
+		"topics": [{"name": "noisy", "match": %q, "messages": %d, "burstSeconds": 0.1}]}`, broker, l.method, demoNoisyTopic, demoNoisyRate))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	c, err := pulsarproducer.Connect(ctx, o.listen, pulsarproducer.Options{Unaware: l.unaware})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	noisy, err := c.NewProducer(ctx, demoNoisyTopic, pulsarproducer.ProducerOptions{MaxPending: demoPending})
+	if err != nil {
+		return err
+	}
+	neighbour, err := c.NewProducer(ctx, demoQuietTopic, pulsarproducer.ProducerOptions{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.length/3)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { l.beNoisy(ctx, noisy) })
+	l.beQuiet(ctx, neighbour)
+	wg.Wait()
+	return nil
+}
+
+// beNoisy publishes more than it may.
+func (l *queueLeg) beNoisy(ctx context.Context, p *pulsarproducer.Producer) {
+	ticker := time.NewTicker(time.Second / demoNoisyLoad)
+	defer ticker.Stop()
+	payload := make([]byte, 200)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		sctx, cancel := context.WithTimeout(ctx, demoQueueTimeout)
+		p.SendAsync(sctx, payload, func(err error) {
+			cancel()
+			var throttled *pulsarproducer.ProducerThrottledError
+			switch {
+			case err == nil:
+				l.noisy.Add(1)
+			case errors.As(err, &throttled):
+				l.throttled.Add(1)
+			}
+		})
+	}
+}
+
+// beQuiet publishes little and measures.
+func (l *queueLeg) beQuiet(ctx context.Context, p *pulsarproducer.Producer) {
+	ticker := time.NewTicker(time.Second / demoNeighbour)
+	defer ticker.Stop()
+	payload := make([]byte, 200)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		start := time.Now()
+		if err := p.Send(ctx, payload); err != nil {
+			l.late++
+			continue
+		}
+		l.quiet++
+		_ = l.neighbour.RecordValue(max(time.Since(start).Microseconds(), 1)) // cut at the histogram's bound
+	}
+}
