@@ -1,72 +1,260 @@
-"use strict";
-// Keeps the status as the stream of events tells it, and shows it as a table
-// per ingress.
-(() => {
-  const state = document.getElementById("state");
-  const main = document.getElementById("ingresses");
-  const columns = ["partition", "algorithm", "limit", "in flight", "queued", "base RTT", "admitted", "rejected"];
-  const rows = new Map(); // ingress name -> partition name -> partition
+// The live page: takes the stream of events, keeps a bounded history of it and
+// shows one ingress at a time.
 
-  const element = (name, text, className) => {
-    const e = document.createElement(name);
-    if (text !== undefined) e.textContent = text;
-    if (className) e.className = className;
-    return e;
-  };
-  const sum = (counts) => Object.values(counts || {}).reduce((a, b) => a + b, 0);
+import { Charts } from "./charts.js";
+import { REASONS, element, millis, number, percent, setText } from "./format.js";
+import { Settings } from "./settings.js";
+import { Store } from "./store.js";
+import { Table } from "./table.js";
 
-  function merge(doc, whole) {
-    const names = new Set(doc.ingresses.map((i) => i.name));
-    for (const name of rows.keys()) if (whole || !names.has(name)) rows.delete(name);
-    for (const ingress of doc.ingresses) {
-      if (!rows.has(ingress.name)) rows.set(ingress.name, new Map());
-      const partitions = rows.get(ingress.name);
-      for (const name of ingress.gone || []) partitions.delete(name);
-      for (const p of ingress.partitions) partitions.set(p.name, p);
-    }
+const byId = (id) => document.getElementById(id);
+const store = new Store();
+const view = { ingress: null, partition: null, seconds: 300, frozen: null, connected: false };
+const seen = () => view.frozen ?? store; // what is shown
+
+const announced = new Map();
+/** Tells assistive technology; a state is told only when it changes. */
+function announce(text, state) {
+  if (state !== undefined) {
+    const before = announced.get(state);
+    announced.set(state, text);
+    if (before === text || before === undefined) return;
   }
+  byId("announce").textContent = text;
+}
 
-  function show(doc) {
-    const parts = [doc.draining ? "draining" : "serving", "version " + doc.version];
-    if (!doc.clock.trusted) parts.push("clock not trusted");
-    if (!doc.config.lastSuccessful) parts.push("last reload failed");
-    state.textContent = parts.join(" · ");
-    state.className = doc.draining || !doc.clock.trusted || !doc.config.lastSuccessful ? "warn" : "";
-    main.replaceChildren(...doc.ingresses.map((ingress) => {
-      const section = element("section");
-      section.append(element("h2", ingress.name));
-      let line = `${ingress.protocol} ${ingress.listen} → ${ingress.backend}, ${ingress.mode}, ${ingress.inFlight} in flight, ${ingress.queued} queued`;
-      if (ingress.requests) line += `, ${ingress.requests.tokens.toFixed(0)} of ${ingress.requests.burst.toFixed(0)} tokens`;
-      if (ingress.connections) line += `, ${ingress.connections.open} connections`;
-      section.append(element("p", line));
-      const table = element("table");
-      const head = element("tr");
-      for (const c of columns) {
-        const th = element("th", c);
-        th.scope = "col";
-        head.append(th);
-      }
-      table.append(head);
-      for (const p of rows.get(ingress.name).values()) {
-        const tr = element("tr");
-        const rtt = p.baseRTTMS ? p.baseRTTMS.toFixed(2) + " ms" : "–";
-        for (const v of [p.name, p.algorithm, p.limit, p.inFlight, p.queued, rtt, p.counts.admitted, sum(p.counts.rejected)]) {
-          tr.append(element("td", v));
-        }
-        table.append(tr);
-      }
-      section.append(table);
-      return section;
+const charts = new Charts(byId("charts"));
+const settings = new Settings(announce);
+const table = new Table((name) => {
+  view.partition = name;
+  if (name !== null) announce(`Charts of partition ${name}`);
+  show();
+});
+
+// ---- what is shown ----
+
+function pill(text, kind, title) { return { text, kind, title: title ?? "" }; }
+
+/** The state of the daemon in a few words each. */
+function pills(doc) {
+  const list = [];
+  if (!view.connected) list.push(pill("connection lost, trying again", "bad"));
+  else if (view.frozen) list.push(pill(`paused at ${new Date(view.frozen.doc.at).toLocaleTimeString()}`, "warn"));
+  if (!doc) return list;
+  list.push(doc.draining ? pill("draining", "bad", "nothing new is admitted") : pill("serving", "ok"));
+  const fallback = doc.ingresses.some((i) => i.fallback);
+  list.push(doc.clock.trusted
+    ? pill(fallback ? "fallback limits" : "clock trusted", fallback ? "warn" : "ok", doc.clock.detail)
+    : pill("clock not trusted, limits fixed", "warn", doc.clock.detail));
+  list.push(doc.config.lastSuccessful
+    ? pill("config in force", "ok", `since ${doc.config.lastSuccess ?? "the start"}`)
+    : pill("last reload refused", "bad", (doc.config.problems ?? []).join("\n")));
+  return list;
+}
+
+function showPills() {
+  const list = pills(store.doc);
+  const root = byId("pills");
+  const key = JSON.stringify(list);
+  if (root.dataset.key === key) return;
+  root.dataset.key = key;
+  root.replaceChildren(...list.map((p) => element("li", { className: `pill ${p.kind}`, title: p.title, textContent: p.text })));
+  announce(list.map((p) => p.text).join(", "), "pills");
+}
+
+/** Says in one sentence whether requests are refused, why, for whom, and how the backend is. */
+function verdict(ingress) {
+  const { entity, sums } = ingress, { rate, doc } = entity;
+  if (doc.draining) return { text: "Draining: nothing new is admitted", kind: "bad" };
+  if (rate.received < 0.05) return { text: "No traffic at the moment", kind: "" };
+  const backend = sums.rtt > 0
+    ? ` Backend at ${millis(sums.rtt)}${sums.base > 0 ? `, ${(sums.rtt / sums.base).toFixed(1)}× its base.` : "."}` : "";
+  if (rate.rejected > 0) {
+    let worst = null;
+    for (const p of ingress.partitions.values()) if (!worst || p.rate.rejected > worst.rate.rejected) worst = p;
+    const whom = worst?.rate.rejected > 0 && ingress.partitions.size > 1 ? `, most for ${worst.name} (${number(worst.rate.rejected)}/s)` : "";
+    return {
+      kind: "bad", told: `Requests are refused: ${REASONS[entity.reason]}`,
+      text: `Refusing ${percent(rate.rejected / rate.received)} of ${number(rate.received)}/s: ${REASONS[entity.reason]}${whom}.${backend}`,
+    };
+  }
+  if (doc.mode === "shadow" && rate.would > 0) {
+    return { kind: "warn", told: "Shadow mode: some would be refused", text: `Shadow mode: would refuse ${percent(rate.would / rate.received)} of ${number(rate.received)}/s.${backend}` };
+  }
+  const mode = doc.mode === "off" ? " The gate is off." : doc.mode === "shadow" ? " Shadow mode." : "";
+  return { kind: "", told: "Everything is admitted", text: `Everything is admitted: ${number(rate.admitted)}/s.${mode}${backend}` };
+}
+
+const tiles = new Map();
+/** Writes a tile; id names it, sub is a second line, meter a share. */
+function tile(id, title, value, { sub = "", kind = "", meter } = {}) {
+  let t = tiles.get(id);
+  if (!t) {
+    t = { value: element("dd"), sub: element("dd", { className: "sub" }) };
+    t.root = element("div", { className: "tile", id: `tile-${id}` }, element("dt", { textContent: title }), t.value, t.sub);
+    byId("tiles").append(t.root);
+    tiles.set(id, t);
+  }
+  setText(t.value, value);
+  t.value.className = kind;
+  setText(t.sub, sub || "\u00a0");
+  if (meter !== undefined) t.root.title = `${percent(meter)} full`;
+}
+
+function showTiles(ingress) {
+  const { entity, sums } = ingress, { rate, doc } = entity, c = doc.connections;
+  tile("admitted", "Admitted", `${number(rate.admitted)}/s`, { sub: `of ${number(rate.received)}/s received` });
+  const refused = rate.rejected > 0;
+  tile("rejected", doc.mode === "shadow" ? "Would reject" : "Rejected", `${number(doc.mode === "shadow" ? rate.would : rate.rejected)}/s`, {
+    sub: refused ? `${percent(rate.rejected / rate.received)}, ${REASONS[entity.reason]}` : "", kind: refused ? "bad" : "",
+  });
+  tile("inflight", "In flight", number(doc.inFlight), { sub: `limit ${number(sums.limit)}${doc.queued ? `, ${number(doc.queued)} queued` : ""}` });
+  tile("rtt", "RTT", millis(sums.rtt), { sub: sums.base > 0 ? `base ${millis(sums.base)}` : "no base" });
+  const b = doc.requests;
+  tile("tokens", "Bucket", b ? number(b.tokens) : "∞", {
+    sub: b ? `of ${number(b.burst)} tokens, ${number(b.rate)}/s` : "no request rate", kind: b && b.tokens < 1 ? "warn" : "", meter: b ? Math.max(0, b.tokens) / b.burst : undefined,
+  });
+  if (c) {
+    const turned = Object.values(c.rejected).reduce((a, n) => a + n, 0);
+    tile("open", "Connections", number(c.open), { sub: turned ? `${number(turned)} turned away` : `of at most ${number(c.maxOpen)}` });
+  }
+}
+
+function showTabs() {
+  const root = byId("tabs");
+  const names = [...seen().ingresses.keys()];
+  if (!names.includes(view.ingress)) [view.ingress, view.partition] = [names[0] ?? null, null];
+  const key = names.join("\n");
+  if (root.dataset.key !== key) {
+    root.dataset.key = key;
+    root.replaceChildren(...names.map((name) => {
+      const tab = element("button", { type: "button", role: "tab", textContent: name }, element("span", { className: "dot" }));
+      tab.dataset.name = name;
+      tab.setAttribute("aria-controls", "overview");
+      tab.addEventListener("click", () => {
+        [view.ingress, view.partition] = [name, null];
+        announced.delete("verdict");
+        show();
+      });
+      return tab;
     }));
   }
+  for (const tab of root.children) {
+    const { rate } = seen().ingresses.get(tab.dataset.name).entity;
+    const chosen = tab.dataset.name === view.ingress;
+    tab.setAttribute("aria-selected", String(chosen));
+    tab.tabIndex = chosen ? 0 : -1;
+    tab.firstElementChild.className = rate.rejected > 0 ? "dot shed" : rate.received > 0 ? "dot" : "dot idle";
+    tab.firstElementChild.title = rate.rejected > 0 ? "refusing" : rate.received > 0 ? "admitting everything" : "no traffic";
+  }
+}
 
-  const source = new EventSource("v1/events");
-  const listen = (kind) => source.addEventListener(kind, (e) => {
-    const doc = JSON.parse(e.data);
-    merge(doc, kind === "status");
-    show(doc);
+function showNow() {
+  showPills();
+  const now = seen();
+  if (!now.doc) return;
+  setText(byId("version"), now.doc.version);
+  showTabs();
+  const ingress = now.ingresses.get(view.ingress);
+  if (!ingress) return;
+  const { doc } = ingress.entity;
+  setText(byId("route"), `${doc.protocol} · ${doc.listen} → ${doc.backend} · mode ${doc.mode}`);
+  const v = verdict(ingress);
+  setText(byId("verdict"), v.text);
+  byId("verdict").className = `verdict ${v.kind}`;
+  announce(v.told ?? v.text, "verdict");
+  showTiles(ingress);
+  if (view.partition !== null && !ingress.partitions.has(view.partition)) view.partition = null;
+  setText(byId("charts-title"), view.partition === null ? "All partitions" : `Partition ${view.partition}`);
+  byId("clear").hidden = view.partition === null;
+  charts.show(now, ingress.entity, view.partition === null ? null : ingress.partitions.get(view.partition), view.seconds);
+  table.show([...ingress.partitions.values()], view.partition);
+}
+
+let due = false;
+/** Shows the present state with the next frame; a hidden page waits. */
+function show() {
+  if (due) return;
+  due = true;
+  requestAnimationFrame(() => {
+    due = false;
+    showNow();
   });
-  listen("status");
-  listen("delta");
-  source.onerror = () => { state.textContent = "connection lost, trying again"; state.className = "warn"; };
-})();
+}
+
+// ---- the stream ----
+
+const source = new EventSource("v1/events");
+for (const kind of ["status", "delta"]) {
+  source.addEventListener(kind, (e) => {
+    view.connected = true;
+    store.take(JSON.parse(e.data), kind === "status");
+    show();
+  });
+}
+source.addEventListener("error", () => {
+  view.connected = false;
+  show();
+});
+
+// ---- controls ----
+
+const remembered = (key) => { try { return localStorage.getItem(key); } catch { return null; } };
+const remember = (key, value) => { try { localStorage.setItem(key, value); } catch { /* not allowed here: forgotten */ } };
+
+const themes = ["auto", "light", "dark"];
+function theme(name) {
+  document.documentElement.dataset.theme = name;
+  setText(byId("theme"), `Theme: ${name}`);
+  remember("admitd-theme", name);
+  charts.redraw();
+}
+const nextTheme = () => theme(themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length]);
+theme(themes.includes(remembered("admitd-theme")) ? remembered("admitd-theme") : "auto");
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.redraw());
+
+function pause() {
+  if (!store.doc) return;
+  view.frozen = view.frozen ? null : store.freeze();
+  byId("pause").setAttribute("aria-pressed", String(Boolean(view.frozen)));
+  setText(byId("pause"), view.frozen ? "Resume" : "Pause");
+  show();
+}
+function clear() {
+  view.partition = null;
+  show();
+}
+const change = () => view.ingress !== null && settings.open(view.ingress, view.partition);
+
+byId("theme").addEventListener("click", nextTheme);
+byId("pause").addEventListener("click", pause);
+byId("clear").addEventListener("click", clear);
+byId("settings").addEventListener("click", change);
+byId("window").addEventListener("change", (e) => {
+  view.seconds = Number(e.target.value);
+  show();
+});
+byId("tabs").addEventListener("keydown", (e) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+  const tabs = [...byId("tabs").children];
+  if (!step || !tabs.includes(document.activeElement)) return;
+  const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+  next.click();
+  next.focus();
+});
+
+const keys = { p: pause, t: nextTheme, c: change, "/": () => byId("search").focus() };
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || byId("dialog").open) return;
+  const typing = e.target instanceof HTMLInputElement || e.target instanceof HTMLSelectElement;
+  if (e.key === "Escape") {
+    if (typing) e.target.blur();
+    else clear();
+  } else if (!typing && keys[e.key]) {
+    e.preventDefault();
+    keys[e.key]();
+  } else if (e.target.id === "search" && e.key === "ArrowDown" && table.list.length) {
+    e.preventDefault();
+    table.focus(0);
+  }
+});

@@ -1,0 +1,53 @@
+// How numbers and words are written.
+
+export const REASONS = {
+  request_rate: "request rate",
+  concurrency_limit: "concurrency limit",
+  queue_timeout: "queue timeout",
+  cost_exceeds_burst: "cost exceeds burst",
+  draining: "draining",
+};
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const one = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+const isNumber = (v) => typeof v === "number" && Number.isFinite(v);
+
+/** A count or a rate; "–" when there is none. */
+export function number(v) {
+  if (!isNumber(v)) return "–";
+  if (Math.abs(v) >= 100000) return short.format(v);
+  return (Math.abs(v) < 10 ? one : whole).format(v);
+}
+
+/** Milliseconds; "–" when unknown. */
+export function millis(v) {
+  if (!isNumber(v) || v <= 0) return "–";
+  if (v >= 1000) return `${(v / 1000).toFixed(v < 10000 ? 2 : 1)} s`;
+  return `${v < 10 ? v.toFixed(2) : v < 100 ? v.toFixed(1) : whole.format(v)} ms`;
+}
+
+/** A share of 0 to 1. */
+export function percent(v) {
+  if (!isNumber(v)) return "–";
+  if (v > 0 && v < 0.01) return "< 1 %";
+  if (v < 1 && v > 0.99) return "> 99 %";
+  return `${Math.round(v * 100)} %`;
+}
+
+/** Makes an element; properties are set, children appended. */
+export function element(name, properties = {}, ...children) {
+  const e = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key in e) e[key] = value;
+    else e.setAttribute(key, value);
+  }
+  e.append(...children);
+  return e;
+}
+
+/** Sets a text, but only when it differs: assistive technology rereads what is set. */
+export function setText(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}

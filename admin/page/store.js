@@ -1,0 +1,205 @@
+// Keeps what the stream of events tells: the newest status, and a bounded
+// history of it, one point per event.
+
+import { REASONS } from "./format.js";
+
+export const CAPACITY = 930; // points per series: 15 min and a little at one per second
+const MAX_TRACKED = 1024; // partitions with a history; further ones only have their present values
+const MAX_GAP = 4; // seconds without an event after which a line is broken
+const SMOOTH = 0.35; // weight of the newest rate in the one that rows are sorted by
+
+/** A named series each; rates are per second, times in milliseconds. */
+const GAUGES = ["limit", "inFlight", "queued", "rtt", "base", "tokens", "burst", "open"];
+const RATES = ["admitted", "rejected", "would", ...Object.keys(REASONS)];
+
+/** The present values and the history of an ingress (partition "") or of a partition. */
+export class Entity {
+  constructor(name) {
+    this.name = name;
+    this.rate = { received: 0, admitted: 0, rejected: 0, would: 0, reasons: {} };
+    this.smooth = { admitted: 0, rejected: 0 };
+    this.before = null;
+    this.series = null; // field -> ring; null = no history
+  }
+
+  /** Computes rates from the counts of two documents, seconds apart. */
+  advance(doc, counts, seconds) {
+    this.doc = doc;
+    const old = this.before;
+    this.before = counts;
+    const per = (now, then) => (seconds > 0 && now >= then ? (now - then) / seconds : 0);
+    const rate = { received: 0, admitted: 0, rejected: 0, would: 0, reasons: {} };
+    if (old && old !== counts) {
+      rate.received = per(counts.received, old.received);
+      rate.admitted = per(counts.admitted, old.admitted);
+      for (const reason of Object.keys(REASONS)) {
+        const r = per(counts.rejected?.[reason] ?? 0, old.rejected?.[reason] ?? 0);
+        if (r > 0) rate.reasons[reason] = r;
+        rate.rejected += r;
+        rate.would += per(counts.wouldReject?.[reason] ?? 0, old.wouldReject?.[reason] ?? 0);
+      }
+    }
+    this.rate = rate;
+    for (const k of ["admitted", "rejected"]) this.smooth[k] += SMOOTH * (rate[k] - this.smooth[k]);
+  }
+
+  /** The reason that most of the present rejections have, or "". */
+  get reason() {
+    let most = "", top = 0;
+    for (const [reason, r] of Object.entries(this.rate.reasons)) if (r > top) [most, top] = [reason, r];
+    return most;
+  }
+
+  put(slot, field, value) {
+    let ring = this.series[field];
+    if (!ring) {
+      if (!value) return; // a series begins with its first value
+      ring = this.series[field] = new Float32Array(CAPACITY).fill(GAUGES.includes(field) ? NaN : 0);
+    }
+    ring[slot] = value ?? NaN;
+  }
+
+  /** Writes one point; without values, a break in every line. */
+  record(slot, values) {
+    if (!values) {
+      for (const ring of Object.values(this.series)) ring[slot] = NaN;
+      return;
+    }
+    for (const f of RATES) this.put(slot, f, f in REASONS ? this.rate.reasons[f] ?? 0 : this.rate[f]);
+    for (const f of GAUGES) this.put(slot, f, values[f]);
+  }
+}
+
+export class Store {
+  constructor() {
+    this.doc = null;
+    this.ingresses = new Map(); // name -> {entity, partitions: Map(name -> Entity)}
+    this.times = new Float64Array(CAPACITY); // seconds since the epoch; a break in a line where NaN fields are
+    this.ticks = 0;
+    this.tracked = 0;
+  }
+
+  /** Takes an event; whole says that it holds everything. */
+  take(doc, whole) {
+    const at = Date.parse(doc.at) / 1000;
+    const last = this.ticks ? this.times[(this.ticks - 1) % CAPACITY] : 0;
+    const seconds = last ? at - last : 0;
+    if (seconds < 0) this.ticks = 0; // the daemon's clock was set back: begin anew
+    if (seconds > MAX_GAP) this.#tick(last + 0.001, true);
+    const restarted = this.doc && doc.uptimeSeconds < this.doc.uptimeSeconds;
+    this.doc = doc;
+    const names = new Set(doc.ingresses.map((i) => i.name));
+    for (const [name, ingress] of this.ingresses) if (!names.has(name)) this.#forget(ingress, name);
+    for (const ingress of doc.ingresses) this.#ingress(ingress, whole, restarted ? 0 : seconds);
+    this.#tick(at, false);
+  }
+
+  #forget(ingress, name) {
+    for (const p of ingress.partitions.values()) if (p.series) this.tracked--;
+    this.ingresses.delete(name);
+  }
+
+  #ingress(doc, whole, seconds) {
+    let ingress = this.ingresses.get(doc.name);
+    if (!ingress) {
+      ingress = { entity: new Entity(""), partitions: new Map() };
+      ingress.entity.series = {};
+      this.ingresses.set(doc.name, ingress);
+    }
+    const { partitions } = ingress;
+    const drop = (name) => {
+      if (partitions.get(name)?.series) this.tracked--;
+      partitions.delete(name);
+    };
+    for (const name of doc.gone ?? []) drop(name);
+    if (whole) {
+      const names = new Set(doc.partitions.map((p) => p.name));
+      for (const name of [...partitions.keys()]) if (!names.has(name)) drop(name);
+    }
+    const changed = new Set();
+    for (const p of doc.partitions) {
+      changed.add(p.name);
+      let entity = partitions.get(p.name);
+      if (!entity) partitions.set(p.name, entity = new Entity(p.name));
+      entity.advance(p, p.counts, seconds);
+    }
+    for (const [name, entity] of partitions) {
+      if (!changed.has(name)) entity.advance(entity.doc, entity.before, seconds);
+      if (!entity.series && this.tracked < MAX_TRACKED) {
+        entity.series = {};
+        this.tracked++;
+      }
+    }
+    ingress.entity.advance(doc, doc.counts, seconds);
+    ingress.sums = sum(doc, partitions);
+  }
+
+  /** Writes the point of one event into every history. */
+  #tick(at, gap) {
+    const slot = this.ticks++ % CAPACITY;
+    this.times[slot] = at;
+    for (const ingress of this.ingresses.values()) {
+      ingress.entity.record(slot, gap ? null : ingress.sums);
+      for (const p of ingress.partitions.values()) if (p.series) p.record(slot, gap ? null : gauges(p.doc));
+    }
+  }
+
+  /** A copy of what is there now, which stays as it is while events come in. */
+  freeze() {
+    const copy = (e) => Object.assign(new Entity(e.name), e, { smooth: { ...e.smooth } });
+    const frozen = Object.create(this);
+    frozen.doc = this.doc;
+    frozen.ticks = this.ticks;
+    frozen.ingresses = new Map();
+    for (const [name, i] of this.ingresses) {
+      const partitions = new Map();
+      for (const [p, e] of i.partitions) partitions.set(p, copy(e));
+      frozen.ingresses.set(name, { entity: copy(i.entity), partitions, sums: i.sums });
+    }
+    return frozen;
+  }
+
+  /** The last seconds of some fields of an entity, as arrays for a chart. */
+  history(entity, fields, seconds) {
+    const n = Math.min(this.ticks, CAPACITY);
+    const now = this.ticks ? this.times[(this.ticks - 1) % CAPACITY] : 0;
+    const columns = [[], ...fields.map(() => [])];
+    for (let tick = this.ticks - n; tick < this.ticks; tick++) {
+      const slot = tick % CAPACITY;
+      if (this.times[slot] < now - seconds - 2) continue;
+      columns[0].push(this.times[slot]);
+      fields.forEach((f, i) => {
+        const v = entity?.series?.[f]?.[slot];
+        columns[i + 1].push(v === undefined || Number.isNaN(v) ? null : v);
+      });
+    }
+    return { now, columns };
+  }
+}
+
+/** The present gauges of a partition. */
+export function gauges(p) {
+  return {
+    limit: p.limit, inFlight: p.inFlight, queued: p.queued,
+    rtt: (p.state?.sample_rtt_seconds ?? 0) * 1000 || NaN, base: p.baseRTTMS || NaN,
+    tokens: p.requests?.tokens ?? NaN, burst: p.requests?.burst ?? NaN, open: NaN,
+  };
+}
+
+/** The present gauges of an ingress: sums, and latencies weighted by admissions. */
+function sum(doc, partitions) {
+  let limit = 0, rtt = 0, rttWeight = 0, base = 0, baseWeight = 0;
+  for (const p of partitions.values()) {
+    if (p.doc.counts.received === 0) continue; // nobody has used its limit yet
+    const g = gauges(p.doc), w = p.rate.admitted;
+    limit += g.limit;
+    if (g.rtt > 0) rtt += w * g.rtt, rttWeight += w;
+    if (g.base > 0) base += w * g.base, baseWeight += w;
+  }
+  if (doc.total > 0) limit = Math.min(limit, doc.total);
+  return {
+    limit: limit || NaN, inFlight: doc.inFlight, queued: doc.queued,
+    rtt: rttWeight ? rtt / rttWeight : NaN, base: baseWeight ? base / baseWeight : NaN,
+    tokens: doc.requests?.tokens ?? NaN, burst: doc.requests?.burst ?? NaN, open: doc.connections?.open ?? NaN,
+  };
+}
