@@ -41,6 +41,7 @@ func FuzzReadAnswer(f *testing.F) {
 		if err != nil {
 			return // we are more lenient on what does not frame anything
 		}
+		defer resp.Body.Close()
 		if resp.StatusCode < 200 {
 			return
 		}

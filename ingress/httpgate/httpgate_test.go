@@ -164,8 +164,14 @@ func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
-// get requests a URL and returns the answer with its body read.
-func get(t *testing.T, url string) (*http.Response, string) {
+// reply is an answer whose body has been read.
+type reply struct {
+	*http.Response // its Body is used up
+	body           string
+}
+
+// get requests a URL.
+func get(t *testing.T, url string) (reply, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -174,8 +180,8 @@ func get(t *testing.T, url string) (*http.Response, string) {
 	return do(t, req)
 }
 
-// do sends a request and returns the answer with its body read.
-func do(t *testing.T, req *http.Request) (*http.Response, string) {
+// do sends a request.
+func do(t *testing.T, req *http.Request) (reply, string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -188,5 +194,20 @@ func do(t *testing.T, req *http.Request) (*http.Response, string) {
 	if err != nil {
 		t.Fatalf("%s %s: reading the answer: %v", req.Method, req.URL, err)
 	}
-	return resp, string(body)
+	return reply{resp, string(body)}, string(body)
+}
+
+// readReply reads one answer from a raw connection. One that switches
+// protocols has no body.
+func readReply(br *bufio.Reader) (reply, error) {
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return reply{resp, ""}, nil
+	}
+	body, err := io.ReadAll(resp.Body)
+	return reply{resp, string(body)}, err
 }

@@ -155,21 +155,20 @@ func TestRefusalAndBody(t *testing.T) {
 	} {
 		c, br := dial(t, g.addr)
 		_, _ = io.WriteString(c, tc.head)
-		resp, err := http.ReadResponse(br, nil)
+		resp, err := readReply(br)
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		body, _ := io.ReadAll(resp.Body)
-		if _, err := labels.Parse(body); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%s: %s %q, want a rejection", tc.name, resp.Status, body)
+		if _, err := labels.Parse([]byte(resp.body)); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %s %q, want a rejection", tc.name, resp.Status, resp.body)
 		}
 		if resp.Close == tc.keep {
 			t.Errorf("%s: close = %v, want %v", tc.name, resp.Close, !tc.keep)
 		}
 		_, _ = io.WriteString(c, tc.later)
 		_, _ = io.WriteString(c, "GET /second HTTP/1.1\r\nHost: a\r\n\r\n")
-		second, err := http.ReadResponse(br, nil)
+		second, err := readReply(br)
 		if ok := err == nil && second.StatusCode == http.StatusServiceUnavailable; ok != tc.keep {
 			t.Errorf("%s: second request answered = %v (%v), want %v", tc.name, ok, err, tc.keep)
 		}
@@ -193,12 +192,12 @@ func TestExpectContinue(t *testing.T) {
 	}
 	_, _ = br.ReadString('\n')
 	_, _ = io.WriteString(c, "hello")
-	resp, err := http.ReadResponse(br, nil)
+	resp, err := readReply(br)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body, _ := io.ReadAll(resp.Body); string(body) != "hello []" {
-		t.Errorf("backend saw %q, want hello without Expect", body)
+	if resp.body != "hello []" {
+		t.Errorf("backend saw %q, want hello without Expect", resp.body)
 	}
 }
 

@@ -112,16 +112,8 @@ func (x *exchange) copyBody(b *body, stream bool) error {
 		}
 	}
 	for first := true; ; first = false {
-		n, err := b.Read(x.buf)
-		if n > 0 {
-			if err := x.write(x.buf[:n], first && b.isOver(), stream); err != nil {
-				return clientError(err)
-			}
-		}
-		if errors.Is(err, io.EOF) || err == nil && b.isOver() {
-			return nil
-		}
-		if err != nil {
+		over, err := x.copyOnce(b, first, stream)
+		if over || err != nil {
 			return err
 		}
 		if stream || pauses && b.br.Buffered() == 0 {
@@ -130,6 +122,20 @@ func (x *exchange) copyBody(b *body, stream bool) error {
 			}
 		}
 	}
+}
+
+// copyOnce passes on what one read yields and reports whether that was the end.
+func (x *exchange) copyOnce(b *body, first, stream bool) (over bool, err error) {
+	n, err := b.Read(x.buf)
+	if n > 0 {
+		if werr := x.write(x.buf[:n], first && b.isOver(), stream); werr != nil {
+			return false, clientError(werr)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	return b.isOver(), err
 }
 
 // flush sends the client what was written so far.

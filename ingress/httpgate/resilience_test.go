@@ -3,6 +3,7 @@ package httpgate_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -79,13 +80,12 @@ func TestBadBackends(t *testing.T) {
 // readAnswer reads a whole answer, past interim ones.
 func readAnswer(br *bufio.Reader) (status int, body []byte, err error) {
 	for {
-		resp, err := http.ReadResponse(br, nil)
-		if err != nil {
+		resp, err := readReply(br)
+		if resp.Response == nil {
 			return 0, nil, err
 		}
-		body, err = io.ReadAll(resp.Body)
 		if resp.StatusCode >= 200 {
-			return resp.StatusCode, body, err
+			return resp.StatusCode, []byte(resp.body), err
 		}
 	}
 }
@@ -121,6 +121,7 @@ func TestClientLeaves(t *testing.T) {
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, g.url, nil)
 		go func() { <-arrived; cancel() }()
 		if resp, err := newClient(t, proto).Do(req); err == nil {
+			resp.Body.Close()
 			t.Errorf("HTTP/%s: answered %s", proto, resp.Status)
 		}
 		if e := g.ends.wait(t); e.outcome != limiter.Ignored {
@@ -234,7 +235,7 @@ func TestSmuggling(t *testing.T) {
 				for {
 					r, err := http.ReadRequest(br)
 					if err != nil {
-						if err != io.EOF {
+						if !errors.Is(err, io.EOF) {
 							seen <- "unreadable: " + err.Error()
 						}
 						return

@@ -38,18 +38,25 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	ctx := r.Context()
-	var span Span
-	if rt.o.Observer != nil {
-		ctx, span = rt.o.Observer.Begin(r)
-	}
-	res, cut := rt.serve(ctx, w, r)
-	if span != nil {
-		span.End(res)
+	var cut bool
+	if rt.o.Observer == nil {
+		_, cut = rt.serve(r.Context(), w, r)
+	} else {
+		cut = rt.observed(w, r) //nolint:contextcheck // the observer makes the context from r
 	}
 	if cut { // the only way to tell the client that the answer is not whole
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// observed is serve for requests that somebody follows.
+func (rt *route) observed(w http.ResponseWriter, r *http.Request) (cut bool) {
+	ctx, span := rt.o.Observer.Begin(r)
+	res, cut := rt.serve(ctx, w, r)
+	if span != nil {
+		span.End(res)
+	}
+	return cut
 }
 
 // serve identifies, admits and forwards, and reports how it ended and whether
