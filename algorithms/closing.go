@@ -13,7 +13,20 @@ type summary struct {
 	good, bad, slow int
 	rtt             float64 // ns
 	peak            int
+	busy            float64 // permits held, on average over time
 	elapsed         time.Duration
+}
+
+// used is what the formula is told of the permits in flight under a limit. The
+// peak alone is a poor witness of how much of a limit is needed: in a second of
+// light traffic it is two or three times what is held on average, and a limit
+// that grows on it for as long as nothing goes wrong is far too high when
+// something does. A limit that was reached is needed, whatever the average.
+func (s summary) used(limit int) int {
+	if s.peak >= limit {
+		return s.peak
+	}
+	return min(s.peak, int(math.Ceil(s.busy)))
 }
 
 // total is every sample of the window.
@@ -85,12 +98,15 @@ func (w *Window) drainLocked(elapsed time.Duration) summary {
 	s := summary{elapsed: elapsed, peak: int(w.peak.Swap(0)), slow: int(w.slow.Swap(0))}
 	bad := w.bad.Swap(0)
 	s.bad = int(bad >> sumBits)
+	sum := 0.0 // of the good latencies, ns
 	if w.bins != nil {
 		s.good = w.bins.drain(&w.counts)
+		sum = total(&w.counts)
 		s.rtt = quantile(&w.counts, s.good, w.o.Quantile)
 	} else if plain := w.plain.Swap(0); plain != 0 {
 		s.good = int(plain >> sumBits)
-		s.rtt = float64(plain&sumMask<<sumUnit) / float64(s.good)
+		sum = float64(plain & sumMask << sumUnit)
+		s.rtt = sum / float64(s.good)
 	}
 	if base := w.baseRTT(); s.good < s.bad && s.rtt < base {
 		// Mostly drops: what little came back is no new baseline.
@@ -100,6 +116,8 @@ func (w *Window) drainLocked(elapsed time.Duration) summary {
 		s.rtt = max(s.rtt, float64(bad&sumMask<<sumUnit)/float64(max(1, s.bad)))
 	}
 	s.rtt = max(1, s.rtt)
+	// Little's law: permits held are the time they were held over the time.
+	s.busy = (sum + float64(bad&sumMask<<sumUnit)) / max(float64(elapsed), 1)
 	return s
 }
 
@@ -107,7 +125,11 @@ func (w *Window) drainLocked(elapsed time.Duration) summary {
 func (w *Window) feedLocked(s summary) int {
 	dropped := s.badFraction() > w.o.DropFraction
 	if s.good > 0 || !w.form.ignoresDrop {
-		w.limit.OnSample(0, int64(s.rtt), s.peak, dropped)
+		used := s.peak
+		if !w.form.peak {
+			used = s.used(w.Current())
+		}
+		w.limit.OnSample(0, int64(s.rtt), used, dropped)
 	}
 	estimated := w.limit.EstimatedLimit()
 	if estimated < 0 || estimated > maxLimit {

@@ -67,3 +67,16 @@ func quantile(counts *[binCount]uint32, n int, q float64) float64 {
 	}
 	return 0
 }
+
+// total returns the sum of the counted latencies in nanoseconds, taking those
+// of one bin as evenly spread.
+func total(counts *[binCount]uint32) float64 {
+	sum := 0.0
+	for i, c := range counts {
+		if c != 0 {
+			low, width := bin(i)
+			sum += float64(c) * (low + width/2)
+		}
+	}
+	return sum
+}

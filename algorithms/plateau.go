@@ -4,6 +4,9 @@ const (
 	// plateauShrunk is the share to which a limit must have shrunk before the
 	// comparison is worth more than the noise of its windows.
 	plateauShrunk = 0.75
+	// plateauBroken is how many times slower than at the beginning of the
+	// episode a window is that has another cause than the limit.
+	plateauBroken = 1.5
 	// stuckWindows in a row at the lowest limit make the baseline doubtful: it
 	// can then be measured anew without a queue, for the limit is as low as it
 	// gets.
@@ -53,6 +56,9 @@ func (p *plateau) reset() { p.length, p.stuck = 0, 0 }
 func (p *plateau) slower(s summary, before int) bool {
 	rate := float64(s.good) / s.elapsed.Seconds()
 	p.length++
+	if p.length > 2 && s.rtt > plateauBroken*p.rtt {
+		p.length = 2 // the backend changed meanwhile: compare with what it is now
+	}
 	if p.length <= 2 {
 		p.limit, p.rate, p.rtt = before, rate, s.rtt
 		return false

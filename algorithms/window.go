@@ -71,6 +71,7 @@ type form struct {
 	target      time.Duration // slower samples are bad; 0 = none
 	quantile    float64       // the algorithm's own choice; negative = average
 	ignoresDrop bool          // the formula takes no notice of drops
+	peak        bool          // the formula is told of the peak of permits in flight, always
 }
 
 // Window feeds a formula from live traffic and publishes its limit. It is safe
@@ -86,6 +87,8 @@ type form struct {
 //   - After a cut, bad news of permits granted before it is old news.
 //   - A formula that ignores drops is held down by a ceiling that bad windows
 //     lower and good ones raise.
+//   - A limit that was not reached in a window is not needed, and the formula
+//     is told of the permits held on average; where it was reached, of the peak.
 //   - A limit that shrinks while latency stays where it is and throughput
 //     falls is cutting into work, not into a queue: the baseline is measured
 //     anew, or, where the formula has none but a target, the cutting ends.
@@ -124,7 +127,7 @@ type Window struct {
 // The formulas of this package have constructors of their own, which know more
 // about them. Ranges are not checked: see [WindowOptions.Validate].
 func NewWindow(limit core.Limit, o WindowOptions) *Window {
-	return newWindow(limit, o, form{low: 1, high: maxLimit, quantile: -1})
+	return newWindow(limit, o, form{low: 1, high: maxLimit, quantile: -1, peak: true})
 }
 
 func newWindow(limit core.Limit, o WindowOptions, f form) *Window {

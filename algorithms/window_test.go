@@ -131,6 +131,26 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// A limit that is never reached does not grow on the peaks of light traffic, and
+// one that is reached grows, however little is held on average.
+func TestOnlyANeededLimitGrows(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		peak  int
+		grows bool
+	}{{"not reached", 19, false}, {"reached", 20, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := algorithms.NewWindowedVegas(algorithms.VegasOptions{}, algorithms.WindowOptions{})
+			for i := range 200 { // ten seconds of which 0.2 permits are held on average
+				w.Observe(int64(i)*int64(50*time.Millisecond), 10*time.Millisecond, tc.peak, false)
+			}
+			if grew := w.Current() > 20; grew != tc.grows {
+				t.Errorf("limit is %d with a peak of %d; want growth above 20: %v", w.Current(), tc.peak, tc.grows)
+			}
+		})
+	}
+}
+
 // Bad news of permits granted before the last cut does not cut again: a
 // backlog of timeouts is one overload, not many.
 func TestOldNewsDoesNotCut(t *testing.T) {

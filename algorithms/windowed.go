@@ -91,8 +91,12 @@ func NewWindowedGradient(o GradientOptions, w WindowOptions) *Window {
 }
 
 // NewWindowedGradient2 returns Gradient2 behind a window of averages, with a
-// ceiling that stands in for the formula's blindness to drops.
+// ceiling that stands in for the formula's blindness to drops. It grows on the
+// peak of a window: at less than one permit a second it cannot make up in time
+// for a limit that turns out to be needed. With the average its share of a
+// brown-out rose from 0.33 to 0.44, and false refusals after 40 ms more of
+// latency from 0.2 % to 1.7 %.
 func NewWindowedGradient2(o Gradient2Options, w WindowOptions) *Window {
 	o = o.withDefaults()
-	return newWindow(NewGradient2(o), w, form{low: o.MinLimit, high: o.MaxLimit, quantile: -1, ignoresDrop: true})
+	return newWindow(NewGradient2(o), w, form{low: o.MinLimit, high: o.MaxLimit, quantile: -1, ignoresDrop: true, peak: true})
 }
