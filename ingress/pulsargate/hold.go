@@ -29,7 +29,7 @@ const maxBatch = 64 << 10
 
 // blockLocked notes why a producer has to wait from now on.
 func (p *producer) blockLocked(now int64, v *verdict, m *pulsarwire.Send, size int) {
-	p.since, p.limit, p.reason = now, v.limit, v.reason
+	p.since, p.limit, p.reason, p.meter = now, v.limit, v.reason, v.meter
 	p.resumeAt = now + int64(v.wait)
 	p.notice.due = true
 	if v.ticket != nil {
@@ -281,6 +281,7 @@ func (p *producer) waitLocked(now int64) (time.Duration, <-chan struct{}) {
 func (s *session) openLocked(p *producer, now int64) {
 	s.accountLocked(p, now)
 	p.releasing, p.running, p.gives, p.held, p.limit = false, false, nil, nil, ""
+	p.meter = nil
 	if p.notice.missing {
 		s.missing.Add(-1)
 	}

@@ -27,6 +27,7 @@ type producer struct {
 	applied   uint64        // of the server, when resumeAt was computed
 	limit     string
 	reason    pulsarwire.Reason
+	meter     *meter   // that refused the first held message; nil = another limit did
 	waiting   *waiting // the first held message waits in the limiter's queue
 	notice    notice
 }
@@ -39,6 +40,7 @@ type verdict struct {
 	wait   time.Duration   // ask again after that
 	limit  string
 	reason pulsarwire.Reason
+	meter  *meter // that refused; nil = the limiter did
 }
 
 // decide asks every limit about one message: the rates of its topic, its groups
@@ -75,7 +77,7 @@ func (s *session) pay(now int64, rule *topicRule, m *pulsarwire.Send, size int) 
 			}
 		}
 		s.srv.o.Observer.Limited(rule.label, meter.limit)
-		return verdict{wait: wait, limit: meter.limit, reason: meter.reason}
+		return verdict{wait: wait, limit: meter.limit, reason: meter.reason, meter: meter}
 	}
 	return verdict{ok: true}
 }

@@ -13,6 +13,8 @@ type notice struct {
 	pending  bool  // no receipt yet, and one is waited for until deadline
 	missing  bool  // no receipt within the wait: the connection is paused for it
 	deadline int64 // monotonic ns; 0 = its receipt is not waited for
+	until    int64 // monotonic ns until which the client was told to wait
+	heeded   bool  // it was acknowledged
 }
 
 // noticeLocked returns the ThrottleProducer that a producer's client has to be
@@ -25,18 +27,42 @@ func (s *session) noticeLocked(p *producer, now int64) []byte {
 	if !s.notifies() || p.notice.missing || len(p.held) == 0 {
 		return nil
 	}
+	pause := time.Duration(0)
+	if !p.reason.ConnectionLevel() {
+		pause = s.backlogLocked(p, now)
+		if p.notice.heeded && now+int64(pause) <= p.notice.until {
+			return nil // it waits for long enough already
+		}
+	}
 	delete(s.notices, p.notice.id)
 	s.noticeID++
 	m := pulsarwire.ThrottleProducer{RequestID: s.noticeID, ProducerID: p.id, Reason: p.reason}
-	p.notice.id, p.notice.deadline = m.RequestID, 0
-	if !m.Reason.ConnectionLevel() {
-		m.PauseMillis = uint64(max(time.Duration(p.resumeAt-now)+time.Millisecond-1, 0) / time.Millisecond)
+	p.notice.id, p.notice.deadline, p.notice.heeded = m.RequestID, 0, false
+	if pause > 0 {
+		m.PauseMillis = uint64((pause + time.Millisecond - 1) / time.Millisecond)
 		p.notice.pending = true
-		p.notice.deadline = now + int64(s.srv.o.ReceiptWait)
+		p.notice.deadline, p.notice.until = now+int64(s.srv.o.ReceiptWait), now+int64(pause)
 	}
 	s.notices[m.RequestID] = p
 	s.srv.o.Observer.Happened(EventNotified)
 	return pulsarwire.AppendFrame(nil, pulsarwire.TypeThrottleProducer, m.Append(nil))
+}
+
+// backlogLocked returns for how long a client should send nothing: until the
+// limit lets go of the last message that is held, not just of the first, or what
+// is held would grow with every pause.
+func (s *session) backlogLocked(p *producer, now int64) time.Duration {
+	pause := max(time.Duration(p.resumeAt-now), 0)
+	if p.meter == nil {
+		return pause
+	}
+	cost := 0.0
+	for i := range p.held {
+		if f := &p.held[i]; !f.control {
+			cost += p.meter.cost(f.send.NumMessages, f.size)
+		}
+	}
+	return max(pause, p.meter.bucket.Wait(now, cost))
 }
 
 // notifies reports whether this client is sent ThrottleProducer at all.
@@ -54,7 +80,9 @@ func (s *session) acknowledged(now int64, id uint64) {
 		if p.notice.deadline > 0 && now > p.notice.deadline {
 			event = EventReceiptLate
 		}
-		p.notice.pending = false
+		if p.notice.id == id {
+			p.notice.pending, p.notice.heeded = false, true
+		}
 	}
 	s.mu.Unlock()
 	s.srv.o.Observer.Happened(event)
@@ -161,7 +189,7 @@ func (c *clientSide) announce() error {
 	c.mu.Lock()
 	delete(c.notices, p.notice.id)
 	c.noticeID++
-	p.notice.id, p.notice.deadline, p.notice.pending = c.noticeID, 0, false
+	p.notice.id, p.notice.deadline, p.notice.pending, p.notice.heeded = c.noticeID, 0, false, false
 	c.notices[c.noticeID] = p
 	m := pulsarwire.ThrottleProducer{RequestID: c.noticeID, ProducerID: p.id, Reason: c.pause.cause.reason}
 	c.mu.Unlock()

@@ -159,7 +159,7 @@ func TestReasons(t *testing.T) {
 		},
 		"topic bytes": {
 			pulsargate.Limits{Topics: []pulsargate.TopicLimit{{Name: "t", Match: "t", PublishRate: bytes}}},
-			pulsarwire.ThrottleProducer{Reason: pulsarwire.TopicProduceQuotaExceeded, PauseMillis: 2000},
+			pulsarwire.ThrottleProducer{Reason: pulsarwire.TopicProduceQuotaExceeded, PauseMillis: 3000},
 			"t " + pulsargate.LimitTopicBytes,
 		},
 	} {
@@ -168,7 +168,7 @@ func TestReasons(t *testing.T) {
 				p := play(t, pulsargate.Options{Limits: tc.limits}, off(), aware())
 				p.client.open(1, "t")
 				header := len(sendFrame(1, 0, 0))
-				for i := range uint64(2) { // each is twice the burst of bytes
+				for i := range uint64(2) { // each is twice the burst of bytes: the first leaves a debt of one burst
 					p.client.write(sendFrame(1, i, 4096-header))
 				}
 				synctest.Wait()
@@ -204,6 +204,40 @@ func TestApply(t *testing.T) {
 		synctest.Wait()
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 3 {
 			t.Errorf("%d messages passed after the limit was lifted; want 3", n)
+		}
+	})
+}
+
+// A client is told to wait until the last message is let go that is held for it,
+// not just the first, and is told again only when that becomes later. Otherwise
+// what is held would grow with every pause.
+func TestNoticeCoversTheBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Auto), off(), aware())
+		p.client.open(1, "slow")
+		send := func(from, to uint64) {
+			for i := from; i < to; i++ {
+				p.client.write(sendFrame(1, i, 10))
+			}
+			synctest.Wait()
+		}
+		send(0, 21) // one is held: 500 ms
+		p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, 1))
+		time.Sleep(500 * time.Millisecond) // 19 tokens are left
+		send(21, 21+19+60)                 // 60 are held: 1.5 s
+		p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, 2))
+		time.Sleep(510 * time.Millisecond)
+		p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, 3))
+		time.Sleep(900 * time.Millisecond)
+		synctest.Wait()
+		got := notices(t, p.client)
+		for i, want := range []uint64{500, 500, 1000} {
+			if i >= len(got) || got[i].PauseMillis != want {
+				t.Fatalf("notices %+v; want pauses of 500 ms, 500 ms and, of what is left then, 1 s", got)
+			}
+		}
+		if len(got) != 3 {
+			t.Errorf("%d notices; want 3", len(got))
 		}
 	})
 }
