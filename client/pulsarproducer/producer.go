@@ -22,7 +22,10 @@ type Producer struct {
 	sequence uint64
 	pending  map[uint64]*op // without a receipt, by sequence id
 	deferred []*op          // of these, what was not sent, in order
-	timer    *time.Timer    // of the earliest deadline; nil = none is set
+	sent     int            // of these, what was sent
+	window   int            // bound on sent after a throttling; 0 = none
+	flow     flow
+	timer    *time.Timer // of the earliest deadline; nil = none is set
 	timerAt  time.Time
 	state    throttling
 	resume   *time.Timer // sends what is deferred
@@ -105,8 +108,9 @@ func (p *Producer) launch(ctx context.Context, payload []byte, done func(error))
 		return p.err
 	case len(p.pending) >= p.o.MaxPending:
 		return ErrQueueFull
-	case p.state.until.After(deadline):
-		return p.throttledLocked(now, false)
+	}
+	if wait := p.waitLocked(now); wait > deadline.Sub(now) {
+		return p.throttledLocked(wait, false)
 	}
 	o := &op{
 		sequence: p.sequence, payload: payload, done: done, begin: now, deadline: deadline,
@@ -118,18 +122,32 @@ func (p *Producer) launch(ctx context.Context, payload []byte, done func(error))
 		o.stop = context.AfterFunc(ctx, func() { p.expire(o, ctx.Err()) })
 	}
 	p.armLocked(deadline)
-	if len(p.deferred) > 0 || p.state.until.After(now) {
-		p.deferred = append(p.deferred, o)
-		return nil
-	}
-	p.sendLocked(now, o)
+	p.deferred = append(p.deferred, o)
+	p.pumpLocked(now)
 	return nil
+}
+
+// pumpLocked sends what may be sent now.
+func (p *Producer) pumpLocked(now time.Time) {
+	if p.state.until.After(now) {
+		return
+	}
+	n := 0
+	for n < len(p.deferred) && (p.window == 0 || p.sent < p.window) {
+		p.sendLocked(now, p.deferred[n])
+		p.deferred[n] = nil
+		n++
+	}
+	if p.deferred = p.deferred[n:]; len(p.deferred) == 0 {
+		p.deferred = nil
+	}
 }
 
 // sendLocked hands a message to the connection. When that is over, the message
 // fails with it.
 func (p *Producer) sendLocked(now time.Time, o *op) {
 	o.sent = true
+	p.sent++
 	_ = p.c.enqueue(func(out []byte) []byte {
 		return pulsarwire.AppendSendFrame(out,
 			pulsarwire.Send{ProducerID: p.id, SequenceID: o.sequence, NumMessages: 1},
@@ -144,7 +162,15 @@ func (p *Producer) landed(sequence uint64, err error) {
 	p.mu.Lock()
 	o := p.pending[sequence]
 	p.removeLocked(o)
-	p.state.flows(time.Now())
+	now := time.Now()
+	p.state.flows(now)
+	p.flow.receipts++
+	if p.window > 0 {
+		if p.window++; p.window > p.o.MaxPending {
+			p.window = 0
+		}
+		p.pumpLocked(now)
+	}
 	p.mu.Unlock()
 	if o != nil { // else it has timed out before
 		o.done(err)
@@ -218,7 +244,9 @@ func (p *Producer) removeLocked(o *op) {
 	if o.stop != nil {
 		o.stop()
 	}
-	if !o.sent {
+	if o.sent {
+		p.sent--
+	} else {
 		for i, d := range p.deferred {
 			if d == o {
 				p.deferred = append(p.deferred[:i], p.deferred[i+1:]...)
@@ -235,7 +263,7 @@ func (p *Producer) fail(err error) {
 		p.err = err
 	}
 	pending := p.pending
-	p.pending, p.deferred = map[uint64]*op{}, nil
+	p.pending, p.deferred, p.sent = map[uint64]*op{}, nil, 0
 	for _, t := range []*time.Timer{p.timer, p.resume} {
 		if t != nil {
 			t.Stop()

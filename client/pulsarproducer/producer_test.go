@@ -487,3 +487,28 @@ func TestKeepAlive(t *testing.T) {
 		}
 	})
 }
+
+// When a throttling is over, what was deferred goes out in a window that grows
+// with the receipts, rather than all at once into the same limit.
+func TestDeferredMessagesStartSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{quiet: true}
+		p := s.producer(t, pulsarproducer.ProducerOptions{})
+		s.throttle(1, 1, pulsarwire.TopicProduceQuotaExceeded, time.Second)
+		for range 100 {
+			p.SendAsync(t.Context(), []byte("x"), func(error) {})
+		}
+		start := time.Now()
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		if n := len(s.messages(1, start)); n != 16 {
+			t.Errorf("%d messages before the first receipt; want 16", n)
+		}
+		for i := range uint64(4) {
+			s.send(pulsarwire.TypeSendReceipt, pulsarwire.SendReceipt{ProducerID: 1, SequenceID: i}.Append(nil))
+		}
+		if n := len(s.messages(1, start)); n != 24 {
+			t.Errorf("%d messages after 4 receipts; want 24: one for each, and one more", n)
+		}
+	})
+}

@@ -100,7 +100,11 @@ func (p *Producer) throttle(m pulsarwire.ThrottleProducer) {
 	for _, o := range late {
 		p.removeLocked(o)
 	}
-	err := p.throttledLocked(now, false)
+	err := p.throttledLocked(p.state.until.Sub(now), false)
+	if d > 0 {
+		p.window = max(minWindow, p.flow.receipts/2)
+		p.flow.measure(now, len(p.deferred) > 0)
+	}
 	if d > 0 && p.err == nil {
 		if p.resume == nil {
 			p.resume = time.AfterFunc(d, p.flush)
@@ -115,7 +119,51 @@ func (p *Producer) throttle(m pulsarwire.ThrottleProducer) {
 	}
 }
 
-// flush sends what was deferred, once the throttling is over.
+// flow is how fast messages get through while there are more than get through.
+type flow struct {
+	receipts int       // since the last throttling
+	since    time.Time // when that was
+	rate     float64   // receipts per second; 0 = not known
+}
+
+// measure closes the stretch of time that ends with a throttling. It says
+// something of the limit only when messages were waiting; otherwise the rate was
+// the application's own.
+func (f *flow) measure(now time.Time, saturated bool) {
+	d := now.Sub(f.since).Seconds()
+	switch {
+	case !saturated || f.since.IsZero():
+		f.rate = 0
+	case d > 0 && f.rate == 0:
+		f.rate = float64(f.receipts) / d
+	case d > 0:
+		f.rate = (f.rate + float64(f.receipts)/d) / 2
+	}
+	f.receipts, f.since = 0, now
+}
+
+// caution stretches what is estimated, because an estimate that is right half of
+// the time fails the other half.
+const caution = 1.5
+
+// waitLocked returns how long a new message would have to wait: for the end of
+// the throttling, and, by a cautious estimate, for those before it at the rate at
+// which they have been getting through.
+func (p *Producer) waitLocked(now time.Time) time.Duration {
+	wait := max(p.state.until.Sub(now), 0)
+	if ahead := len(p.deferred); ahead > 0 && p.flow.rate > 0 {
+		wait = max(wait, time.Duration(caution*float64(ahead+p.sent)/p.flow.rate*float64(time.Second)))
+	}
+	return wait
+}
+
+// minWindow is how many messages a producer has on their way at least when a
+// throttling is over. The window grows by one with each receipt, so that what was
+// deferred does not hit the limit all at once and ends up waiting there, where it
+// cannot fail early any more.
+const minWindow = 16
+
+// flush begins to send what was deferred, once the throttling is over.
 func (p *Producer) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,17 +172,12 @@ func (p *Producer) flush() {
 		p.resume.Reset(p.state.until.Sub(now))
 		return
 	}
-	for _, o := range p.deferred {
-		p.sendLocked(now, o)
-	}
-	p.deferred = nil
+	p.pumpLocked(now)
 }
 
 // throttledLocked returns the error for a message that is throttled for too long.
-func (p *Producer) throttledLocked(now time.Time, sent bool) error {
-	return &ProducerThrottledError{
-		Topic: p.topic, Reason: p.state.reason, Remaining: max(p.state.until.Sub(now), 0), Sent: sent,
-	}
+func (p *Producer) throttledLocked(remaining time.Duration, sent bool) error {
+	return &ProducerThrottledError{Topic: p.topic, Reason: p.state.reason, Remaining: max(remaining, 0), Sent: sent}
 }
 
 // timeoutLocked returns the error for a message that waited in vain: who waited
@@ -142,7 +185,7 @@ func (p *Producer) throttledLocked(now time.Time, sent bool) error {
 func (p *Producer) timeoutLocked(now time.Time, o *op) error {
 	waited, throttled := now.Sub(o.begin), p.state.total(now)-o.throttled
 	if float64(throttled) > mostly*float64(waited) {
-		return p.throttledLocked(now, o.sent)
+		return p.throttledLocked(p.state.until.Sub(now), o.sent)
 	}
 	return ErrTimeout
 }
