@@ -1,4 +1,4 @@
-package modelpulsar
+package pulsarproducer
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/admitd/admitd/client/pulsarproducer"
 )
 
 // Tenant is an open-loop publisher: it sends at its rate whatever becomes of what
@@ -38,12 +36,12 @@ type Outcome struct {
 
 // Offer lets the tenants publish through one client, as applications that share
 // a connection do, until ctx ends, and waits for what is on its way.
-func Offer(ctx context.Context, c *pulsarproducer.Client, tenants []Tenant) ([]Outcome, error) {
+func Offer(ctx context.Context, c *Client, tenants []Tenant) ([]Outcome, error) {
 	out := make([]Outcome, len(tenants))
-	producers := make([]*pulsarproducer.Producer, len(tenants))
+	producers := make([]*Producer, len(tenants))
 	for i := range tenants {
 		t := &tenants[i]
-		p, err := c.NewProducer(ctx, t.Topic, pulsarproducer.ProducerOptions{
+		p, err := c.NewProducer(ctx, t.Topic, ProducerOptions{
 			SendTimeout: t.timeout(), MaxPending: t.MaxPending,
 		})
 		if err != nil {
@@ -68,7 +66,7 @@ func (t *Tenant) timeout() time.Duration {
 }
 
 // offer sends at the tenant's rate until ctx ends.
-func (t *Tenant) offer(ctx context.Context, p *pulsarproducer.Producer) Outcome {
+func (t *Tenant) offer(ctx context.Context, p *Producer) Outcome {
 	size := t.Size
 	if size <= 0 {
 		size = 100
@@ -108,14 +106,14 @@ func (r *recorder) end(begin time.Time, err error) {
 	defer r.pending.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var throttled *pulsarproducer.ProducerThrottledError
+	var throttled *ProducerThrottledError
 	switch {
 	case err == nil:
 		r.outcome.Published++
 		r.waits = append(r.waits, time.Since(begin))
 	case errors.As(err, &throttled):
 		r.outcome.Throttled++
-	case errors.Is(err, pulsarproducer.ErrTimeout):
+	case errors.Is(err, ErrTimeout):
 		r.outcome.TimedOut++
 	default:
 		r.outcome.Other++
