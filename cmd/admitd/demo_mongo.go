@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/internal/testkit/modelmongo"
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/labels"
 )
 
 // newDemoTarget returns the demo of a protocol.
@@ -26,8 +31,9 @@ func newDemoTarget(protocol string) (demoTarget, error) {
 // demoMongo is the demo over the MongoDB wire protocol.
 type demoMongo struct{ backend *modelmongo.Server }
 
-// demoConnections bounds the client's idle connections.
-const demoConnections = 4096
+// demoConnections bounds the client's connections, as the pools of a few
+// application servers do. More commands wait for one.
+const demoConnections = 600
 
 // Start implements [demoTarget].
 func (d *demoMongo) Start(ctx context.Context) (string, error) {
@@ -51,27 +57,52 @@ func (*demoMongo) Clients() (first, second string) {
 // Client implements [demoTarget]: drivers that obey error 462, in the second
 // kind such as know nothing of it.
 func (*demoMongo) Client(_ context.Context, gate string, second bool) (func(context.Context) lab.Sent, func(), error) {
-	pool := &mongoPool{gate: gate, obedient: !second, idle: make(chan *modelmongo.Client, demoConnections)}
+	policy := client.Driver()
+	if second {
+		policy.MaxRetries = 0
+	}
+	c, err := client.New(client.Options{Policy: &policy, Classify: mongoFailure})
+	if err != nil {
+		return nil, nil, err
+	}
+	pool := &mongoPool{
+		gate: gate, obedient: !second, client: c, idle: make(chan *modelmongo.Client, demoConnections), slots: make(chan struct{}, demoConnections),
+		find: bsoncore.BuildDocument(nil, bsoncore.AppendStringElement(bsoncore.AppendStringElement(nil, "find", "orders"), "$db", "demo")),
+	}
 	return pool.send, pool.close, nil
+}
+
+// mongoFailure reads an error as the reference client does.
+func mongoFailure(err error) *client.Failure {
+	var refused *modelmongo.Error
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	return &client.Failure{
+		Err: err, Overload: slices.Contains(refused.Labels, labels.SystemOverloaded),
+		Retryable: slices.Contains(refused.Labels, labels.Retryable), BaseBackoff: refused.BaseBackoff,
+	}
 }
 
 // mongoPool keeps connections, as a driver does.
 type mongoPool struct {
 	gate     string
 	obedient bool
+	client   *client.Client
+	find     bsoncore.Document
 	idle     chan *modelmongo.Client
+	slots    chan struct{} // one for each connection in use
 }
 
 // send runs one command.
 func (p *mongoPool) send(ctx context.Context) lab.Sent {
-	c, err := p.get(ctx)
-	if err != nil {
-		return lab.Sent{Verdict: lab.Failed, Attempts: 1}
-	}
-	before, start := c.Attempts(), time.Now()
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // as drivers do when a command times out
-	err = c.Find(ctx, "demo", "orders")
-	sent := lab.Sent{Verdict: lab.Answered, Attempts: int(c.Attempts() - before), Last: time.Since(start)}
+	sent := lab.Sent{Verdict: lab.Answered}
+	err := p.client.Do(ctx, client.Operation{Name: "find", Kind: client.Read, Run: func(ctx context.Context, _ *client.Attempt) error {
+		sent.Attempts++
+		start := time.Now()
+		defer func() { sent.Last = time.Since(start) }()
+		return p.once(ctx)
+	}})
 	var refused *modelmongo.Error
 	switch {
 	case err == nil:
@@ -80,16 +111,43 @@ func (p *mongoPool) send(ctx context.Context) lab.Sent {
 	default:
 		sent.Verdict = lab.Failed
 	}
-	if !stop() || sent.Verdict == lab.Failed {
-		_ = c.Close()
-		return sent
-	}
-	select {
-	case p.idle <- c:
-	default:
-		_ = c.Close()
-	}
 	return sent
+}
+
+// once sends the command once. When that times out the connection stays in use
+// until the reply has come, as drivers with timeouts for whole operations do.
+func (p *mongoPool) once(ctx context.Context) error {
+	select {
+	case p.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c, err := p.get(ctx)
+	if err != nil {
+		<-p.slots
+		return err
+	}
+	done := make(chan error, 1)
+	go p.exchange(c, done)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// exchange sends the command, waits for its reply and gives the connection back.
+func (p *mongoPool) exchange(c *modelmongo.Client, done chan<- error) {
+	defer func() { <-p.slots }()
+	err := c.Once(p.find)
+	done <- err
+	var refused *modelmongo.Error
+	if err != nil && !errors.As(err, &refused) {
+		_ = c.Close()
+		return
+	}
+	p.idle <- c // has room for every slot
 }
 
 // get returns an idle connection, or a new one.
