@@ -109,3 +109,17 @@ func Walk(b []byte) (elements, size int) {
 
 // ErrFrame is what malformed frames wrap.
 var ErrFrame = errFrame
+
+// FindCursor feeds a reply to the finder in parts of the given size.
+func FindCursor(reply []byte, part int) (id int64, found bool) {
+	var c cursorFinder
+	c.start()
+	for len(reply) > 0 {
+		n := min(part, len(reply))
+		if id, found := c.feed(reply[:n]); found {
+			return id, true
+		}
+		reply = reply[n:]
+	}
+	return 0, false
+}

@@ -20,6 +20,7 @@ type openReply struct {
 	left  int // bytes to come; 0 = between replies
 	entry *entry
 	last  bool // no further reply follows for this entry
+	find  cursorFinder
 }
 
 // downstream reads the backend's replies and passes them on. It returns when
@@ -68,6 +69,11 @@ func (ses *session) relay(at *openReply, open *opener) error {
 			continue
 		}
 		n := min(at.left, len(in.next()))
+		if at.find.active {
+			if cursor, found := at.find.feed(in.next()[:n]); found {
+				ses.noteCursor(at.entry, cursor)
+			}
+		}
 		in.p += n
 		at.left -= n
 		if at.entry == nil {
@@ -124,7 +130,7 @@ func (ses *session) begin(at *openReply, open *opener) (ready bool, err error) {
 	e := ses.pend.match(h.responseTo)
 	if e == nil { // a reply to a command that wanted none
 		ses.s.counters.swallowed.Add(1)
-		*at = openReply{left: h.length}
+		at.left, at.entry = h.length, nil
 		return true, ses.pour()
 	}
 	whole := len(b) >= h.length
@@ -143,7 +149,10 @@ func (ses *session) begin(at *openReply, open *opener) (ready bool, err error) {
 	if e.kind == kindHello || e.inject != nil {
 		return true, ses.substitute(h, e, &m, parsed)
 	}
-	*at = openReply{left: h.length, entry: e, last: !more}
+	at.left, at.entry, at.last = h.length, e, !more
+	if !whole && h.op == opMsg && e.kind == kindCommand {
+		at.find.start()
+	}
 	return true, nil
 }
 

@@ -53,7 +53,7 @@ func FuzzScan(f *testing.F) {
 		if size > len(b) || n > len(b) {
 			t.Fatalf("%d elements, %d bytes of values in %d bytes", n, size, len(b))
 		}
-		if bson.Raw(b).Validate() != nil {
+		if len(b) < 5 || int(binary.LittleEndian.Uint32(b)) != len(b) || bson.Raw(b).Validate() != nil {
 			return
 		}
 		if want, ok := countElements(bson.Raw(b)); ok && n != want {
@@ -77,6 +77,11 @@ func countElements(raw bson.Raw) (n int, ok bool) {
 			inner = v.Document()
 		case bson.TypeArray:
 			inner = bson.Raw(v.Array())
+		case bson.TypeString, bson.TypeJavaScript, bson.TypeSymbol, bson.TypeDBPointer:
+			if binary.LittleEndian.Uint32(v.Value) == 0 { // not even room for the final zero
+				return 0, false
+			}
+			continue
 		default:
 			continue
 		}
