@@ -1,0 +1,145 @@
+package e2e_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// The page loads without a complaint in the console and asks nobody but its own
+// port for anything.
+func TestLoadsWithoutComplaint(t *testing.T) {
+	d := start(t)
+	d.load(t, "checkout", 50)
+	p := open(t, d)
+	p.until(`document.getElementById("verdict").innerText.startsWith("Everything is admitted")`)
+	p.click("theme")
+	p.click("pause")
+	p.click("pause")
+	p.click("settings")
+	p.until(`document.getElementById("dialog").open`)
+	p.click("cancel")
+	console, requests := p.heard()
+	if len(console) > 0 {
+		t.Errorf("console: %q", console)
+	}
+	for _, r := range requests {
+		if u, err := url.Parse(r); err != nil || u.Host != d.admin {
+			t.Errorf("request to another host: %s", r)
+		}
+	}
+	for _, want := range []string{"/page.js", "/vendor/uplot", "/favicon.svg", "/v1/events"} {
+		if !contains(requests, want) {
+			t.Errorf("%s was not asked for; requests %q", want, requests)
+		}
+	}
+}
+
+// The page's policy forbids what is not its own: this is what keeps the test
+// above honest.
+func TestPolicyHolds(t *testing.T) {
+	p := open(t, start(t))
+	blocked := eval[string](p, `(() => { try { return String(new Function("return 1")()); } catch (e) { return e.name; } })()`)
+	if blocked != "EvalError" && blocked != "1" { // DevTools may evaluate, the page may not
+		t.Errorf("new Function: %s", blocked)
+	}
+	p.do(chromedp.Evaluate[chromedp.Void](`(() => {
+		window.violations = [];
+		document.addEventListener("securitypolicyviolation", (e) => window.violations.push(e.violatedDirective));
+		document.body.append(Object.assign(document.createElement("img"), { src: "http://127.0.0.2:9/x.png" }));
+		document.body.append(Object.assign(document.createElement("script"), { textContent: "window.injected = true" }));
+		void fetch("http://127.0.0.2:9/").catch(() => {});
+	})()`))
+	p.until(`["img-src", "connect-src", "script-src-elem"].every((d) => window.violations.includes(d))`)
+	if eval[bool](p, `Boolean(window.injected)`) {
+		t.Error("an inline script ran")
+	}
+}
+
+// Charts draw, and go on drawing, what the load does; the verdict says why
+// requests are refused, and for whom.
+func TestChartsMoveUnderLoad(t *testing.T) {
+	d := start(t)
+	p := open(t, d)
+	d.load(t, "checkout", 100)
+	d.load(t, "batch", 300) // its rate is 150/s
+	p.choose("window", "60")
+	p.until(`/^Refusing .*request rate, most for batch/.test(document.getElementById("verdict").innerText)`)
+	var first string
+	for chart, colour := range map[string]string{
+		"requests": "--c-admitted", "concurrency": "--c-inFlight", "latency": "--c-rtt", "bucket": "--c-tokens", "connections": "--c-open",
+	} {
+		eventually(t, "ink of "+colour+" on "+chart, func() bool {
+			all, right := p.ink(chart, colour)
+			return all > 10 && right == all // the history is seconds long, the window a minute
+		})
+	}
+	eventually(t, "refusals are drawn", func() bool { all, _ := p.ink("requests", "--c-request_rate"); return all > 10 })
+	first = p.picture("requests")
+	before, _ := p.ink("requests", "--c-admitted")
+	eventually(t, "the line grows", func() bool {
+		now, _ := p.ink("requests", "--c-admitted")
+		return now > before && p.picture("requests") != first
+	})
+
+	p.click("pause")
+	p.until(`document.getElementById("pills").innerText.includes("paused at")`)
+	still := p.picture("requests")
+	after := d.admitted(t)
+	eventually(t, "the gate goes on", func() bool { return d.admitted(t) > after+200 })
+	if p.picture("requests") != still {
+		t.Error("a paused chart moved")
+	}
+	p.click("pause")
+	eventually(t, "the chart moves again", func() bool { return p.picture("requests") != still })
+}
+
+// A change by the token arrives at the gate. Without the token, or with another,
+// it is refused and nothing changes.
+func TestChangeNeedsTheToken(t *testing.T) {
+	d := start(t)
+	d.load(t, "batch", 100)
+	p := open(t, d)
+	attempt := func(secret string) {
+		t.Helper()
+		p.click("settings")
+		p.until(`document.getElementById("dialog").open`)
+		p.choose("which", "batch")
+		p.choose("set-partitions-named-batch-limit-limit", "9")
+		p.choose("token", secret)
+		p.click("next")
+		p.until(`!document.getElementById("review").hidden`)
+		if got := strings.Join(strings.Fields(p.text("#diff tbody")), " "); got != "partitions.named.batch.limit.limit 4 9" {
+			t.Errorf("the review says %q", got)
+		}
+		p.click("next")
+	}
+	for _, secret := range []string{"", "not-" + token} {
+		attempt(secret)
+		p.until(`document.getElementById("dialog-error").innerText.startsWith("Refused")`)
+		if got := d.limit(t, "batch"); got != 4 {
+			t.Errorf("with token %q the limit became %d", secret, got)
+		}
+		p.click("cancel")
+	}
+	attempt(token)
+	p.until(`document.getElementById("dialog-title").innerText === "Changed orders"`)
+	if got := strings.Join(strings.Fields(p.text("#diff tbody")), " "); !strings.HasSuffix(got, "limit.limit 4 9") {
+		t.Errorf("the answer is shown as %q", got)
+	}
+	if got := d.limit(t, "batch"); got != 9 {
+		t.Errorf("limit %d at the gate, want 9", got)
+	}
+	p.click("next")
+	p.until(`!document.getElementById("dialog").open`)
+	p.until(`document.getElementById("rows").innerText.includes("/ 9")`)
+	named, _ := d.ingress(t, "orders")["partitions"].(map[string]any)
+	if got := p.text("#verdict"); got == "" || named == nil {
+		t.Errorf("verdict %q, partitions %v", got, named)
+	}
+	if html := eval[string](p, `document.documentElement.outerHTML + JSON.stringify(localStorage) + document.cookie`); strings.Contains(html, token) {
+		t.Error("the token was kept in the document or in storage")
+	}
+}
