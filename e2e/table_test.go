@@ -91,6 +91,7 @@ func TestWidthsAndThemes(t *testing.T) {
 	}
 	p.click("theme") // → auto
 	eventually(t, "charts are drawn", func() bool { all, _ := p.ink("requests", "--c-admitted"); return all > 40 })
+	p.do(chromedp.EmulateViewport(1360, 1010))
 	if grow(t, p) {
 		p.until(`document.getElementById("rows").innerText.length > 200`)
 	}

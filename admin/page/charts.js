@@ -1,9 +1,10 @@
 // The charts: uPlot with colours from the style sheet, so that one chart serves
 // light and dark.
 
-import { REASONS, element, millis, number, setText } from "./format.js";
+import { REASONS, clock, element, millis, number, setText } from "./format.js";
 
-const HEIGHT = 170;
+const HEIGHT = 145;
+const SHORTEST = 60; // seconds; a window grows with the history from here to its length
 const SYNC = "admitd"; // cursors move together
 
 const reasonSeries = Object.entries(REASONS).map(([field, label]) => ({ field, label, optional: true }));
@@ -25,7 +26,7 @@ const CHARTS = [
     ],
   },
   {
-    id: "latency", title: "Latency", unit: "of what was admitted", format: millis, none: "no latency measured in this window",
+    id: "latency", title: "Latency", unit: "of what was admitted", format: millis, axis: (v) => `${+v.toPrecision(3)} ms`, none: "no latency measured in this window",
     series: [{ field: "rtt", label: "RTT", fill: true }, { field: "base", label: "base RTT", dashed: true }],
   },
   {
@@ -86,13 +87,13 @@ class Chart {
       grid: { stroke: () => this.grid, width: 1 },
     };
     return {
-      ...this.#size(), legend: { show: false }, padding: [8, 8, 0, 0],
+      ...this.#size(), legend: { show: false }, padding: [8, 18, 0, 0],
       cursor: { sync: { key: SYNC }, points: { size: 6 }, y: false, drag: { x: false, y: false } },
       hooks: { setCursor: [() => this.#legend()] },
       scales: { x: { time: true, range: () => this.range }, y: { range: (_, min, max) => [Math.min(min, 0), Math.max(max * 1.1, 1)] } },
       axes: [
-        { ...axis, space: 64, size: 24, values: "{HH}:{mm}:{ss}" },
-        { ...axis, size: 48, space: 32, values: (_, ticks) => ticks.map((v) => (v === 0 ? "0" : this.spec.format(v))) },
+        { ...axis, space: 62, size: 24, values: (_, ticks, __, ___, step) => ticks.map((v) => clock(v, step < 60)) },
+        { ...axis, size: 48, space: 32, values: (_, ticks) => ticks.map((v) => (v === 0 ? "0" : (this.spec.axis ?? this.spec.format)(v))) },
       ],
       series: [{}, ...this.items.map((i) => ({
         stroke: () => i.stroke, fill: i.fill ? () => i.wash : undefined, width: i.dashed ? 1.5 : 2,
@@ -104,8 +105,8 @@ class Chart {
 
   /** Shows the last seconds of an entity. */
   show(store, entity, seconds) {
-    const { now, columns } = store.history(entity, this.items.map((i) => i.field), seconds);
-    this.range = [now - seconds, now];
+    const { first, now, columns } = store.history(entity, this.items.map((i) => i.field), seconds);
+    this.range = [Math.max(now - seconds, Math.min(first, now - SHORTEST)), now];
     this.columns = columns;
     this.u.setData(columns, true);
     let any = false;

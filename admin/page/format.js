@@ -24,16 +24,21 @@ export function number(v) {
 /** Milliseconds; "–" when unknown. */
 export function millis(v) {
   if (!isNumber(v) || v <= 0) return "–";
-  if (v >= 1000) return `${(v / 1000).toFixed(v < 10000 ? 2 : 1)} s`;
-  return `${v < 10 ? v.toFixed(2) : v < 100 ? v.toFixed(1) : whole.format(v)} ms`;
+  if (v >= 1000) return `${(v / 1000).toFixed(v < 10000 ? 2 : 1)}\u00a0s`;
+  return `${v < 10 ? v.toFixed(2) : v < 100 ? v.toFixed(1) : whole.format(v)}\u00a0ms`;
 }
 
 /** A share of 0 to 1. */
 export function percent(v) {
   if (!isNumber(v)) return "–";
-  if (v > 0 && v < 0.01) return "< 1 %";
-  if (v < 1 && v > 0.99) return "> 99 %";
-  return `${Math.round(v * 100)} %`;
+  if (v > 0 && v < 0.01) return "<\u00a01\u00a0%";
+  if (v < 1 && v > 0.99) return ">\u00a099\u00a0%";
+  return `${Math.round(v * 100)}\u00a0%`;
+}
+
+/** The time of day of seconds since the epoch. */
+export function clock(at, seconds) {
+  return new Date(at * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: seconds ? "2-digit" : undefined });
 }
 
 /** Makes an element; properties are set, children appended. */

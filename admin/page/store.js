@@ -50,23 +50,25 @@ export class Entity {
     return most;
   }
 
-  put(slot, field, value) {
+  put(tick, field, value) {
     let ring = this.series[field];
     if (!ring) {
       if (!value) return; // a series begins with its first value
-      ring = this.series[field] = new Float32Array(CAPACITY).fill(GAUGES.includes(field) ? NaN : 0);
+      ring = this.series[field] = new Float32Array(CAPACITY).fill(NaN);
+      if (RATES.includes(field)) for (let t = Math.max(this.born + 1, tick - CAPACITY + 1); t < tick; t++) ring[t % CAPACITY] = 0;
     }
-    ring[slot] = value ?? NaN;
+    ring[tick % CAPACITY] = value ?? NaN;
   }
 
   /** Writes one point; without values, a break in every line. */
-  record(slot, values) {
+  record(tick, values) {
+    this.born ??= tick; // a rate needs two events: the first point has none
     if (!values) {
-      for (const ring of Object.values(this.series)) ring[slot] = NaN;
+      for (const ring of Object.values(this.series)) ring[tick % CAPACITY] = NaN;
       return;
     }
-    for (const f of RATES) this.put(slot, f, f in REASONS ? this.rate.reasons[f] ?? 0 : this.rate[f]);
-    for (const f of GAUGES) this.put(slot, f, values[f]);
+    for (const f of RATES) this.put(tick, f, f in REASONS ? this.rate.reasons[f] ?? 0 : this.rate[f]);
+    for (const f of GAUGES) this.put(tick, f, values[f]);
   }
 }
 
@@ -84,7 +86,7 @@ export class Store {
     const at = Date.parse(doc.at) / 1000;
     const last = this.ticks ? this.times[(this.ticks - 1) % CAPACITY] : 0;
     const seconds = last ? at - last : 0;
-    if (seconds < 0) this.ticks = 0; // the daemon's clock was set back: begin anew
+    if (seconds < 0) this.#forgetHistory(); // the daemon's clock was set back
     if (seconds > MAX_GAP) this.#tick(last + 0.001, true);
     const restarted = this.doc && doc.uptimeSeconds < this.doc.uptimeSeconds;
     this.doc = doc;
@@ -92,6 +94,16 @@ export class Store {
     for (const [name, ingress] of this.ingresses) if (!names.has(name)) this.#forget(ingress, name);
     for (const ingress of doc.ingresses) this.#ingress(ingress, whole, restarted ? 0 : seconds);
     this.#tick(at, false);
+  }
+
+  #forgetHistory() {
+    this.ticks = 0;
+    for (const { entity, partitions } of this.ingresses.values()) {
+      for (const e of [entity, ...partitions.values()]) {
+        e.born = undefined;
+        if (e.series) e.series = {};
+      }
+    }
   }
 
   #forget(ingress, name) {
@@ -136,11 +148,11 @@ export class Store {
 
   /** Writes the point of one event into every history. */
   #tick(at, gap) {
-    const slot = this.ticks++ % CAPACITY;
-    this.times[slot] = at;
+    const tick = this.ticks++;
+    this.times[tick % CAPACITY] = at;
     for (const ingress of this.ingresses.values()) {
-      ingress.entity.record(slot, gap ? null : ingress.sums);
-      for (const p of ingress.partitions.values()) if (p.series) p.record(slot, gap ? null : gauges(p.doc));
+      ingress.entity.record(tick, gap ? null : ingress.sums);
+      for (const p of ingress.partitions.values()) if (p.series) p.record(tick, gap ? null : gauges(p.doc));
     }
   }
 
@@ -163,6 +175,7 @@ export class Store {
   history(entity, fields, seconds) {
     const n = Math.min(this.ticks, CAPACITY);
     const now = this.ticks ? this.times[(this.ticks - 1) % CAPACITY] : 0;
+    const first = n ? this.times[(this.ticks - n) % CAPACITY] : 0;
     const columns = [[], ...fields.map(() => [])];
     for (let tick = this.ticks - n; tick < this.ticks; tick++) {
       const slot = tick % CAPACITY;
@@ -173,7 +186,7 @@ export class Store {
         columns[i + 1].push(v === undefined || Number.isNaN(v) ? null : v);
       });
     }
-    return { now, columns };
+    return { first, now, columns };
   }
 }
 
