@@ -56,38 +56,39 @@ func (ses *session) fillBack(at *openReply) error {
 
 // relay passes on what is in the buffer.
 func (ses *session) relay(at *openReply, open *opener) error {
-	in := ses.back
-	for len(in.next()) > 0 {
-		if at.left == 0 {
-			ready, err := ses.begin(at, open)
-			if err != nil {
+	for len(ses.back.next()) > 0 {
+		if at.left > 0 {
+			if err := ses.move(at); err != nil {
 				return err
 			}
-			if !ready {
-				break
-			}
 			continue
 		}
-		n := min(at.left, len(in.next()))
-		if at.find.active {
-			if cursor, found := at.find.feed(in.next()[:n]); found {
-				ses.noteCursor(at.entry, cursor)
-			}
-		}
-		in.p += n
-		at.left -= n
-		if at.entry == nil {
-			in.r = in.p // swallowed
-			continue
-		}
-		if at.left > 0 || !at.last {
-			continue
-		}
-		if err := ses.finish(at.entry); err != nil {
-			return err
+		if ready, err := ses.begin(at, open); err != nil || !ready {
+			return errors.Join(err, ses.pour())
 		}
 	}
 	return ses.pour()
+}
+
+// move passes on, or swallows, what is there of a reply.
+func (ses *session) move(at *openReply) error {
+	in := ses.back
+	n := min(at.left, len(in.next()))
+	if at.find.active {
+		if cursor, found := at.find.feed(in.next()[:n]); found {
+			ses.noteCursor(at.entry, cursor)
+		}
+	}
+	in.p += n
+	at.left -= n
+	if at.entry == nil {
+		in.r = in.p // swallowed
+		return nil
+	}
+	if at.left > 0 || !at.last {
+		return nil
+	}
+	return ses.finish(at.entry)
 }
 
 // pour writes what is decided to the client.
