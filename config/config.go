@@ -59,8 +59,9 @@ type Tracing struct {
 
 // Hello is what clients that select servers read at /v1/hello.
 type Hello struct {
-	// Role of the backend behind this gate.
-	Role string `yaml:"role" default:"standalone" enum:"standalone primary secondary mongos"`
+	// Role of this gate: router is one of several equal gates; the others say
+	// what the server behind it is.
+	Role string `yaml:"role" default:"router" enum:"router standalone primary secondary"`
 	// Name of the replica set. Empty: none.
 	SetName string `yaml:"setName" default:""`
 	// Tags that read preferences select by.

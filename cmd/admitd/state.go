@@ -93,7 +93,7 @@ func (d *daemon) hello(name string) (labels.Hello, bool) {
 	load := &labels.Load{}
 	h := labels.Hello{
 		Name: name, Load: load, MaxWireVersion: labels.WireVersion,
-		Role: helloRole(d.cfg.Hello.Role), SetName: d.cfg.Hello.SetName, Tags: maps.Clone(d.cfg.Hello.Tags), Backpressure: true,
+		Role: labels.Role(d.cfg.Hello.Role), SetName: d.cfg.Hello.SetName, Tags: maps.Clone(d.cfg.Hello.Tags), Backpressure: true,
 	}
 	for fname, f := range d.fronts {
 		if name != "" && fname != name {
@@ -110,12 +110,4 @@ func (d *daemon) hello(name string) (labels.Hello, bool) {
 	}
 	load.Headroom = max(load.Limit-load.InFlight, 0)
 	return h, !d.draining
-}
-
-// helloRole turns the configuration's word into the wire's.
-func helloRole(role string) labels.Role {
-	if role == "mongos" {
-		return labels.RoleRouter
-	}
-	return labels.Role(role)
 }
