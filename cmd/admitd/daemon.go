@@ -101,40 +101,46 @@ type planned struct {
 
 // plan builds what cfg needs and opens its listeners. When anything fails
 // nothing has changed.
-func (d *daemon) plan(ctx context.Context, cfg *config.Config) (plan []planned, err error) {
-	defer func() {
-		if err != nil {
-			for _, p := range plan {
-				if p.ln != nil {
-					_ = p.ln.Close()
-				}
-			}
-		}
-	}()
+func (d *daemon) plan(ctx context.Context, cfg *config.Config) ([]planned, error) {
+	plan := make([]planned, 0, len(cfg.Ingresses))
 	for i := range cfg.Ingresses {
-		in := &cfg.Ingresses[i]
-		p := planned{in: in, front: d.front(in.Name)}
-		if p.policy, err = buildPolicy(in); err != nil {
-			return plan, fmt.Errorf("ingress %s: %w", in.Name, err)
-		}
-		if old := d.ingress(in.Name); old == nil || p.front == nil || needsRestart(old, in) {
-			before := p.front
-			if before != nil && old.Listen != in.Listen {
-				before = nil
-			}
-			if p.front, err = d.newFront(in); err != nil {
-				return plan, err
-			}
-			p.isNew = true
-			if p.front.server != nil {
-				if p.ln, err = d.listen(ctx, in, before); err != nil {
-					return plan, err
+		p, err := d.planOne(ctx, &cfg.Ingresses[i])
+		if err != nil {
+			for _, opened := range plan {
+				if opened.ln != nil {
+					_ = opened.ln.Close()
 				}
 			}
+			return nil, err
 		}
 		plan = append(plan, p)
 	}
 	return plan, nil
+}
+
+// planOne keeps the front that runs when it can take the change over, and else
+// builds a new one on the same socket where the address stays.
+func (d *daemon) planOne(ctx context.Context, in *config.Ingress) (p planned, err error) {
+	old := d.ingress(in.Name)
+	p = planned{in: in, front: d.front(in.Name)}
+	if p.policy, err = buildPolicy(in); err != nil {
+		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
+	}
+	if old != nil && p.front != nil && !needsRestart(old, in) {
+		return p, nil
+	}
+	before := p.front
+	if before != nil && old.Listen != in.Listen {
+		before = nil
+	}
+	if p.front, err = d.newFront(in); err != nil {
+		return p, err
+	}
+	p.isNew = true
+	if p.front.server != nil {
+		p.ln, err = d.listen(ctx, in, before)
+	}
+	return p, err
 }
 
 // ingress returns the settings of an ingress that runs, nil when it does not.

@@ -161,7 +161,7 @@ func startDemoDaemon(ctx context.Context, s streams, o demoOptions, settings str
 		return nil, nil, err
 	case <-d.up:
 	}
-	return d, func() { cancel(); <-ended }, nil
+	return d, func() { cancel(); _ = <-ended }, nil
 }
 
 // busy reports whether nobody can listen on the address now.

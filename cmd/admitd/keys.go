@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,13 +51,13 @@ func (k *keys) load() (*tls.Config, error) {
 
 // state tells whether a file was changed.
 func (k *keys) state() string {
-	s := ""
+	var s strings.Builder
 	for _, name := range []string{k.files.CertFile, k.files.KeyFile, k.files.ClientCAFile} {
 		if info, err := os.Stat(name); err == nil {
-			s += fmt.Sprint(info.ModTime().UnixNano(), info.Size(), ";")
+			fmt.Fprint(&s, info.ModTime().UnixNano(), info.Size(), ";")
 		}
 	}
-	return s
+	return s.String()
 }
 
 // config returns the TLS configuration of a listener.

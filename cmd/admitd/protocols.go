@@ -269,7 +269,7 @@ func pulsarBy(by []string) pulsargate.By {
 
 // pulsarLimits turns the configuration's publish rates into the gate's limits.
 func pulsarLimits(in *config.Ingress) pulsargate.Limits {
-	mode, _ := parseMode(in.Mode) //nolint:errcheck // buildPolicy has checked it
+	mode, _ := parseMode(in.Mode) // buildPolicy has checked it
 	l := pulsargate.Limits{Mode: mode}
 	p := in.Pulsar
 	if p == nil {

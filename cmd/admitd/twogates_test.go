@@ -1,4 +1,4 @@
-package main //nolint:testpackage // starts daemons in process
+package main
 
 import (
 	"context"
