@@ -36,7 +36,7 @@ func TestCapacity(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		out, err := pulsarproducer.Offer(ctx, c, []pulsarproducer.Tenant{{Topic: "t", Rate: 2000, Timeout: time.Minute, MaxPending: 100}})
+		out, err := offerAll(ctx, c, []tenant{{Topic: "t", Rate: 2000, Timeout: time.Minute, MaxPending: 100}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestCapacity(t *testing.T) {
 
 // overload offers 250 + 2000 messages per second to a broker that serves 1000,
 // through a gate with the given limits.
-func overload(t *testing.T, limits pulsargate.Limits) (well, hog pulsarproducer.Outcome) {
+func overload(t *testing.T, limits pulsargate.Limits) (well, hog outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := modelpulsar.New(modelpulsar.Options{Workers: 10, ServiceTime: 10 * time.Millisecond, URL: "pulsar://b:1"})
@@ -72,7 +72,7 @@ func overload(t *testing.T, limits pulsargate.Limits) (well, hog pulsarproducer.
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		out, err := pulsarproducer.Offer(ctx, c, []pulsarproducer.Tenant{
+		out, err := offerAll(ctx, c, []tenant{
 			{Topic: "well-behaved", Rate: 250, Timeout: 500 * time.Millisecond},
 			{Topic: "hog", Rate: 2000, Timeout: 500 * time.Millisecond},
 		})

@@ -1,4 +1,4 @@
-package pulsarproducer
+package modelpulsar_test
 
 import (
 	"context"
@@ -6,11 +6,13 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/admitd/admitd/client/pulsarproducer"
 )
 
-// Tenant is an open-loop publisher: it sends at its rate whatever becomes of what
+// tenant is an open-loop publisher: it sends at its rate whatever becomes of what
 // it has sent.
-type Tenant struct {
+type tenant struct {
 	Topic string
 	Rate  float64 // messages per second, > 0
 	// Size of a message in bytes; 0 = 100.
@@ -21,8 +23,8 @@ type Tenant struct {
 	MaxPending int
 }
 
-// Outcome is what became of a tenant's messages.
-type Outcome struct {
+// outcome is what became of a tenant's messages.
+type outcome struct {
 	Topic     string
 	Offered   int // messages sent or refused by the client
 	Published int // receipts in time
@@ -34,14 +36,14 @@ type Outcome struct {
 	P50, P99 time.Duration
 }
 
-// Offer lets the tenants publish through one client, as applications that share
+// offerAll lets the tenants publish through one client, as applications that share
 // a connection do, until ctx ends, and waits for what is on its way.
-func Offer(ctx context.Context, c *Client, tenants []Tenant) ([]Outcome, error) {
-	out := make([]Outcome, len(tenants))
-	producers := make([]*Producer, len(tenants))
+func offerAll(ctx context.Context, c *pulsarproducer.Client, tenants []tenant) ([]outcome, error) {
+	out := make([]outcome, len(tenants))
+	producers := make([]*pulsarproducer.Producer, len(tenants))
 	for i := range tenants {
 		t := &tenants[i]
-		p, err := c.NewProducer(ctx, t.Topic, ProducerOptions{
+		p, err := c.NewProducer(ctx, t.Topic, pulsarproducer.ProducerOptions{
 			SendTimeout: t.timeout(), MaxPending: t.MaxPending,
 		})
 		if err != nil {
@@ -58,7 +60,7 @@ func Offer(ctx context.Context, c *Client, tenants []Tenant) ([]Outcome, error) 
 }
 
 // timeout returns the Timeout with its default.
-func (t *Tenant) timeout() time.Duration {
+func (t *tenant) timeout() time.Duration {
 	if t.Timeout <= 0 {
 		return time.Second
 	}
@@ -66,19 +68,19 @@ func (t *Tenant) timeout() time.Duration {
 }
 
 // offer sends at the tenant's rate until ctx ends.
-func (t *Tenant) offer(ctx context.Context, p *Producer) Outcome {
+func (t *tenant) offer(ctx context.Context, p *pulsarproducer.Producer) outcome {
 	size := t.Size
 	if size <= 0 {
 		size = 100
 	}
 	payload := make([]byte, size)
-	r := recorder{outcome: Outcome{Topic: t.Topic}}
+	r := recorder{out: outcome{Topic: t.Topic}}
 	send := context.WithoutCancel(ctx)
 	start := time.Now()
 	tick := time.NewTicker(max(time.Duration(float64(time.Second)/t.Rate), time.Millisecond))
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		for due := int(time.Since(start).Seconds() * t.Rate); r.outcome.Offered < due; r.outcome.Offered++ {
+		for due := int(time.Since(start).Seconds() * t.Rate); r.out.Offered < due; r.out.Offered++ {
 			begin := time.Now()
 			r.pending.Add(1)
 			p.SendAsync(send, payload, func(err error) { r.end(begin, err) })
@@ -95,9 +97,9 @@ func (t *Tenant) offer(ctx context.Context, p *Producer) Outcome {
 // recorder collects what becomes of messages.
 type recorder struct {
 	pending sync.WaitGroup
-	outcome Outcome // Offered belongs to the sender; the rest is guarded by mu
+	out     outcome // Offered belongs to the sender; the rest is guarded by mu
 
-	mu    sync.Mutex // guards the rest of outcome and waits; never held across a wait
+	mu    sync.Mutex // guards the rest of out and waits; never held across a wait
 	waits []time.Duration
 }
 
@@ -106,27 +108,27 @@ func (r *recorder) end(begin time.Time, err error) {
 	defer r.pending.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var throttled *ProducerThrottledError
+	var throttled *pulsarproducer.ProducerThrottledError
 	switch {
 	case err == nil:
-		r.outcome.Published++
+		r.out.Published++
 		r.waits = append(r.waits, time.Since(begin))
 	case errors.As(err, &throttled):
-		r.outcome.Throttled++
-	case errors.Is(err, ErrTimeout):
-		r.outcome.TimedOut++
+		r.out.Throttled++
+	case errors.Is(err, pulsarproducer.ErrTimeout):
+		r.out.TimedOut++
 	default:
-		r.outcome.Other++
+		r.out.Other++
 	}
 }
 
 // result returns the outcome, once every message has ended.
-func (r *recorder) result() Outcome {
+func (r *recorder) result() outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	slices.Sort(r.waits)
 	if n := len(r.waits); n > 0 {
-		r.outcome.P50, r.outcome.P99 = r.waits[n/2], r.waits[n*99/100]
+		r.out.P50, r.out.P99 = r.waits[n/2], r.waits[n*99/100]
 	}
-	return r.outcome
+	return r.out
 }
