@@ -145,6 +145,10 @@ type Result struct {
 	Status int
 	// Partition that granted the permit or refused it.
 	Partition string
+	// Label is how metrics name the partition; "" for a refused request.
+	Label string
+	// Wait is how long the decision took, queues included.
+	Wait time.Duration
 	// Outcome of the permit. It means nothing for a refused request.
 	Outcome limiter.Outcome
 	// Err is the *limiter.Rejection of a refused request, what went wrong with
