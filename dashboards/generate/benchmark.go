@@ -49,13 +49,14 @@ func (s side) variables() []cog.Builder[dashboard.VariableModel] {
 		choice("partition_"+s.letter, upper+" partition", `label_values(admitd_requests_received_total{instance=~"$instance",ingress=~"$ingress_`+s.letter+`"}, partition)`, false).
 			Description("Partition of run " + upper + "."),
 		dashboard.NewCustomVariableBuilder("offset_" + s.letter).Label(upper + " offset").
+			// Not 0s: Prometheus 2 takes no offset of zero.
 			Description("How long before the time range run " + upper + " took place.").
-			Values(dashboard.StringOrMap{String: cog.ToPtr("0s,5m,10m,15m,20m,30m,1h,2h,6h,12h,1d,2d,7d")}).
+			Values(dashboard.StringOrMap{String: cog.ToPtr("now : 1s,5m,10m,15m,20m,30m,1h,2h,6h,12h,1d,2d,7d")}).
 			AllowCustomValue(true).
 			Current(dashboard.VariableOption{
 				Selected: cog.ToPtr(true),
-				Text:     dashboard.StringOrArrayOfString{String: cog.ToPtr("0s")},
-				Value:    dashboard.StringOrArrayOfString{String: cog.ToPtr("0s")},
+				Text:     dashboard.StringOrArrayOfString{String: cog.ToPtr("now")},
+				Value:    dashboard.StringOrArrayOfString{String: cog.ToPtr("1s")},
 			}),
 	}
 }

@@ -89,6 +89,11 @@ func ingressBuckets() []panel {
 			about:   "The retry hint of the last refusal. Absent before the first one, or where hints are off.",
 			queries: []query{{most("ingress", is("admitd_last_retry_hint_seconds", gate)), "{{ingress}}"}},
 		},
+		{
+			kind: states, title: "Mode", unit: count, w: 24, h: 6, words: []word{{0, "no", "text"}, {1, "yes", "blue"}},
+			about:   "What each ingress does: enforce refuses, shadow only counts what it would refuse, off decides nothing.",
+			queries: []query{{most("ingress, mode", is("admitd_ingress_mode", gate)), "{{ingress}} {{mode}}"}},
+		},
 	}
 }
 
