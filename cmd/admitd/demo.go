@@ -161,7 +161,13 @@ func startDemoDaemon(ctx context.Context, s streams, o demoOptions, settings str
 		return nil, nil, err
 	case <-d.up:
 	}
-	return d, func() { cancel(); _ = <-ended }, nil
+	stop := func() {
+		cancel()
+		if err := <-ended; err != nil {
+			fmt.Fprintln(s.err, err)
+		}
+	}
+	return d, stop, nil
 }
 
 // busy reports whether nobody can listen on the address now.

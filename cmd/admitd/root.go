@@ -35,7 +35,7 @@ func (e exitError) Unwrap() error { return e.err }
 
 // run executes one command line.
 func run(ctx context.Context, args []string, s streams) error {
-	root := newRoot(s)
+	root := newRoot(s) //nolint:contextcheck // cobra hands the context to the command that runs
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }

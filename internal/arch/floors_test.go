@@ -40,6 +40,7 @@ var floors = map[string][]string{
 	"ingress/pulsargate": {"ingress", "limiter", "labels", "pulsarwire"},
 	"observe":            {"ingress", "limiter", "labels", "clock"},
 	"admin":              {"ingress", "limiter", "labels"},
+	"tracing":            {"limiter", "labels"},
 	"tuner":              {"limiter", "labels"},
 	"lab":                {"limiter", "algorithms", "client", "labels", "clock"},
 	"lab/...":            {"lab", "limiter", "algorithms", "client", "labels", "clock"},
@@ -62,7 +63,7 @@ var owners = map[string][]string{
 	"github.com/prometheus/client_golang":             {"observe", "cmd"},
 	"github.com/go-chi/chi":                           {"ingress/httpgate", "admin"},
 	"github.com/spf13/cobra":                          {"cmd"},
-	"go.opentelemetry.io/otel":                        {"observe", "cmd"},
+	"go.opentelemetry.io/otel":                        {"tracing"},
 }
 
 // stdlibOnly are the rooms that import nothing from outside but the standard
