@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
 
@@ -240,4 +241,66 @@ func TestNoticeCoversTheBacklog(t *testing.T) {
 			t.Errorf("%d notices; want 3", len(got))
 		}
 	})
+}
+
+// A message that one limit refuses costs nothing at the others: what it had paid
+// is given back, however often it is asked about again.
+func TestRefusedMessagesPayNothing(t *testing.T) {
+	twoInAll := pulsargate.PublishRate{Messages: 0.001, BurstSeconds: 2000}
+	for name, tc := range map[string]struct {
+		limits pulsargate.Limits
+		policy *limiter.Policy
+	}{
+		"a group refuses": {pulsargate.Limits{Topic: twoInAll, Groups: []pulsargate.GroupLimit{{
+			Name: "g", Match: []string{"t"}, PublishRate: pulsargate.PublishRate{Messages: 1},
+		}}}, off()},
+		"the limiter refuses": {pulsargate.Limits{Topic: twoInAll}, &limiter.Policy{Default: limiter.PartitionPolicy{
+			NewLimit: func() limiter.Limit { return fixed(1) },
+		}}},
+		"its queue times out": {pulsargate.Limits{Topic: twoInAll}, &limiter.Policy{Default: limiter.PartitionPolicy{
+			NewLimit: func() limiter.Limit { return fixed(1) }, QueueDepth: 1, MaxWait: 10 * time.Millisecond,
+		}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, pulsargate.Options{Limits: tc.limits}, tc.policy, unaware())
+				p.client.open(1, "t")
+				p.client.write(sendFrame(1, 0, 1))
+				p.client.write(sendFrame(1, 1, 1))
+				time.Sleep(900 * time.Millisecond)
+				synctest.Wait()
+				if n := len(p.broker.all(pulsarwire.TypeSend)); n != 1 {
+					t.Fatalf("%d messages passed; want 1", n)
+				}
+				p.broker.write(receipt(1, 0))
+				time.Sleep(300 * time.Millisecond)
+				synctest.Wait()
+				if n := len(p.broker.all(pulsarwire.TypeSend)); n != 2 {
+					t.Errorf("%d messages passed in the end; want 2: the topic's second token was lost", n)
+				}
+			})
+		})
+	}
+}
+
+// In shadow mode limits count and let pass; when they are off they do neither.
+func TestModes(t *testing.T) {
+	for mode, counted := range map[limiter.Mode]bool{limiter.Shadow: true, limiter.Off: false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := play(t, pulsargate.Options{Limits: pulsargate.Limits{
+				Mode: mode, Topic: pulsargate.PublishRate{Messages: 1},
+			}}, off(), aware())
+			p.client.open(1, "t")
+			for i := range uint64(5) {
+				p.client.write(sendFrame(1, i, 1))
+			}
+			synctest.Wait()
+			if n := len(p.broker.all(pulsarwire.TypeSend)); n != 5 {
+				t.Errorf("%v: %d of 5 messages passed", mode, n)
+			}
+			if got := p.events.limited["default "+pulsargate.LimitTopicMessages]; (got == 4) != counted {
+				t.Errorf("%v: %d messages counted", mode, got)
+			}
+		})
+	}
 }
