@@ -2,12 +2,16 @@ package ingress
 
 import "golang.org/x/sys/unix"
 
+// CanSeePeerGone is whether [PeerGone] can tell.
+const CanSeePeerGone = true
+
 // tcpEstablished is the state of a connection that both sides keep open.
 const tcpEstablished = 1
 
-// peerGone reports whether the other side of the socket has closed it. It is
-// called whenever the socket becomes readable, which a FIN or a reset makes it.
-func peerGone(fd uintptr) bool {
+// PeerGone reports whether the other side of a TCP socket has closed it, or its
+// half of it. It takes nothing from the socket, and is made to be called by
+// [syscall.RawConn.Read]: a FIN or a reset makes a socket readable.
+func PeerGone(fd uintptr) bool {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return false // not TCP: the deadline ends the wait

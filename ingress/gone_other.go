@@ -2,5 +2,8 @@
 
 package ingress
 
-// peerGone cannot tell without reading; the deadline ends the wait.
-func peerGone(uintptr) bool { return false }
+// CanSeePeerGone is whether [PeerGone] can tell.
+const CanSeePeerGone = false
+
+// PeerGone cannot tell here without reading.
+func PeerGone(uintptr) bool { return false }

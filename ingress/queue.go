@@ -24,12 +24,12 @@ func watch(ctx context.Context, c net.Conn, d time.Duration) (Refusal, bool) {
 		return Abandoned, false
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
-	gone := raw.Read(peerGone)
+	gone := raw.Read(PeerGone)
 	stop()
 	switch {
 	case ctx.Err() != nil:
 		return Draining, false
-	case gone == nil: // peerGone said so
+	case gone == nil: // PeerGone said so
 		return Abandoned, false
 	}
 	if c.SetReadDeadline(time.Time{}) != nil {

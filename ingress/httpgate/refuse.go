@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/textproto"
 	"strconv"
 	"sync"
 	"time"
@@ -34,22 +35,13 @@ var documents = sync.Pool{New: func() any { return new([]byte) }} //nolint:goche
 // refuse answers a request that was not admitted. It returns the status and
 // whether the connection must be cut.
 func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, cost float64) (status int, cut bool) {
-	doc := rej.Document(cost, !rt.o.NoHints)
-	if rt.o.Status != 0 {
-		doc.Status = rt.o.Status
-	}
+	doc, fields := rt.rejection(rej, cost)
 	h := w.Header()
-	h[labels.HeaderReason] = []string{string(doc.Reason)}
-	if !rt.o.NoHints && doc.Reason.Retryable() {
-		h["Retry-After"] = []string{strconv.FormatInt(retryAfter(doc.RetryAfterMS), 10)}
+	for _, f := range fields {
+		if f.value != "" {
+			h[textproto.CanonicalMIMEHeaderKey(f.name)] = []string{f.value}
+		}
 	}
-	if rt.o.Rate != nil && (doc.Reason == labels.RequestRate || doc.Reason == labels.CostExceedsBurst) {
-		rateHeaders(h, rt.o.Rate(rej.Partition), retryAfter(doc.RetryAfterMS))
-	}
-	if doc.Reason == labels.Draining {
-		h["Connection"] = closeValue
-	}
-	h["Cache-Control"] = noStore
 	buf, _ := documents.Get().(*[]byte)
 	*buf = doc.AppendJSON((*buf)[:0])
 	cut = answer(w, r, doc.Status, *buf)
@@ -57,16 +49,37 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 	return doc.Status, cut
 }
 
+// rejection returns what a refusal says: its document and its header fields,
+// of which those without a value are left out.
+func (rt *route) rejection(rej *limiter.Rejection, cost float64) (labels.Document, [6]field) {
+	doc := rej.Document(cost, !rt.o.NoHints)
+	if rt.o.Status != 0 {
+		doc.Status = rt.o.Status
+	}
+	fields := [6]field{{"X-Admitd-Reason", string(doc.Reason)}, {"Cache-Control", "no-store"}}
+	wait := retryAfter(doc.RetryAfterMS)
+	if !rt.o.NoHints && doc.Reason.Retryable() {
+		fields[2] = field{"Retry-After", strconv.FormatInt(wait, 10)}
+	}
+	if rt.o.Rate != nil && (doc.Reason == labels.RequestRate || doc.Reason == labels.CostExceedsBurst) {
+		fields[3], fields[4] = rateFields(rt.o.Rate(rej.Partition), wait)
+	}
+	if doc.Reason == labels.Draining {
+		fields[5] = field{"Connection", "close"}
+	}
+	return doc, fields
+}
+
 // retryAfter returns whole seconds, rounded up, at least 1: a client that is
 // told 0 comes back at once.
 func retryAfter(ms int64) int64 { return max((ms+999)/1000, 1) }
 
-// rateHeaders sets the RateLimit fields of
+// rateFields returns the RateLimit fields of
 // draft-ietf-httpapi-ratelimit-headers. The window is the time in which the
 // bucket fills, in whole seconds and long enough for one token.
-func rateHeaders(h http.Header, r limiter.Rate, wait int64) {
+func rateFields(r limiter.Rate, wait int64) (policy, state field) {
 	if !(r.PerSecond > 0) {
-		return
+		return field{}, field{}
 	}
 	burst := r.BurstSeconds
 	if !(burst > 0) {
@@ -74,9 +87,8 @@ func rateHeaders(h http.Header, r limiter.Rate, wait int64) {
 	}
 	window := math.Ceil(max(burst, 1/r.PerSecond))
 	quota := max(math.Floor(r.PerSecond*window), 1)
-	h["Ratelimit-Policy"] = []string{`"requests";q=` + strconv.FormatFloat(quota, 'f', 0, 64) +
-		";w=" + strconv.FormatFloat(window, 'f', 0, 64)}
-	h["Ratelimit"] = []string{`"requests";r=0;t=` + strconv.FormatInt(wait, 10)}
+	return field{"RateLimit-Policy", `"requests";q=` + strconv.FormatFloat(quota, 'f', 0, 64) + ";w=" + strconv.FormatFloat(window, 'f', 0, 64)},
+		field{"RateLimit", `"requests";r=0;t=` + strconv.FormatInt(wait, 10)}
 }
 
 // spare prepares an answer to a request whose body nobody will read, and

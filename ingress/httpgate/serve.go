@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -22,6 +23,7 @@ type route struct {
 	id       *identifier
 	upstream *upstream
 	tunnels  *tunnels
+	hot      *atomic.Int32 // > 0: refusals are to be expected; see doorstep
 }
 
 // ServeHTTP implements http.Handler: it takes one request from identification
@@ -62,19 +64,26 @@ func (rt *route) observed(w http.ResponseWriter, r *http.Request) (cut bool) {
 // serve identifies, admits and forwards, and reports how it ended and whether
 // the answer was cut off.
 func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) (Result, bool) {
-	req := rt.id.identify(r)
+	decided := decidedFor(r)
+	if !decided.ok {
+		decided.req = rt.id.identify(r)
+	}
+	req := decided.req
 	var until time.Time
 	if req.MaxWait > 0 {
 		until = time.Now().Add(req.MaxWait)
 	}
-	permit, err := rt.gate.Admit(ctx, req)
+	waited := rt.stopwatch()
+	permit, err := rt.admit(ctx, &decided)
+	wait := waited()
 	if err != nil {
 		rej, ok := errors.AsType[*limiter.Rejection](err)
 		if !ok { // the client went away while it waited
-			return Result{Err: err, Outcome: limiter.Ignored}, true
+			return Result{Err: err, Outcome: limiter.Ignored, Wait: wait}, true
 		}
+		rt.hot.Store(hotFor)
 		status, cut := rt.refuse(w, r, rej, req.Cost)
-		return Result{Status: status, Partition: rej.Partition, Err: rej}, cut
+		return Result{Status: status, Partition: rej.Partition, Wait: wait, Err: rej}, cut
 	}
 	outcome := limiter.Dropped // stands if forwarding panics
 	defer func() { permit.End(outcome) }()
@@ -85,7 +94,29 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	res := x.run()
 	x.release()
 	outcome = res.outcome
-	return Result{Status: res.status, Partition: permit.Partition(), Outcome: outcome, Err: res.err}, res.cut
+	return Result{
+		Status: res.status, Partition: permit.Partition(), Label: permit.Label(), Wait: wait, Outcome: outcome, Err: res.err,
+	}, res.cut
+}
+
+// stopwatch returns what tells the time since this call. Nobody looks at the
+// clock when nobody follows the request.
+func (rt *route) stopwatch() func() time.Duration {
+	if rt.o.Observer == nil {
+		return noTime
+	}
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+func noTime() time.Duration { return 0 }
+
+// admit is the gate's decision, which may have been made on the doorstep.
+func (rt *route) admit(ctx context.Context, a *admitted) (limiter.Permit, error) {
+	if a.ok {
+		return a.await(ctx, rt.gate)
+	}
+	return rt.gate.Admit(ctx, a.req)
 }
 
 // hello answers who the gate is.

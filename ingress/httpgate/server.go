@@ -26,6 +26,7 @@ type Server struct {
 	door    *ingress.Door
 	http    *http.Server
 	tunnels *tunnels
+	hot     atomic.Int32 // see doorstep
 	log     *slog.Logger
 	timeout time.Duration // of a drain
 
@@ -60,6 +61,10 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		Protocols:      new(http.Protocols),
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: o.StreamIdle},
 	}
+	s.http.ConnState = stateChanged
+	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, doorstepKey{}, c)
+	}
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetHTTP2(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true)
@@ -83,7 +88,7 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.withDefaults()
-	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels}
+	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, hot: &s.hot}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
 	rt.upstream, errUp = newUpstream(&o)
@@ -111,7 +116,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.http.TLSConfig != nil {
 		err = s.http.ServeTLS(l, "", "")
 	} else {
-		err = s.http.Serve(l)
+		err = s.http.Serve(doorsteps{l, s})
 	}
 	select {
 	case <-s.drain:
