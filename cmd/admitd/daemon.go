@@ -13,6 +13,7 @@ import (
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/observe"
+	"github.com/admitd/admitd/tracing"
 )
 
 // daemon is everything that runs: the parts that all ingresses share, and the
@@ -27,6 +28,7 @@ type daemon struct {
 	clock     *clock.Guard
 	metrics   *observe.Metrics
 	protocols *protocolMetrics
+	tracer    *tracing.Tracer // nil = nothing is traced
 	failed    chan error
 	up        chan struct{} // closed when everything listens
 

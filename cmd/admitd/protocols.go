@@ -107,7 +107,8 @@ func (d *daemon) httpOptions(in *config.Ingress, g *limiter.Gate) (httpgate.Opti
 			h, _ := d.hello(in.Name)
 			return h.AppendJSON(nil)
 		},
-		Ingress: porch,
+		Observer: d.httpObserver(in.Name),
+		Ingress:  porch,
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = -1

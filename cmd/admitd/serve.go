@@ -144,6 +144,11 @@ func (d *daemon) retune(cfg *config.Config) {
 func (d *daemon) run(ctx context.Context, cfg *config.Config, loaded config.Hash) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var err error
+	if d.tracer, err = newTracer(ctx, &cfg.Tracing, d.version, d.log); err != nil {
+		return err
+	}
+	defer d.closeTracer(ctx)
 	adminServer, adminListener, err := d.newAdmin(ctx, cfg)
 	if err != nil {
 		return err
