@@ -28,24 +28,13 @@ type openReply struct {
 func (ses *session) downstream() error {
 	var at openReply
 	var open opener
+	relay := func() error { return ses.relay(&at, &open) }
 	for {
-		if err := ses.relay(&at, &open); err != nil {
+		err := ses.back.each(relay)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !ses.draining.Load() {
 			return err
 		}
-		if err := ses.fillBack(&at); err != nil {
-			return err
-		}
-	}
-}
-
-// fillBack reads from the backend. In a drain it returns between replies.
-func (ses *session) fillBack(at *openReply) error {
-	for {
-		err := ses.back.fill()
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !ses.draining.Load() {
-			return err
-		}
-		if at.left == 0 && len(ses.back.next()) == 0 {
+		if at.left == 0 && len(ses.back.next()) == 0 { // a drain ends between replies
 			return io.EOF
 		}
 		if err := ses.backend.SetReadDeadline(time.Now().Add(lingerTimeout)); err != nil {

@@ -27,6 +27,7 @@ type inlet struct {
 	r, p, w int
 	timed   bool // a deadline is set
 	eof     bool // the other side sends no more
+	short   bool // the last read emptied the socket
 	n       int  // result of the last raw read
 	err     error
 	attempt func(fd uintptr) bool
@@ -60,10 +61,7 @@ func (in *inlet) fill() error {
 		}
 	}
 	in.take()
-	if in.r > 0 { // make room behind the frame that is cut
-		in.w = copy(in.buf, in.buf[in.r:in.w])
-		in.r, in.p = 0, 0
-	}
+	in.compact()
 	n, err := in.conn.Read(in.buf[in.w:])
 	in.w += n
 	if n > 0 {
@@ -73,6 +71,74 @@ func (in *inlet) fill() error {
 		err = io.ErrNoProgress
 	}
 	return err
+}
+
+// each reads until an error, and calls handle after every read. Where the
+// connection allows, it stays inside one wait of the runtime's poller: a read
+// that did not fill the buffer emptied the socket, and what comes later wakes
+// it, so the read that would only find nothing is saved. The price is that an
+// end of stream that comes in the same instant as bytes is noticed late, when
+// the connection is used again or its keep-alive probe fails.
+func (in *inlet) each(handle func() error) error {
+	if in.raw == nil {
+		for {
+			if err := in.fill(); err != nil {
+				return err
+			}
+			if err := handle(); err != nil {
+				return err
+			}
+		}
+	}
+	var end error
+	err := in.raw.Read(func(fd uintptr) bool {
+		for end == nil {
+			var wait bool
+			if wait, end = in.more(fd); end == nil && !wait {
+				end = handle()
+				wait = in.short
+			}
+			if end == nil && wait {
+				in.park()
+				return false
+			}
+		}
+		return true
+	})
+	if end != nil {
+		return end
+	}
+	return err
+}
+
+// more reads once from fd behind what is there. wait means that there was
+// nothing.
+func (in *inlet) more(fd uintptr) (wait bool, err error) {
+	in.take()
+	in.compact()
+	n, wait, err := rawRead(fd, in.buf[in.w:])
+	if n == 0 && !wait && err == nil {
+		err = io.EOF
+	}
+	in.w += n
+	in.short = in.w < len(in.buf)
+	return wait, err
+}
+
+// park gives the buffer back when nothing is in it.
+func (in *inlet) park() {
+	if in.r == in.w {
+		in.release()
+	}
+}
+
+// compact makes room behind a frame that is cut.
+func (in *inlet) compact() {
+	if in.r > 0 {
+		in.w = copy(in.buf, in.buf[in.r:in.w])
+		in.p -= in.r
+		in.r = 0
+	}
 }
 
 // fillRaw waits for bytes and takes a buffer when they are there.

@@ -157,6 +157,7 @@ func (ses *session) close() {
 // hangUp ends the backend's side. While a client that closed its half of the
 // connection still expects replies, they are passed on.
 func (ses *session) hangUp() {
+	_ = ses.client.SetWriteDeadline(time.Now().Add(lingerTimeout)) // a client that reads no more holds nothing up
 	if n, monitors := ses.pend.state(); n == 0 || monitors || !ses.in.eof {
 		if ses.draining.Load() {
 			_ = ses.backend.SetReadDeadline(time.Unix(1, 0)) // ends at the next whole reply
