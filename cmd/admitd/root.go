@@ -53,7 +53,6 @@ Begin with 'admitd demo': it overloads a small backend, first without the gate
 and then behind it, and prints what happened. Then write a configuration, check
 it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs,
 	}
 	root.SetOut(s.out)
 	root.SetErr(s.err)
