@@ -10,6 +10,7 @@ import (
 
 // Identify opens identification to tests.
 func Identify(o Options) (func(*http.Request) limiter.Request, error) {
+	o = o.withDefaults()
 	id, err := newIdentifier(&o)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,8 @@ type identifier struct {
 	exempt     Exempt
 	operations operations // exempt ones
 	costs      operations
-	costHeader string // canonical; "" = none
+	costHeader string  // canonical; "" = none
+	usual      float64 // cost of what nothing else is known of
 }
 
 // keyFunc returns a request's partition key, "" when it has none.
@@ -36,8 +37,11 @@ type keyFunc func(r *http.Request) string
 
 // newIdentifier compiles what o says about identification.
 func newIdentifier(o *Options) (*identifier, error) {
-	id := &identifier{exempt: o.Exempt, costHeader: textproto.CanonicalMIMEHeaderKey(o.CostHeader)}
+	id := &identifier{exempt: o.Exempt, costHeader: textproto.CanonicalMIMEHeaderKey(o.CostHeader), usual: o.DefaultCost}
 	var problems []error
+	if !(id.usual > 0 && id.usual <= maxCost) {
+		problems = append(problems, fmt.Errorf("default cost: must be > 0 and at most %g (%g)", maxCost, id.usual))
+	}
 	for _, by := range o.By {
 		key, err := parseBy(by)
 		problems = append(problems, err)
@@ -108,7 +112,7 @@ func (id *identifier) cost(r *http.Request) float64 {
 	if c, ok := id.costs.find(r); ok {
 		return c
 	}
-	return 1
+	return id.usual
 }
 
 // isExempt reports whether r is never refused.

@@ -104,6 +104,24 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
+// A request of which neither a header nor an operation tells spends the default
+// cost. The option did not exist once, and what cost.default said was lost.
+func TestDefaultCost(t *testing.T) {
+	identify, err := httpgate.Identify(httpgate.Options{DefaultCost: 7, CostHeader: "X-Cost", Costs: []httpgate.Cost{{Operation: "/known", Tokens: 3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]float64{"/known": 3, "/unknown": 7, "//unknown": 7} {
+		r := httptest.NewRequest(http.MethodGet, "http://h"+target, nil)
+		if got := identify(r).Cost; got != want {
+			t.Errorf("cost of %s = %v; want %v", target, got, want)
+		}
+	}
+	if _, err := httpgate.New(limiter.New("g", &limiter.Policy{}, limiter.Options{}), httpgate.Options{Backend: "http://127.0.0.1:1", DefaultCost: -1}); err == nil {
+		t.Error("a negative default cost was accepted")
+	}
+}
+
 // Identification allocates nothing.
 func TestIdentifyAllocatesNothing(t *testing.T) {
 	identify, err := httpgate.Identify(httpgate.Options{

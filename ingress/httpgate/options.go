@@ -53,6 +53,9 @@ type Options struct {
 	// Costs are the tokens that operations spend; the most specific pattern
 	// counts. Everything else costs 1.
 	Costs []Cost
+	// DefaultCost is what a request spends of which neither tells; 0 = 1
+	// token.
+	DefaultCost float64
 
 	// Status is the status code of a rejection: 429, 503 or 462; 0 = by the
 	// reason.
@@ -179,6 +182,9 @@ func (o Options) withDefaults() Options {
 	o.IdleTimeout = orDefault(o.IdleTimeout, defaultIdleTimeout)
 	o.MaxHeader = orDefault(o.MaxHeader, defaultMaxHeader)
 	o.MaxIdle = orDefault(o.MaxIdle, defaultMaxIdle)
+	if o.DefaultCost == 0 {
+		o.DefaultCost = 1
+	}
 	if o.MaxBody == 0 {
 		o.MaxBody = defaultMaxBody
 	}
