@@ -63,9 +63,12 @@ func (s *Server) Apply(l Limits) {
 
 // Status is what a [Server] does at one moment.
 type Status struct {
-	Connections, Producers, Topics int64
-	HeldFrames, HeldBytes          int64
-	Paused                         int64 // connections that are not read from
+	Connections int64 `json:"connections"`
+	Producers   int64 `json:"producers"`
+	Topics      int64 `json:"topics"`
+	HeldFrames  int64 `json:"heldFrames"`
+	HeldBytes   int64 `json:"heldBytes"`
+	Paused      int64 `json:"paused"` // connections that are not read from
 }
 
 // Status returns a snapshot.
