@@ -131,7 +131,8 @@ func (h *head) parse(raw string) error {
 
 // parseStatus parses "HTTP/1.x NNN reason".
 func (h *head) parseStatus(line string) error {
-	if len(line) < 12 || line[:7] != "HTTP/1." || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+	if len(line) < 12 || line[:7] != "HTTP/1." || line[8] != ' ' || len(line) > 12 && line[12] != ' ' ||
+		!httpguts.ValidHeaderFieldValue(line) { // a bare LF here would hide a header line
 		return fmt.Errorf("%w: status line %.40q", ErrBadResponse, line)
 	}
 	minor := line[7]
