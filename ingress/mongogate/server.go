@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,7 +146,7 @@ func (s *Server) dial(ctx context.Context) (net.Conn, string, error) {
 	conf := s.o.BackendTLS
 	if conf.ServerName == "" && !conf.InsecureSkipVerify {
 		conf = conf.Clone()
-		conf.ServerName, _, _ = strings.Cut(addr, ":")
+		conf.ServerName, _, _ = net.SplitHostPort(addr) // an address that was dialled
 	}
 	t := tls.Client(c, conf)
 	if err := t.HandshakeContext(ctx); err != nil {

@@ -1,0 +1,96 @@
+package mongobackend_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/internal/testkit/modelmongo"
+	"github.com/admitd/admitd/limiter"
+)
+
+// certificate returns a self-signed certificate for the loopback, good for
+// both ends, and the pool that trusts it.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// TLS on both sides, with a client certificate on both: commands of any size
+// pass, refusals come, and the drain is clean.
+func TestTLS(t *testing.T) {
+	cert, pool := certificate(t)
+	server := &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	client := &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool, MinVersion: tls.VersionTLS12}
+
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	modelDone := make(chan error, 1)
+	model := modelmongo.New(1, 0)
+	go func() { modelDone <- model.Serve(ctx, tls.NewListener(inner, server)) }()
+	defer func() { cancel(); <-modelDone }()
+
+	s, err := mongogate.New(limiter.New("test", &limiter.Policy{
+		Rate: limiter.Rate{PerSecond: 0.01, BurstSeconds: 200},
+	}, limiter.Options{}), mongogate.Options{Backends: []string{inner.Addr().String()}, BackendTLS: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hall := ingress.NewServer("test", s, ingress.Options{TLS: server, DrainTimeout: 5 * time.Second})
+	served := make(chan error, 1)
+	go func() { served <- hall.Serve(context.Background(), l) }()
+
+	coll := connect(t, l.Addr().String(), options.Client().SetTLSConfig(client)).Database("shop").Collection("orders")
+	if err := coll.FindOne(t.Context(), bson.D{}).Err(); err != nil {
+		t.Errorf("find: %v", err)
+	}
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "a", Value: make([]byte, 1<<20)}}); err != nil {
+		t.Errorf("insert of 1 MiB: %v", err)
+	}
+	overloaded(t, coll.FindOne(t.Context(), bson.D{}).Err(), true) // both tokens are spent
+	if err := hall.Drain(t.Context()); err != nil {
+		t.Errorf("Drain: %v", err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
