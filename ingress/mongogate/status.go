@@ -1,6 +1,12 @@
 package mongogate
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/limiter"
+)
 
 // Status is what a [Server] has counted, under the names that serverStatus of
 // a MongoDB server uses. Counters start at zero with the process.
@@ -21,6 +27,11 @@ type RequestRateLimiterStatus struct {
 	SuccessfulAdmissions int64 `json:"successfulAdmissions"`
 	RejectedAdmissions   int64 `json:"rejectedAdmissions"`
 	ExemptedAdmissions   int64 `json:"exemptedAdmissions"`
+	// TotalAvailableTokens are left in the gate's bucket, negative when owed; nil
+	// = no rate is set.
+	TotalAvailableTokens *float64 `json:"totalAvailableTokens,omitempty"`
+	// CurrentQueueDepth is how many commands wait for a token or a permit.
+	CurrentQueueDepth int `json:"currentQueueDepth"`
 	// InterruptedInQueue are commands whose client went away as they waited.
 	InterruptedInQueue int64 `json:"interruptedInQueue"`
 	// FireAndForgetDropped are the rejected ones that got no reply.
@@ -50,7 +61,7 @@ type counters struct {
 func (s *Server) Status() Status {
 	c := &s.counters
 	cursors, txns := s.ledger.open(s.gate.Now())
-	return Status{
+	st := Status{
 		RequestRateLimiter: RequestRateLimiterStatus{
 			AttemptedAdmissions: c.attempted.Load(), SuccessfulAdmissions: c.successful.Load(),
 			RejectedAdmissions: c.rejected.Load(), ExemptedAdmissions: c.exempted.Load(),
@@ -63,4 +74,46 @@ func (s *Server) Status() Status {
 		Connections: c.connections.Load(), TotalConnections: c.totalConnections.Load(),
 		OpenCursors: cursors, OpenTransactions: txns,
 	}
+	if g, ok := s.gate.(interface{ Status() limiter.Status }); ok {
+		st.RequestRateLimiter.queued(g.Status())
+	}
+	return st
+}
+
+// queued fills in what the limiter knows.
+func (r *RequestRateLimiterStatus) queued(g limiter.Status) {
+	r.CurrentQueueDepth = g.Queued
+	if g.Bucket != nil {
+		r.CurrentQueueDepth += g.Bucket.Waiting
+		tokens := g.Bucket.Tokens
+		r.TotalAvailableTokens = &tokens
+	}
+}
+
+// EstablishmentStatus counts connections under the names of serverStatus'
+// queues.ingressSessionEstablishment.
+type EstablishmentStatus struct {
+	AttemptedAdmissions  uint64   `json:"attemptedAdmissions"`
+	SuccessfulAdmissions uint64   `json:"successfulAdmissions"`
+	RejectedAdmissions   uint64   `json:"rejectedAdmissions"`
+	InterruptedInQueue   uint64   `json:"interruptedInQueue"`
+	CurrentQueueDepth    int64    `json:"currentQueueDepth"`
+	TotalAvailableTokens *float64 `json:"totalAvailableTokens,omitempty"` // nil = no rate is set
+}
+
+// Establishment returns what a door has counted under the server's names.
+func Establishment(door ingress.Status) EstablishmentStatus {
+	e := EstablishmentStatus{SuccessfulAdmissions: door.Accepted, CurrentQueueDepth: door.Queued}
+	for why, n := range door.Refused {
+		if ingress.Refusal(why) == ingress.Abandoned {
+			e.InterruptedInQueue = n
+		} else {
+			e.RejectedAdmissions += n
+		}
+	}
+	e.AttemptedAdmissions = e.SuccessfulAdmissions + e.RejectedAdmissions + e.InterruptedInQueue
+	if !math.IsInf(door.Tokens, 0) {
+		e.TotalAvailableTokens = &door.Tokens
+	}
+	return e
 }
