@@ -31,6 +31,7 @@ func BenchmarkAdmitEnd(b *testing.B) {
 	g, keys := benchGate(1000)
 	ctx := context.Background()
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
 			p, err := g.Admit(ctx, limiter.Request{Key: keys[i%len(keys)]})
@@ -50,6 +51,7 @@ func BenchmarkRefuse(b *testing.B) {
 		g.Admit(ctx, limiter.Request{Key: k})
 	}
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
 			if _, err := g.Admit(ctx, limiter.Request{Key: keys[i%len(keys)]}); err == nil {
@@ -65,6 +67,7 @@ func BenchmarkRefuseByRate(b *testing.B) {
 	ctx := context.Background()
 	g.Admit(ctx, limiter.Request{})
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			g.Admit(ctx, limiter.Request{})
@@ -76,6 +79,7 @@ func BenchmarkRefuseByRate(b *testing.B) {
 func BenchmarkXTimeRate(b *testing.B) {
 	l := rate.NewLimiter(1e9, 1e9)
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			l.Allow()

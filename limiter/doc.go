@@ -10,6 +10,6 @@
 // path the request takes.
 //
 // Time is monotonic nanoseconds as int64, read from a [Clock]. Deciding
-// allocates nothing, takes no global lock, and reads the clock once; ending a
-// permit reads it once more.
+// allocates nothing, takes no global lock, and reads the clock at most once;
+// ending a permit reads it once more.
 package limiter

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -27,17 +28,18 @@ type Options struct {
 // Gate admits or rejects the requests of one ingress: first by rate, then by
 // concurrency. It is safe for concurrent use.
 type Gate struct {
-	name     string
-	clock    Clock
-	observer Observer
+	table    atomic.Pointer[table]
+	waiting  atomic.Int64 // tickets in all queues
+	draining atomic.Bool
+	clock    timekeeper
 	tracer   Tracer
 	sampler  sampler // nil when the clock wants to hear of no samples
+	observer Observer
 	rand     func() uint64
+	name     string
 
-	table    atomic.Pointer[table]
-	draining atomic.Bool
+	_        [64]byte     // keeps what changes all the time off the lines that every request reads
 	inTotal  atomic.Int64 // permits over all partitions, counted while there is a total
-	waiting  atomic.Int64 // tickets in all queues
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 
 	waitMu sync.Mutex   // guards the queues of all partitions and busy; never held across a wait
@@ -55,11 +57,11 @@ type sampler interface{ Sample(ok bool) }
 
 // New returns a gate that enforces p. The name appears in rejections.
 func New(name string, p *Policy, o Options) *Gate {
-	g := &Gate{name: name, clock: o.Clock, observer: o.Observer, tracer: o.Tracer, rand: o.Rand}
-	if g.clock == nil {
-		g.clock = monotonic{base: time.Now()}
+	g := &Gate{
+		name: name, clock: timekeeper{given: o.Clock, base: time.Now()},
+		observer: o.Observer, tracer: o.Tracer, rand: o.Rand,
 	}
-	g.sampler, _ = g.clock.(sampler)
+	g.sampler, _ = o.Clock.(sampler)
 	if g.rand == nil {
 		g.rand = rand.Uint64
 	}
@@ -81,7 +83,7 @@ func (g *Gate) Drain() { g.draining.Store(true) }
 // allows. The error is a [*Rejection], or ctx.Err() when the caller went away
 // while it waited. On success the caller ends the permit.
 func (g *Gate) Admit(ctx context.Context, req Request) (Permit, error) {
-	permit, ticket, err := g.offer(g.clock.Now(), &req)
+	permit, ticket, err := g.offer(unread, &req)
 	if ticket == nil {
 		return permit, err
 	}
@@ -103,18 +105,34 @@ func (g *Gate) Offer(now int64, req Request) (Permit, *Ticket, error) {
 	return g.offer(now, &req)
 }
 
-// offer spends the request's tokens and then asks for a permit.
+// unread stands for the present where nobody has read the clock yet.
+const unread = math.MinInt64
+
+// at returns now, reading the clock when that was not done yet.
+func (g *Gate) at(now int64) int64 {
+	if now == unread {
+		return g.clock.Now()
+	}
+	return now
+}
+
+// offer spends the request's tokens and then asks for a permit. It reads the
+// clock, when now is unread, as late as it can: a clock reading costs as much
+// as the rest of a refusal.
 func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 	if g.tracer != nil {
+		now = g.at(now)
 		g.tracer.Offered(now, req.Key, req.cost())
 	}
 	t := g.table.Load()
 	p := t.lookup(req.Key)
 	if p == nil {
+		now = g.at(now)
 		p = g.admitKey(now, req.Key)
 	}
-	p.touch(now)
 	if t.policy.Mode != Enforce || req.Exempt {
+		now = g.at(now)
+		p.touch(now)
 		return g.pass(now, t, p, req), nil, nil
 	}
 	if g.draining.Load() {
@@ -122,7 +140,13 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 	}
 	spec := p.spec.Load()
 	limit := p.limit(spec)
-	if p.inFlight.Load() >= limit && spec.mustRefuse(req) && t.bucket.holds(now, req) && spec.bucket.holds(now, req) {
+	full := p.tally.held() >= limit && spec.mustRefuse(req)
+	if full && now == unread && t.holds(p.lastTouch(), spec, req) {
+		return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
+	}
+	now = g.at(now)
+	p.touch(now)
+	if full && t.holds(now, spec, req) {
 		return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
 	}
 	if t.bucket != nil || spec.bucket != nil {
@@ -140,6 +164,14 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 		}
 	}
 	return p.queueOrRefuse(now, t, req, nil)
+}
+
+// holds reports whether the request's tokens are there at now, in the gate's
+// bucket and the partition's. Those that were there earlier and are not spent
+// still are, so an earlier now than the present one may stand for it where only
+// a true answer is acted upon.
+func (t *table) holds(now int64, spec *partitionSpec, req *Request) bool {
+	return t.bucket.holds(now, req) && spec.bucket.holds(now, req)
 }
 
 // mustRefuse reports that a request that finds no permit could only be refused,
@@ -172,7 +204,7 @@ func (p *partition) queueOrRefuse(now int64, t *table, req *Request, ticket *Tic
 func (g *Gate) pass(now int64, t *table, p *partition, req *Request) Permit {
 	if t.policy.Mode == Off {
 		permit := p.grant(now, p.force(t.total), t.total)
-		permit.bare = true
+		permit.word |= permitBare
 		return permit
 	}
 	spec := p.spec.Load()

@@ -257,6 +257,7 @@ func TestQueueIsFIFOAndBounded(t *testing.T) {
 		}
 		first.End(limiter.Success)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if len(order) != 3 || order[0] != 0 || order[1] != 1 || order[2] != 2 {
 			t.Errorf("order %v; want oldest first", order)
 		}

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -30,18 +29,17 @@ const (
 // partition is a named share of a gate with a limit of its own. The fields that
 // every decision touches come first and fill one cache line.
 type partition struct {
-	inFlight atomic.Int64
-	admitted atomic.Uint64
-	queued   atomic.Int64 // waiters in queue
+	tally    tally
 	spec     atomic.Pointer[partitionSpec]
 	gate     *Gate
+	queued   atomic.Int64 // waiters in queue
 	recorder Recorder
-	touched  atomic.Uint32 // coarse second of the last request
+	touched  atomic.Uint32 // coarse second of the last request or end of one
 
+	counts counts
 	name   string    // a client's key for dynamic partitions
 	label  string    // as metrics carry it
 	queue  []*Ticket // guarded by gate.waitMu, oldest first
-	counts counts
 	flow   flow
 
 	rejections [rejectionReasons]Rejection
@@ -58,12 +56,12 @@ type partitionSpec struct {
 }
 
 // counts are what the gate counts per partition. They only grow. The path of
-// an admitted request pays for none of them, see partition.admitted.
+// an admitted request pays for none of them, see tally.
 type counts struct {
+	rejected, wouldReject [rejectionReasons]atomic.Uint64
 	exempted              atomic.Uint64
 	abandoned             atomic.Uint64 // gone while waiting
 	dropped, ignored      atomic.Uint64 // ended with that outcome
-	rejected, wouldReject [rejectionReasons]atomic.Uint64
 	discarded             [discardedCount]atomic.Uint64
 }
 
@@ -129,7 +127,7 @@ func (p *partition) limit(s *partitionSpec) int64 {
 	if !p.gate.clock.Trusted() {
 		return s.fallback
 	}
-	return int64(max(s.limit.Current(), 1))
+	return int64(min(max(s.limit.Current(), 1), maxHeld))
 }
 
 // touch notes that the partition is in use, at a granularity of a second so
@@ -140,23 +138,25 @@ func (p *partition) touch(now int64) {
 	}
 }
 
+// lastTouch returns a time, in monotonic nanoseconds, that is not after the last
+// request; at most about a second before it.
+func (p *partition) lastTouch() int64 { return int64(p.touched.Load()) << coarseShift }
+
 // acquire takes a permit when the partition and the gate's total have room,
 // and returns the permits then held in the partition.
 func (p *partition) acquire(limit, total int64) (held int64, ok bool) {
-	for {
-		n := p.inFlight.Load()
-		if n >= limit {
-			return n, false
-		}
-		if p.inFlight.CompareAndSwap(n, n+1) {
-			held = n + 1
-			break
-		}
+	if total == 0 {
+		return p.tally.take(limit, oneHeld|oneGranted)
 	}
-	if total > 0 && !p.gate.acquireTotal(total) {
-		p.inFlight.Add(-1)
+	held, ok = p.tally.take(limit, oneHeld)
+	if !ok {
 		return held, false
 	}
+	if !p.gate.acquireTotal(total) {
+		p.tally.release()
+		return held, false
+	}
+	p.tally.add(oneGranted)
 	return held, true
 }
 
@@ -165,22 +165,23 @@ func (p *partition) force(total int64) (held int64) {
 	if total > 0 {
 		p.gate.inTotal.Add(1)
 	}
-	return p.inFlight.Add(1)
+	return p.tally.add(oneHeld | oneGranted)
 }
 
 // grant makes the permit for a place that was acquired under the given total.
 func (p *partition) grant(now, held, total int64) Permit {
-	p.admitted.Add(1)
-	return Permit{
-		part: p, start: now, seen: int32(min(held, math.MaxInt32)),
-		epoch: p.gate.clock.Epoch(), total: total > 0,
+	word := newPermitWord(p.gate.clock.Epoch(), held)
+	if total > 0 {
+		word |= permitTotal
 	}
+	return Permit{part: p, start: now, word: word}
 }
 
 // end releases a permit, teaches the limit and wakes who waits.
-func (p *partition) end(now int64, latency time.Duration, permit *Permit, o Outcome) {
-	p.inFlight.Add(-1)
-	if permit.total {
+func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outcome) {
+	p.touch(now) // while it is held, refusals may not read the clock
+	p.tally.release()
+	if permit.word&permitTotal != 0 {
 		p.gate.inTotal.Add(-1)
 	}
 	switch o {
@@ -190,8 +191,8 @@ func (p *partition) end(now int64, latency time.Duration, permit *Permit, o Outc
 	default:
 		p.counts.dropped.Add(1)
 	}
-	if o != Ignored && !permit.bare {
-		p.learn(now, latency, permit, o)
+	if o != Ignored && permit.word&permitBare == 0 {
+		p.learn(now, latency, permit.word, o)
 	}
 	if p.recorder != nil && latency >= 0 {
 		p.recorder.Ended(latency, o)
@@ -205,23 +206,24 @@ func (p *partition) end(now int64, latency time.Duration, permit *Permit, o Outc
 }
 
 // learn feeds one latency to the limit, unless it means nothing.
-func (p *partition) learn(now int64, latency time.Duration, permit *Permit, o Outcome) {
-	clock := p.gate.clock
-	if s := p.gate.sampler; s != nil && permit.epoch == clock.Epoch() {
+func (p *partition) learn(now int64, latency time.Duration, word permitWord, o Outcome) {
+	clock := &p.gate.clock
+	sameEpoch := word.epoch() == clock.Epoch()
+	if s := p.gate.sampler; s != nil && sameEpoch {
 		s.Sample(latency > 0 && (latency <= maxLatency || o == Dropped))
 	}
 	switch {
 	case latency <= 0 || !clock.Trusted():
 		p.counts.discarded[discardedClock].Add(1)
 		return
-	case permit.epoch != clock.Epoch():
+	case !sameEpoch:
 		p.counts.discarded[discardedEpoch].Add(1)
 		return
 	case latency > maxLatency && o == Success:
 		p.counts.discarded[discardedTooLong].Add(1)
 		return
 	}
-	p.spec.Load().limit.Observe(now, min(latency, maxLatency), int(permit.seen), o == Dropped)
+	p.spec.Load().limit.Observe(now, min(latency, maxLatency), word.seen(), o == Dropped)
 }
 
 // reject counts a refusal and returns it.

@@ -13,31 +13,63 @@ import (
 // before its first End; do not keep two copies, since each would end once.
 type Permit struct {
 	part  *partition
-	start int64  // monotonic ns when it was granted
-	seen  int32  // permits held in the partition when granted, itself included
-	epoch uint32 // of the clock when granted
-	bare  bool   // the gate was off: teach nothing
-	total bool   // counted in the gate's total
-	ended uint32 // 1 once ended; by atomic operations
+	start int64      // monotonic ns when it was granted
+	word  permitWord // 0 once ended; by atomic operations
+}
+
+// permitWord is what a permit knows besides, in one word: three words travel
+// from call to call in registers.
+//
+//	bits 0-2    permitHeld, permitBare, permitTotal
+//	bits 8-31   permits held in the partition when it was granted, itself included
+//	bits 32-63  the clock's epoch then
+type permitWord uint64
+
+const (
+	permitHeld  permitWord = 1 << iota // always set
+	permitBare                         // the gate was off: teach nothing
+	permitTotal                        // counted in the gate's total
+
+	seenShift  = 8
+	epochShift = 32
+)
+
+// newPermitWord returns the word of a permit; held is at most maxHeld.
+func newPermitWord(epoch uint32, held int64) permitWord {
+	return permitWord(epoch)<<epochShift | permitWord(held)<<seenShift | permitHeld
+}
+
+// seen returns the permits held when this one was granted.
+func (w permitWord) seen() int { return int(uint32(w) >> seenShift) }
+
+// epoch returns the clock's epoch when the permit was granted.
+func (w permitWord) epoch() uint32 { return uint32(w >> epochShift) }
+
+// take empties the permit and returns what it was, the zero Permit when it was
+// ended before.
+func (p *Permit) take() Permit {
+	word := permitWord(atomic.SwapUint64((*uint64)(&p.word), 0))
+	if word == 0 {
+		return Permit{}
+	}
+	return Permit{part: p.part, start: p.start, word: word}
 }
 
 // End returns the permit and reports how the work went. Only the first call
 // counts; later calls do nothing. It is safe for concurrent use.
 func (p *Permit) End(o Outcome) {
-	if p.part == nil || atomic.SwapUint32(&p.ended, 1) != 0 {
-		return
+	if held := p.take(); held.part != nil {
+		now := held.part.gate.clock.Now()
+		held.part.end(now, time.Duration(now-held.start), held, o)
 	}
-	now := p.part.gate.clock.Now()
-	p.part.end(now, time.Duration(now-p.start), p, o)
 }
 
 // EndSampled is [Permit.End] with a latency that the ingress measured itself,
 // for protocols in which the permit is held longer than the backend worked.
 func (p *Permit) EndSampled(latency time.Duration, o Outcome) {
-	if p.part == nil || atomic.SwapUint32(&p.ended, 1) != 0 {
-		return
+	if held := p.take(); held.part != nil {
+		held.part.end(held.part.gate.clock.Now(), latency, held, o)
 	}
-	p.part.end(p.part.gate.clock.Now(), latency, p, o)
 }
 
 // Charge spends tokens beyond those that admission took, once the real cost of

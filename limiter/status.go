@@ -113,7 +113,7 @@ func (c *counts) snapshot() Counts {
 // snapshot reads the partition's counts.
 func (p *partition) snapshot() Counts {
 	s := p.counts.snapshot()
-	s.Admitted = p.admitted.Load()
+	s.Admitted = p.tally.granted()
 	return s
 }
 
@@ -161,7 +161,7 @@ func (g *Gate) Status() Status {
 	}
 	sum.rows[DefaultPartition].Counts.add(gone)
 	for _, r := range lost {
-		s.InFlight += int(r.part.inFlight.Load())
+		s.InFlight += int(r.part.tally.held())
 		if r.part.isDynamic() {
 			sum.rows[DefaultPartition].Counts.add(r.part.snapshot())
 		}
@@ -218,7 +218,7 @@ func (t *table) all() []*partition {
 func (p *partition) status(now int64) PartitionStatus {
 	spec := p.spec.Load()
 	s := PartitionStatus{
-		Name: p.name, Label: p.label, Limit: int(p.limit(spec)), InFlight: int(p.inFlight.Load()),
+		Name: p.name, Label: p.label, Limit: int(p.limit(spec)), InFlight: int(p.tally.held()),
 		Queued: int(p.queued.Load()), Bucket: spec.bucket.status(now), Counts: p.snapshot(),
 	}
 	if l, ok := spec.limit.(interface{ Algorithm() string }); ok {

@@ -233,7 +233,7 @@ func (g *Gate) evict(t *table, now int64) *table {
 	maps.Copy(keys, t.recent)
 	idle := make([]*partition, 0, len(keys))
 	for _, p := range keys {
-		if p.isDynamic() && second-p.touched.Load() >= idleForEviction && p.inFlight.Load() == 0 && p.queued.Load() == 0 {
+		if p.isDynamic() && second-p.touched.Load() >= idleForEviction && p.tally.held() == 0 && p.queued.Load() == 0 {
 			idle = append(idle, p)
 		}
 	}
@@ -258,12 +258,12 @@ func (g *Gate) evict(t *table, now int64) *table {
 // counts. g.mu is held.
 func (g *Gate) forget(second int64) {
 	g.retired = slices.DeleteFunc(g.retired, func(r retired) bool {
-		if second-r.at < retireAfter || r.part.inFlight.Load() != 0 || r.part.queued.Load() != 0 {
+		if second-r.at < retireAfter || r.part.tally.held() != 0 || r.part.queued.Load() != 0 {
 			return false
 		}
 		if r.part.isDynamic() {
 			g.gone.add(&r.part.counts)
-			g.goneAdmitted += r.part.admitted.Load()
+			g.goneAdmitted += r.part.tally.granted()
 		}
 		return true
 	})
