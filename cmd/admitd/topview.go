@@ -1,0 +1,477 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// topStatus is what top reads of GET /v1/status.
+type topStatus struct {
+	Version       string    `json:"version"`
+	At            time.Time `json:"at"`
+	UptimeSeconds float64   `json:"uptimeSeconds"`
+	Draining      bool      `json:"draining"`
+	Clock         struct {
+		Trusted bool   `json:"trusted"`
+		Detail  string `json:"detail"`
+	} `json:"clock"`
+	Config struct {
+		LastSuccessful bool `json:"lastSuccessful"`
+	} `json:"config"`
+	Ingresses []topIngress `json:"ingresses"`
+}
+
+type topIngress struct {
+	Name        string     `json:"name"`
+	Protocol    string     `json:"protocol"`
+	Mode        string     `json:"mode"`
+	Fallback    bool       `json:"fallback"`
+	InFlight    int        `json:"inFlight"`
+	Queued      int        `json:"queued"`
+	Requests    *topBucket `json:"requests"`
+	Connections *struct {
+		Open int64 `json:"open"`
+	} `json:"connections"`
+	Counts     topCounts      `json:"counts"`
+	Partitions []topPartition `json:"partitions"`
+}
+
+type topBucket struct {
+	Burst  float64 `json:"burst"`
+	Tokens float64 `json:"tokens"`
+}
+
+type topPartition struct {
+	Name      string             `json:"name"`
+	Algorithm string             `json:"algorithm"`
+	Limit     int                `json:"limit"`
+	InFlight  int                `json:"inFlight"`
+	Queued    int                `json:"queued"`
+	BaseRTTMS float64            `json:"baseRTTMS"`
+	Fallback  bool               `json:"fallback"`
+	State     map[string]float64 `json:"state"`
+	Counts    topCounts          `json:"counts"`
+}
+
+type topCounts struct {
+	Received uint64            `json:"received"`
+	Admitted uint64            `json:"admitted"`
+	Rejected map[string]uint64 `json:"rejected"`
+}
+
+// topRates are counts per second.
+type topRates struct {
+	received, admitted, rejected float64
+	reason                       string // of most rejections, "" = none
+}
+
+// since returns the rates between two readings, seconds apart; none when the
+// counts went back, as after a restart.
+func (c *topCounts) since(old *topCounts, seconds float64) topRates {
+	if old == nil || seconds <= 0 || c.Received < old.Received {
+		return topRates{}
+	}
+	r := topRates{
+		received: float64(c.Received-old.Received) / seconds,
+		admitted: float64(c.Admitted-min(c.Admitted, old.Admitted)) / seconds,
+	}
+	most := 0.0
+	for reason, n := range c.Rejected {
+		rate := float64(n-min(n, old.Rejected[reason])) / seconds
+		r.rejected += rate
+		if rate > most || rate == most && rate > 0 && reason < r.reason {
+			most, r.reason = rate, reason
+		}
+	}
+	return r
+}
+
+// topRow is one partition.
+type topRow struct {
+	ingress string
+	topRates
+
+	*topPartition
+}
+
+// rtt is the latency of the last window in milliseconds, 0 = unknown.
+func (r *topRow) rtt() float64 { return r.State["sample_rtt_seconds"] * 1000 }
+
+func (r *topRow) use() float64 { return float64(r.InFlight) / float64(max(r.Limit, 1)) }
+
+// topOrder is an order of the rows.
+type topOrder struct {
+	key     string
+	name    string
+	compare func(a, b *topRow) int // downwards, but for names
+}
+
+// topOrders returns every order, the first one first.
+func topOrders() []topOrder {
+	by := func(value func(r *topRow) float64) func(a, b *topRow) int {
+		return func(a, b *topRow) int { return cmp.Compare(value(b), value(a)) }
+	}
+	return []topOrder{
+		{"r", "rejected", by(func(r *topRow) float64 { return r.rejected })},
+		{"a", "admitted", by(func(r *topRow) float64 { return r.admitted })},
+		{"u", "use", by((*topRow).use)},
+		{"i", "inflight", by(func(r *topRow) float64 { return float64(r.InFlight) })},
+		{"l", "limit", by(func(r *topRow) float64 { return float64(r.Limit) })},
+		{"w", "queued", by(func(r *topRow) float64 { return float64(r.Queued) })},
+		{"t", "rtt", by((*topRow).rtt)},
+		{"n", "name", func(a, b *topRow) int { return cmp.Compare(a.Name, b.Name) }},
+	}
+}
+
+func topOrderOf(name string) (topOrder, bool) {
+	for _, o := range topOrders() {
+		if o.name == name {
+			return o, true
+		}
+	}
+	return topOrder{}, false
+}
+
+func topOrderNames() []string {
+	var names []string
+	for _, o := range topOrders() {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// topKeys describes the keys that choose an order.
+func topKeys() string {
+	var keys []string
+	for _, o := range topOrders() {
+		keys = append(keys, o.key+" "+o.name)
+	}
+	return strings.Join(keys, ", ")
+}
+
+// topView is what top shows: two readings and how to look at them. It does no
+// input or output. The zero view is in the first order.
+type topView struct {
+	order   topOrder
+	turned  bool   // the order is the other way round
+	ingress string // only this one, "" = all
+	colour  bool
+	paused  bool
+	first   int // row on top
+	page    int // rows that fit, of the last drawing
+	failure error
+
+	now, before *topStatus
+}
+
+// take shows a newer reading, unless paused.
+func (v *topView) take(s *topStatus) {
+	if !v.paused {
+		v.before, v.now = v.now, s
+	}
+}
+
+// key obeys a key and reports whether it quits.
+func (v *topView) key(key string) (quit bool) {
+	for _, o := range topOrders() {
+		if key == o.key {
+			v.turned = o.name == v.order.name && !v.turned
+			v.order, v.first = o, 0
+			return false
+		}
+	}
+	switch key {
+	case "q", "Q", "\x03", "\x04": // Ctrl-C, Ctrl-D; not Esc, which may be the torn-off start of an arrow
+		return true
+	case "p", " ":
+		v.paused = !v.paused
+	case "\x1b[A", "k":
+		v.first--
+	case "\x1b[B", "j":
+		v.first++
+	case "\x1b[5~":
+		v.first -= v.page
+	case "\x1b[6~":
+		v.first += v.page
+	case "\x1b[H", "\x1b[1~":
+		v.first = 0
+	case "\x1b[F", "\x1b[4~":
+		v.first = 1 << 30
+	}
+	return false
+}
+
+// topLine is one line of text and how it looks.
+type topLine struct {
+	text  string
+	style string // SGR parameters, "" = plain
+}
+
+// styled returns the line with its escape sequences.
+func (l topLine) styled(colour bool) string {
+	if !colour || l.style == "" {
+		return l.text
+	}
+	return "\x1b[" + l.style + "m" + l.text + "\x1b[0m"
+}
+
+// Looks of a line.
+const (
+	bold    = "1"
+	dim     = "2"
+	red     = "31"
+	yellow  = "33"
+	reverse = "7"
+)
+
+// lines renders the view for a terminal of width columns and height lines. A
+// width or height of 0 is unbounded, and leaves out the help.
+func (v *topView) lines(width, height int) []topLine {
+	var out []topLine
+	if v.now == nil {
+		out = append(out, topLine{"admitd top: reading the status …", ""})
+	} else {
+		out = v.summary()
+	}
+	if v.failure != nil {
+		out = append(out, topLine{printable(v.failure.Error()) + "; trying again", red})
+	}
+	if v.now != nil {
+		out = append(out, topLine{}, topLine{topHeader(), reverse})
+		room := -1
+		if height > 0 {
+			room = max(height-len(out)-1, 1)
+		}
+		out = append(out, v.table(room)...)
+	}
+	if height > 0 {
+		if len(out) > height-1 {
+			out = out[:max(height-1, 0)]
+		}
+		out = append(out, topLine{v.help(), dim})
+	}
+	if width > 0 {
+		for i := range out {
+			out[i].text = cut(out[i].text, width)
+		}
+	}
+	return out
+}
+
+// help is the last line.
+func (v *topView) help() string {
+	order := v.order.name
+	if v.turned {
+		order += ", turned"
+	}
+	state := ""
+	if v.paused {
+		state = "PAUSED  "
+	}
+	return state + "by " + order + "  |  " + topKeys() + "  |  p pause  q quit"
+}
+
+// seconds is the time between the two readings, 0 when there is only one.
+func (v *topView) seconds() float64 {
+	if v.before == nil || v.now.UptimeSeconds < v.before.UptimeSeconds {
+		return 0
+	}
+	return v.now.UptimeSeconds - v.before.UptimeSeconds
+}
+
+// summary renders the daemon and a line per ingress.
+func (v *topView) summary() []topLine {
+	s := v.now
+	state, style := "serving", bold
+	if s.Draining {
+		state, style = "DRAINING", red
+	}
+	clock := "clock trusted"
+	if !s.Clock.Trusted {
+		clock, style = "CLOCK NOT TRUSTED ("+printable(s.Clock.Detail)+")", yellow
+	}
+	config := "config in force"
+	if !s.Config.LastSuccessful {
+		config, style = "LAST RELOAD REFUSED", yellow
+	}
+	up := time.Duration(s.UptimeSeconds) * time.Second
+	out := []topLine{{fmt.Sprintf("admitd %s  up %v  %s, %s, %s  %s", printable(s.Version), up, state, clock, config, s.At.Format(time.TimeOnly)), style}}
+	for i := range s.Ingresses {
+		out = append(out, v.ingressLine(&s.Ingresses[i]))
+	}
+	return out
+}
+
+// ingressLine renders one ingress.
+func (v *topView) ingressLine(in *topIngress) topLine {
+	var old *topCounts
+	if v.before != nil {
+		for i := range v.before.Ingresses {
+			if v.before.Ingresses[i].Name == in.Name {
+				old = &v.before.Ingresses[i].Counts
+			}
+		}
+	}
+	r := in.Counts.since(old, v.seconds())
+	l := topLine{text: fmt.Sprintf("%-16s %s %s  admitted %s/s  rejected %s/s", printable(in.Name), in.Protocol, in.Mode, short(r.admitted), short(r.rejected))}
+	if r.rejected > 0 {
+		l.text += fmt.Sprintf(" (%.0f %%, %s)", 100*r.rejected/r.received, words(r.reason))
+		l.style = red
+	}
+	l.text += fmt.Sprintf("  in flight %d", in.InFlight)
+	if in.Queued > 0 {
+		l.text += fmt.Sprintf("  queued %d", in.Queued)
+	}
+	if in.Requests != nil {
+		l.text += fmt.Sprintf("  tokens %s of %s", short(in.Requests.Tokens), short(in.Requests.Burst))
+	}
+	if in.Connections != nil {
+		l.text += fmt.Sprintf("  connections %d", in.Connections.Open)
+	}
+	if in.Fallback {
+		l.text += "  FALLBACK"
+	}
+	return l
+}
+
+const topFormat = "%-12s %-24s %8s %6s %8s %7s %7s %5s %6s %9s %9s  %-10s %s"
+
+func topHeader() string {
+	return fmt.Sprintf(topFormat, "INGRESS", "PARTITION", "REJ/s", "SHARE", "ADM/s", "FLIGHT", "LIMIT", "USE", "QUEUED", "RTT", "BASE", "ALGORITHM", "MOSTLY FOR")
+}
+
+// rows returns every partition that has ever been asked for, in order.
+func (v *topView) rows() []topRow {
+	old := map[[2]string]*topCounts{}
+	if v.before != nil {
+		for i := range v.before.Ingresses {
+			in := &v.before.Ingresses[i]
+			for j := range in.Partitions {
+				old[[2]string{in.Name, in.Partitions[j].Name}] = &in.Partitions[j].Counts
+			}
+		}
+	}
+	var rows []topRow
+	for i := range v.now.Ingresses {
+		in := &v.now.Ingresses[i]
+		for j := range in.Partitions {
+			p := &in.Partitions[j]
+			before := old[[2]string{in.Name, p.Name}]
+			if before == nil && v.before != nil {
+				before = &topCounts{} // new since then
+			}
+			rows = append(rows, topRow{ingress: in.Name, topRates: p.Counts.since(before, v.seconds()), topPartition: p})
+		}
+	}
+	compare := v.order.compare
+	if compare == nil {
+		compare = topOrders()[0].compare
+	}
+	slices.SortStableFunc(rows, func(a, b topRow) int {
+		c := compare(&a, &b)
+		if v.turned {
+			c = -c
+		}
+		return cmp.Or(c, cmp.Compare(b.Counts.Received, a.Counts.Received), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ingress, b.ingress))
+	})
+	return rows
+}
+
+// table renders the rows that fit into room lines; room < 0 = all.
+func (v *topView) table(room int) []topLine {
+	rows := v.rows()
+	if room >= 0 {
+		v.page = room
+		v.first = max(min(v.first, len(rows)-room), 0)
+		rows = rows[v.first:min(v.first+room, len(rows))]
+	}
+	out := make([]topLine, 0, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		share, style := "-", ""
+		if r.received > 0 {
+			share = fmt.Sprintf("%.0f%%", 100*r.rejected/r.received)
+		}
+		if r.rejected > 0 {
+			style = red
+		}
+		algorithm := r.Algorithm
+		if r.Fallback {
+			algorithm += "*"
+		}
+		out = append(out, topLine{fmt.Sprintf(topFormat,
+			fit(r.ingress, 12), fit(r.Name, 24), short(r.rejected), share, short(r.admitted),
+			strconv.Itoa(r.InFlight), strconv.Itoa(r.Limit), fmt.Sprintf("%.0f%%", 100*r.use()), strconv.Itoa(r.Queued),
+			milliseconds(r.rtt()), milliseconds(r.BaseRTTMS), algorithm, words(r.reason)), style})
+	}
+	return out
+}
+
+// short renders a number in at most 7 characters.
+func short(f float64) string {
+	switch {
+	case f >= 1e9 || f <= -1e9:
+		return fmt.Sprintf("%.1fG", f/1e9)
+	case f >= 1e6 || f <= -1e6:
+		return fmt.Sprintf("%.1fM", f/1e6)
+	case f >= 1e4 || f <= -1e4:
+		return fmt.Sprintf("%.1fk", f/1e3)
+	case f > 0 && f < 10:
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(f, 'f', 0, 64)
+}
+
+// milliseconds renders a latency, "-" when it is unknown.
+func milliseconds(ms float64) string {
+	switch {
+	case ms <= 0:
+		return "-"
+	case ms < 10:
+		return fmt.Sprintf("%.2fms", ms)
+	case ms < 1000:
+		return fmt.Sprintf("%.0fms", ms)
+	}
+	return fmt.Sprintf("%.2fs", ms/1000)
+}
+
+// words renders a reason, "-" when there is none.
+func words(reason string) string {
+	if reason == "" {
+		return "-"
+	}
+	return printable(strings.ReplaceAll(reason, "_", " "))
+}
+
+// printable replaces what a terminal would obey: names come from clients.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// fit is printable, cut to n characters with a mark where something is missing.
+func fit(s string, n int) string {
+	s = printable(s)
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// cut returns the first n characters of s.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n])
+}
