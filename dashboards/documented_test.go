@@ -97,6 +97,7 @@ func contract() []metric {
 // checkDocumented compares docs/metrics.md and the contract with what the
 // daemons of the scene expose.
 func checkDocumented(t *testing.T, s *scene) {
+	t.Helper()
 	docs := map[string]metric{}
 	for _, m := range documented(t) {
 		docs[m.name] = m
@@ -147,6 +148,7 @@ func checkDocumented(t *testing.T, s *scene) {
 
 // checkLabelValues: no client's key becomes a label.
 func checkLabelValues(t *testing.T, s *scene) {
+	t.Helper()
 	var text string
 	if err := get(t, "http://"+s.main+"/metrics", &text); err != nil {
 		t.Fatalf("scrape: %v", err)
@@ -160,6 +162,7 @@ func checkLabelValues(t *testing.T, s *scene) {
 
 // checkPromlint asks the linter of Debian's Prometheus about the daemon's page.
 func checkPromlint(t *testing.T, s *scene) {
+	t.Helper()
 	promtool := tool(t, "promtool")
 	var text string
 	if err := get(t, "http://"+s.main+"/metrics", &text); err != nil {

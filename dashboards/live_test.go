@@ -133,6 +133,7 @@ func questions(t *testing.T) (out []question) {
 
 // checkQueries evaluates every query until each has returned data.
 func checkQueries(t *testing.T, s *scene) {
+	t.Helper()
 	addr := prometheus(t, s)
 	open := questions(t)
 	all := len(open)

@@ -77,13 +77,20 @@ ingresses:
     partitions: { default: { limit: { algorithm: vegas } } }
 `
 
-// start builds the daemon and puts it under load until the test ends.
-func start(t *testing.T) *scene {
+// build builds the daemon from source.
+func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "admitd")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../cmd/admitd").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
+	return binary
+}
+
+// start builds the daemon and puts it under load until the test ends.
+func start(t *testing.T) *scene {
+	t.Helper()
+	binary := build(t)
 	backend := httptest.NewServer(slowBackend())
 	t.Cleanup(backend.Close)
 	mongo, pulsar := wireBackends(t)
