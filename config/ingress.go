@@ -83,8 +83,9 @@ type ClientTLS struct {
 // Cost says how many tokens a request spends.
 type Cost struct {
 	// Request header that announces the cost, a decimal number. HTTP only;
-	// empty: no header is read.
-	Header string `yaml:"header" default:"X-Cost"`
+	// empty: no header is read. Name one only where clients can be trusted:
+	// who sets it sets what the request is charged.
+	Header string `yaml:"header" default:""`
 	// Tokens of a request of which nothing else is known.
 	Default float64 `yaml:"default" default:"1" min:"0.001" max:"1e9"`
 	// Tokens by operation. HTTP: patterns such as "GET /health",

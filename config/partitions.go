@@ -2,13 +2,12 @@ package config
 
 // Partitions configures the per-partition concurrency limiters.
 type Partitions struct {
-	// What identifies a partition. HTTP: header:NAME, query:NAME, path,
-	// path:/pattern/{x}, client, constant:NAME; the first of several that
-	// yields a key decides. MongoDB: database, collection, command,
-	// application, driver, user, client, client:BITS, readPreference, comment;
-	// several are joined by a slash. Pulsar: one of topic, namespace, tenant,
-	// client; empty is topic. Else empty: every request belongs to the
-	// partition "default".
+	// What identifies a partition; several are joined by a slash. HTTP:
+	// header:NAME, query:NAME, path, path:/pattern/{x}, client, constant:NAME.
+	// MongoDB: database, collection, command, application, driver, user,
+	// client, client:BITS, readPreference, comment. Pulsar: one of topic,
+	// namespace, tenant, client; empty is topic. Else empty: every request
+	// belongs to the partition "default".
 	By []string `yaml:"by" single:"true"`
 	// Partitions that may exist for keys without a name here; keys beyond it
 	// share the partition "overflow".

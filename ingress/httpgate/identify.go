@@ -85,19 +85,37 @@ func parseBy(by string) (keyFunc, error) {
 }
 
 // identify is pure. It allocates only for a path pattern, an escaped query
-// value, or a key that must be hashed.
+// value, and a key that is put together or must be hashed.
 func (id *identifier) identify(r *http.Request) limiter.Request {
 	req := limiter.Request{Cost: id.cost(r), Exempt: id.isExempt(r), MaxWait: deadline(r)}
-	for _, key := range id.keys {
-		if req.Key = key(r); req.Key != "" {
-			break
-		}
-	}
+	req.Key = id.key(r)
 	if len(req.Key) > maxKey {
 		sum := sha256.Sum256([]byte(req.Key))
 		req.Key = "sha256:" + hex.EncodeToString(sum[:])
 	}
 	return req
+}
+
+// key returns the partition key: of several parts one string, "" when all are
+// empty.
+func (id *identifier) key(r *http.Request) string {
+	if len(id.keys) == 1 {
+		return id.keys[0](r)
+	}
+	var b strings.Builder
+	some := false
+	for i, key := range id.keys {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		part := key(r)
+		some = some || part != ""
+		b.WriteString(part)
+	}
+	if !some {
+		return ""
+	}
+	return b.String()
 }
 
 // cost returns the tokens that r spends.

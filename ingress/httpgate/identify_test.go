@@ -35,8 +35,9 @@ func TestIdentify(t *testing.T) {
 	}{
 		"header":              {by: []string{"header:x-tenant"}, headers: map[string]string{"X-Tenant": "acme"}, want: limiter.Request{Key: "acme", Cost: 1}},
 		"header missing":      {by: []string{"header:x-tenant"}, want: limiter.Request{Cost: 1}},
-		"second of the list":  {by: []string{"header:x-tenant", "client"}, from: "[2001:DB9::1]:5", want: limiter.Request{Key: "2001:DB9::1", Cost: 1}},
-		"constant last":       {by: []string{"header:x-tenant", "constant:all"}, want: limiter.Request{Key: "all", Cost: 1}},
+		"a combination":       {by: []string{"query:t", "client"}, from: "[2001:DB9::1]:5", request: "GET /?t=x", want: limiter.Request{Key: "x/2001:DB9::1", Cost: 1}},
+		"half a combination":  {by: []string{"header:x-tenant", "constant:all"}, want: limiter.Request{Key: "/all", Cost: 1}},
+		"nothing of two":      {by: []string{"header:x-tenant", "query:t"}, want: limiter.Request{Cost: 1}},
 		"query":               {by: []string{"query:t"}, request: "GET /?a=1&t=x%20y&t=z", want: limiter.Request{Key: "x y", Cost: 1}},
 		"query missing":       {by: []string{"query:t"}, request: "GET /?tt=1", want: limiter.Request{Cost: 1}},
 		"path":                {by: []string{"path"}, request: "GET /a/b?c", want: limiter.Request{Key: "/a/b", Cost: 1}},
@@ -125,7 +126,7 @@ func TestDefaultCost(t *testing.T) {
 // Identification allocates nothing.
 func TestIdentifyAllocatesNothing(t *testing.T) {
 	identify, err := httpgate.Identify(httpgate.Options{
-		By:     []string{"header:X-Tenant", "query:tenant", "client"},
+		By:     []string{"query:tenant"},
 		Exempt: httpgate.Exempt{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Operations: []string{"/health"}, Applications: []string{"probe"}},
 		Costs:  []httpgate.Cost{{Operation: "POST /bulk", Tokens: 5}}, CostHeader: "X-Cost",
 	})

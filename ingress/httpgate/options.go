@@ -34,9 +34,9 @@ type Options struct {
 	// BackendTLS is used for an https backend; nil = the system's authorities.
 	BackendTLS *tls.Config
 
-	// By says what identifies a partition. The first entry that yields a
-	// non-empty key decides; when none does, the key is empty, which is the
-	// partition "default". Entries are
+	// By says what identifies a partition. The keys of several entries are
+	// joined by "/"; when all are empty, so is the key, which is the partition
+	// "default". Entries are
 	//
 	//	header:NAME      the first value of a request header
 	//	query:NAME       the first value of a query parameter
