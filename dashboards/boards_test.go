@@ -35,6 +35,7 @@ type grafana struct {
 		Type                  string
 		Tags                  []string
 		IncludeVars, KeepTime bool
+		Placement             string
 	}
 	Tags []string
 }
@@ -236,7 +237,7 @@ func TestBoards(t *testing.T) {
 		if !slices.Equal(names, variables[file]) {
 			t.Errorf("%s: variables %q; want %q", file, names, variables[file])
 		}
-		if len(g.Links) != 1 || !slices.Equal(g.Links[0].Tags, g.Tags) || !g.Links[0].IncludeVars || !g.Links[0].KeepTime {
+		if len(g.Links) != 1 || !slices.Equal(g.Links[0].Tags, g.Tags) || !g.Links[0].IncludeVars || !g.Links[0].KeepTime || g.Links[0].Placement != "" {
 			t.Errorf("%s: links %+v; want one to all boards tagged %q, keeping time and variables", file, g.Links, g.Tags)
 		}
 		for _, a := range g.Annotations.List {

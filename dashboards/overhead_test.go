@@ -141,19 +141,20 @@ func manyPartitions(t *testing.T) (*limiter.Gate, http.Handler) {
 	gate := limiter.New("orders", policy, limiter.Options{Observer: m.Gate("orders")})
 	t.Cleanup(m.Watch("orders", gate))
 	for i := range policy.Named {
-		decide(t, gate, policy.Named[i].Name)
+		if err := decide(gate, policy.Named[i].Name); err != nil {
+			t.Fatalf("TryAdmit: %v", err)
+		}
 	}
 	return gate, m.Handler()
 }
 
 // decide admits and ends one request.
-func decide(t *testing.T, gate *limiter.Gate, key string) {
+func decide(gate *limiter.Gate, key string) error {
 	p, err := gate.TryAdmit(gate.Now(), limiter.Request{Key: key})
-	if err != nil {
-		t.Errorf("TryAdmit: %v", err)
-		return
+	if err == nil {
+		p.End(limiter.Success)
 	}
-	p.End(limiter.Success)
+	return err
 }
 
 // measure returns p99 of decisions in rounds without and with a scrape.
@@ -174,8 +175,11 @@ func measure(t *testing.T, gate *limiter.Gate, handler http.Handler) (without, w
 		for i := 0; ctx.Err() == nil; i++ {
 			key := keys[i%many]
 			start := time.Now()
-			decide(t, gate, key)
+			err := decide(gate, key)
 			samples[scraping] = append(samples[scraping], time.Since(start))
+			if err != nil {
+				t.Fatalf("TryAdmit: %v", err)
+			}
 		}
 		cancel()
 		scrape.Wait()

@@ -49,7 +49,15 @@ func (b board) build() (dashboard.Dashboard, error) {
 			d.WithPanel(p.builder(id))
 		}
 	}
-	return d.Build()
+	out, err := d.Build()
+	// The SDK would put links and marks away into a menu.
+	for i := range out.Links {
+		out.Links[i].Placement = nil
+	}
+	for i := range out.Annotations.List {
+		out.Annotations.List[i].Placement = nil
+	}
+	return out, err
 }
 
 // links leads from each board to the others, keeping time and variables.
@@ -75,7 +83,7 @@ func annotations() []cog.Builder[dashboard.AnnotationQuery] {
 	}
 }
 
-// common variables: where the data is and whose it is.
+// datasourceVariable and the two below are on most boards: where the data is and whose it is.
 func datasourceVariable() cog.Builder[dashboard.VariableModel] {
 	return dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus").
 		Description("The Prometheus that scrapes admitd.")

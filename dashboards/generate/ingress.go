@@ -50,7 +50,7 @@ func ingressConnections() []panel {
 func ingressBuckets() []panel {
 	return []panel{
 		{
-			kind: series, title: "Tokens", unit: count, w: 8,
+			kind: series, title: "Tokens", unit: count, w: 8, negative: true,
 			about:   "Tokens left in every bucket. At 0 the bucket refuses, below 0 requests wait out their debt.",
 			queries: []query{{"min by (ingress, bucket) (" + is("admitd_bucket_tokens", gate) + ")", "{{ingress}} {{bucket}}"}},
 		},

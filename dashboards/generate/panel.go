@@ -47,6 +47,7 @@ type panel struct {
 	words              []word
 	steps              []step
 	max                float64 // of the axis, 0 = by the data
+	negative           bool    // values may be below zero
 	toPartition        bool    // a click leads to the partition's board
 }
 
@@ -122,7 +123,7 @@ func (p panel) fields(out *dashboard.Panel) {
 	}
 	d := &out.FieldConfig.Defaults
 	d.Unit = cog.ToPtr(p.unit)
-	if p.kind != heat {
+	if p.kind != heat && !p.negative {
 		d.Min = cog.ToPtr(0.0)
 	}
 	if p.max > 0 {
@@ -164,7 +165,7 @@ func (p panel) visual() (dashboard.Panel, error) {
 	switch p.kind {
 	case number:
 		return stat.NewPanelBuilder().ReduceOptions(last).GraphMode(common.BigValueGraphModeArea).
-			ColorMode(common.BigValueColorModeValue).Build()
+			ColorMode(common.BigValueColorModeValue).Orientation(common.VizOrientationAuto).Build()
 	case bars:
 		return bargauge.NewPanelBuilder().ReduceOptions(last).Orientation(common.VizOrientationHorizontal).
 			DisplayMode(common.BarGaugeDisplayModeBasic).Build()

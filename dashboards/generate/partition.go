@@ -79,7 +79,7 @@ func partitionRequests() []panel {
 			queries: []query{{sum("outcome", per("admitd_permits_ended_total", part)), "{{outcome}}"}},
 		},
 		{
-			kind: series, title: "Tokens of the partition's bucket", unit: count, w: 12,
+			kind: series, title: "Tokens of the partition's bucket", unit: count, w: 12, negative: true,
 			about: "Tokens left in the partition's own bucket and requests that wait out a debt to it. Absent where the partition has no rate.",
 			queries: []query{
 				{most("bucket", is("admitd_bucket_tokens", gate+`,bucket=~"partition/$partition"`)), "tokens"},
