@@ -3,6 +3,8 @@ package main
 import (
 	"crypto/tls"
 	"fmt"
+	"log/slog"
+	"maps"
 	"net/netip"
 	"strings"
 	"time"
@@ -12,27 +14,25 @@ import (
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/ingress/mongogate"
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
 
 // forever stands for "no bound" where a zero means a default.
 const forever = 24 * time.Hour
 
-// porch returns what every protocol's server needs to know of connections.
-func (d *daemon) porch(in *config.Ingress) (ingress.Options, error) {
+// porch returns what every protocol's server needs to know of connections, and
+// the keys that its TLS serves from; nil = plain TCP.
+func (d *daemon) porch(in *config.Ingress) (ingress.Options, *keys, error) {
 	o := ingress.Options{
 		Connections: connections(&in.Connections), ProxyProtocol: in.ProxyProtocol,
 		Clock: d.clock, Log: d.log, DrainTimeout: drainTimeout(in),
 	}
-	if in.TLS.CertFile == "" {
-		return o, nil
+	k, err := keysOf(in)
+	if k != nil {
+		o.TLS = k.config()
 	}
-	keys, err := newKeys(in.TLS)
-	if err != nil {
-		return o, err
-	}
-	o.TLS = keys.config()
-	return o, nil
+	return o, k, err
 }
 
 // backendTLS returns how the backend is dialled; nil = plain TCP.
@@ -69,11 +69,12 @@ type httpServer struct {
 
 	d    *daemon
 	gate *limiter.Gate
+	keys *keys
 }
 
 // newHTTP builds the server of an HTTP ingress.
 func (d *daemon) newHTTP(in *config.Ingress, g *limiter.Gate) (server, error) {
-	o, err := d.httpOptions(in, g)
+	o, k, err := d.httpOptions(in, g)
 	if err != nil {
 		return nil, err
 	}
@@ -81,18 +82,18 @@ func (d *daemon) newHTTP(in *config.Ingress, g *limiter.Gate) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &httpServer{Server: s, d: d, gate: g}, nil
+	return &httpServer{Server: s, d: d, gate: g, keys: k}, nil
 }
 
 // httpOptions turns an ingress of the configuration into the gate's options.
-func (d *daemon) httpOptions(in *config.Ingress, g *limiter.Gate) (httpgate.Options, error) {
-	porch, err := d.porch(in)
+func (d *daemon) httpOptions(in *config.Ingress, g *limiter.Gate) (httpgate.Options, *keys, error) {
+	porch, k, err := d.porch(in)
 	if err != nil {
-		return httpgate.Options{}, err
+		return httpgate.Options{}, nil, err
 	}
 	upstream, err := backendTLS(in)
 	if err != nil {
-		return httpgate.Options{}, err
+		return httpgate.Options{}, nil, err
 	}
 	o := httpgate.Options{
 		Backend: in.Backend, BackendTLS: upstream, By: in.Partitions.By,
@@ -100,13 +101,10 @@ func (d *daemon) httpOptions(in *config.Ingress, g *limiter.Gate) (httpgate.Opti
 			CIDRs: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
 			Operations: in.Requests.Exempt.Operations,
 		},
-		CostHeader: in.Cost.Header, Status: int(in.Rejection.Status), NoHints: !in.Rejection.Hints,
+		CostHeader: in.Cost.Header, DefaultCost: in.Cost.Default, Status: int(in.Rejection.Status), NoHints: !in.Rejection.Hints,
 		Rate:           rateOf(g),
 		RequestTimeout: orForever(in.BackendTimeout), MaxHeader: int(in.MaxHeaderBytes), MaxBody: int64(in.MaxBodyBytes),
-		Hello: func() []byte {
-			h, _ := d.hello(in.Name)
-			return h.AppendJSON(nil)
-		},
+		Hello:    labels.ServeHello(func() (labels.Hello, bool) { return d.hello(in.Name) }),
 		Observer: d.httpObserver(in.Name),
 		Ingress:  porch,
 	}
@@ -121,16 +119,24 @@ func (d *daemon) httpOptions(in *config.Ingress, g *limiter.Gate) (httpgate.Opti
 		o.StreamIdle, o.IdleTimeout = time.Duration(h.StreamIdle), time.Duration(h.IdleTimeout)
 		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams
 	}
-	return o, nil
+	return o, k, nil
 }
 
-// Reconfigure implements [server].
-func (s *httpServer) Reconfigure(in *config.Ingress) error {
-	o, err := s.d.httpOptions(in, s.gate)
+// Prepare implements [server].
+func (s *httpServer) Prepare(in *config.Ingress) (apply func(), err error) {
+	o, k, err := s.d.httpOptions(in, s.gate)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.Apply(o)
+	if _, err := httpgate.New(s.gate, o); err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := s.Apply(o); err != nil { // New took the same options
+			s.d.log.Error("ingress keeps its old settings", slog.String("ingress", in.Name), slog.Any("error", err))
+		}
+		s.keys.take(k)
+	}, nil
 }
 
 // Connections implements [server].
@@ -148,17 +154,24 @@ func (s *httpServer) Details() any {
 type wireServer struct {
 	*ingress.Server
 
+	keys    *keys
 	details func() any
 	apply   func(in *config.Ingress)
 }
 
-// Reconfigure implements [server].
-func (s *wireServer) Reconfigure(in *config.Ingress) error {
-	s.Apply(connections(&in.Connections))
-	if s.apply != nil {
-		s.apply(in)
+// Prepare implements [server].
+func (s *wireServer) Prepare(in *config.Ingress) (apply func(), err error) {
+	k, err := keysOf(in)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return func() {
+		s.Apply(connections(&in.Connections))
+		s.keys.take(k)
+		if s.apply != nil {
+			s.apply(in)
+		}
+	}, nil
 }
 
 // Connections implements [server].
@@ -169,7 +182,7 @@ func (s *wireServer) Details() any { return s.details() }
 
 // newMongo builds the server of a MongoDB ingress.
 func (d *daemon) newMongo(in *config.Ingress, g *limiter.Gate) (server, error) {
-	porch, err := d.porch(in)
+	porch, k, err := d.porch(in)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +191,7 @@ func (d *daemon) newMongo(in *config.Ingress, g *limiter.Gate) (server, error) {
 		return nil, err
 	}
 	o := mongogate.Options{
-		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: in.Cost.ByOperation,
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: mongoCosts(&in.Cost),
 		Exempt: mongogate.Exemptions{
 			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
 			Commands: in.Requests.Exempt.Operations,
@@ -205,12 +218,23 @@ func (d *daemon) newMongo(in *config.Ingress, g *limiter.Gate) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wireServer{Server: ingress.NewServer(in.Name, s, porch), details: func() any { return s.Status() }}, nil
+	return &wireServer{Server: ingress.NewServer(in.Name, s, porch), keys: k, details: func() any { return s.Status() }}, nil
+}
+
+// mongoCosts gives the classes of commands that the configuration does not name
+// the default cost.
+func mongoCosts(c *config.Cost) map[string]float64 {
+	costs := map[string]float64{}
+	for _, class := range []string{"read", "write", "admin", "other"} {
+		costs[class] = c.Default
+	}
+	maps.Copy(costs, c.ByOperation)
+	return costs
 }
 
 // newPulsar builds the server of a Pulsar ingress.
-func (d *daemon) newPulsar(in *config.Ingress, g *limiter.Gate) (server, error) {
-	porch, err := d.porch(in)
+func (d *daemon) newPulsar(in *config.Ingress, f *front) (server, error) {
+	porch, k, err := d.porch(in)
 	if err != nil {
 		return nil, err
 	}
@@ -241,12 +265,12 @@ func (d *daemon) newPulsar(in *config.Ingress, g *limiter.Gate) (server, error) 
 			o.Method = pulsargate.Pause
 		}
 	}
-	s, err := pulsargate.New(g, o)
+	s, err := pulsargate.New(f.gate, o)
 	if err != nil {
 		return nil, err
 	}
 	return &wireServer{
-		Server: ingress.NewServer(in.Name, s, porch), details: func() any { return s.Status() },
+		Server: ingress.NewServer(in.Name, s, porch), keys: k, details: func() any { return s.Status() },
 		apply: func(in *config.Ingress) { s.Apply(pulsarLimits(in)) },
 	}, nil
 }

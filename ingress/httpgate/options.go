@@ -98,9 +98,9 @@ type Options struct {
 	// ends once the stream is established.
 	HoldStreams bool
 
-	// Hello answers GET /v1/hello, before admission, with a JSON document;
-	// nil = the path is the backend's.
-	Hello func() []byte
+	// Hello answers GET /v1/hello, before admission and while draining too;
+	// nil = the path is the backend's. See labels.ServeHello.
+	Hello http.Handler
 	// Observer is told of every request; nil = nobody.
 	Observer Observer
 	// Ingress is about connections. [Server.Apply] takes only its

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,21 +246,25 @@ func TestDeadline(t *testing.T) {
 }
 
 // The gate's own hello is answered before admission, and only when there is
-// one.
+// one. A gate that drains says so there, so that clients stop choosing it.
 func TestHello(t *testing.T) {
 	backend := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "backend") })
-	for _, hello := range []func() []byte{nil, func() []byte { return []byte(`{"admitd":1}`) }} {
-		want := "backend"
-		if hello != nil {
-			want = `{"admitd":1}`
-		}
-		g := start(t, backend, limiter.Policy{}, httpgate.Options{Hello: hello})
-		if hello != nil {
-			g.gate.Drain()
-		}
-		if _, body := get(t, g.url+"/v1/hello"); body != want {
-			t.Errorf("hello = %q, want %q", body, want)
-		}
+	without := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	if _, body := get(t, without.url+labels.HelloPath); body != "backend" {
+		t.Errorf("without a hello: %q; want the backend's answer", body)
+	}
+	var draining atomic.Bool
+	with := start(t, backend, limiter.Policy{}, httpgate.Options{Hello: labels.ServeHello(func() (labels.Hello, bool) {
+		return labels.Hello{Name: "orders"}, !draining.Load()
+	})})
+	_, body := get(t, with.url+labels.HelloPath)
+	if h, err := labels.ParseHello([]byte(body)); err != nil || h.Name != "orders" {
+		t.Errorf("hello = %q, %v; want the gate's own", body, err)
+	}
+	with.gate.Drain()
+	draining.Store(true)
+	if resp, _ := get(t, with.url+labels.HelloPath); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("while draining: %d; want 503", resp.StatusCode)
 	}
 }
 

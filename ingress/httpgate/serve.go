@@ -31,7 +31,7 @@ type route struct {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt := s.route.Load()
 	if rt.o.Hello != nil && r.URL.Path == helloPath && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		rt.hello(w)
+		rt.o.Hello.ServeHTTP(w, r)
 		return
 	}
 	if status, detail := rt.unacceptable(r); status != 0 {
@@ -117,14 +117,6 @@ func (rt *route) admit(ctx context.Context, a *admitted) (limiter.Permit, error)
 		return a.await(ctx, rt.gate)
 	}
 	return rt.gate.Admit(ctx, a.req)
-}
-
-// hello answers who the gate is.
-func (rt *route) hello(w http.ResponseWriter) {
-	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Cache-Control"] = noStore
-	_, _ = w.Write(rt.o.Hello()) // when it fails the client is gone
 }
 
 // unacceptable returns the status and the reason when r is not forwarded
