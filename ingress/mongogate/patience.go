@@ -16,6 +16,8 @@ import (
 // and [patience.end] must follow each use.
 type patience struct {
 	conn    net.Conn
+	before  func() error  // sends what is decided: what is waited for may depend on it
+	err     error         // of before
 	watched chan struct{} // closed when the watcher returned; nil = none runs
 	gone    chan struct{} // closed when the client has gone
 }
@@ -36,13 +38,15 @@ func (p *patience) Err() error {
 	}
 }
 
-// Done implements [context.Context]. The first call starts to watch.
+// Done implements [context.Context]. The first call sends what is decided and
+// starts to watch.
 func (p *patience) Done() <-chan struct{} {
 	if p.watched != nil {
 		return p.gone
 	}
 	p.gone = make(chan struct{})
 	p.watched = make(chan struct{})
+	p.err = p.before()
 	go p.watch()
 	return p.gone
 }
@@ -68,13 +72,14 @@ func (p *patience) watch() {
 	}
 }
 
-// end stops watching. It reports whether the read deadline was touched.
-func (p *patience) end() bool {
+// end stops watching. It reports whether the read deadline was touched, and
+// the error of sending what was decided.
+func (p *patience) end() (touched bool, err error) {
 	if p.watched == nil {
-		return false
+		return false, nil
 	}
 	_ = p.conn.SetReadDeadline(time.Unix(1, 0))
 	<-p.watched
 	p.watched = nil
-	return true
+	return true, p.err
 }

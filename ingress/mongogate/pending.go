@@ -76,15 +76,14 @@ func (p *pending) put(e *entry) {
 	p.free = e
 }
 
-// push appends e. When the connection has too many requests unanswered it
-// waits until one is answered, or until gone is closed.
-func (p *pending) push(e *entry, gone <-chan struct{}) {
-	for !p.tryPush(e) {
-		select {
-		case <-p.room:
-		case <-gone:
-			return
-		}
+// waitRoom waits after a failed tryPush until a request was answered. It
+// returns false when gone is closed first.
+func (p *pending) waitRoom(gone <-chan struct{}) bool {
+	select {
+	case <-p.room:
+		return true
+	case <-gone:
+		return false
 	}
 }
 

@@ -152,9 +152,22 @@ func (ses *session) expect(ctx context.Context, h header, e *entry) error {
 		return err
 	}
 	e.id, e.size = h.id, h.length
-	ses.pend.push(e, ses.ended)
+	for !ses.pend.tryPush(e) {
+		// What is decided must be on its way, or no reply would ever make room.
+		if err := ses.flush(); err != nil {
+			e.permit.End(limiter.Dropped)
+			return err
+		}
+		if !ses.pend.waitRoom(ses.ended) {
+			e.permit.End(limiter.Dropped)
+			return errBackendGone
+		}
+	}
 	return nil
 }
+
+// errBackendGone ends a session whose backend left.
+var errBackendGone = errors.New("mongogate: backend gone")
 
 // hello passes a handshake. Its first one says who the client is.
 func (ses *session) hello(ctx context.Context, h header) (forward bool, err error) {
@@ -190,8 +203,11 @@ func (ses *session) admit(ctx context.Context, h header, k command) (forward boo
 	}
 	e := ses.pend.get()
 	e.permit, err = ses.s.gate.Admit(&ses.wait, req) //nolint:contextcheck // ends with the client, not with the drain: who waits already is served
-	if ses.wait.end() {
-		ses.in.timed = true // the wait left a deadline behind
+	touched, sendErr := ses.wait.end()
+	ses.in.timed = ses.in.timed || touched // the wait left a deadline behind
+	if sendErr != nil {
+		e.permit.End(limiter.Ignored)
+		return false, sendErr
 	}
 	if req.Exempt {
 		c.exempted.Add(1)

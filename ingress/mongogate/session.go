@@ -63,7 +63,7 @@ type session struct {
 func newSession(s *Server, c net.Conn) *session {
 	ses := &session{s: s, began: time.Now(), client: c, in: newInlet(c, &s.windows)}
 	ses.pend.room = make(chan struct{}, 1)
-	ses.wait.conn = c
+	ses.wait.conn, ses.wait.before = c, ses.flush
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
 		ses.remote = a.Addr().Unmap()
 	}

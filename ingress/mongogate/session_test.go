@@ -454,3 +454,65 @@ func TestBackendOverloadPasses(t *testing.T) {
 		t.Errorf("%d overload errors counted, want 1", n)
 	}
 }
+
+// A client that sends and never reads is held back: the gate keeps a bounded
+// number of its requests, and goes on as replies make room.
+func TestPipelineIsBounded(t *testing.T) {
+	b := startScript(t)
+	_, addr, _ := serve(t, &limiter.Policy{Mode: limiter.Off}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	const n = 2000
+	var all []byte
+	for i := range int32(n) {
+		all = append(all, msg(i+1, 0, cmd("find"))...)
+	}
+	sent := make(chan error, 1)
+	go func() { _, err := c.Write(all); sent <- err }()
+	up := b.accept(t)
+	for i := range int32(n) {
+		expectFrame(t, up, msg(i+1, 0, cmd("find")))
+		if i == 511 {
+			if err := up.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := up.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("a 513th request is on its way, and none is answered (%v)", err)
+			}
+			if err := up.SetReadDeadline(time.Now().Add(patience)); err != nil {
+				t.Fatal(err)
+			}
+			for j := range i + 1 {
+				write(t, up, reply(j+1, ok()))
+			}
+			for j := range i + 1 {
+				expectFrame(t, c, reply(j+1, ok()))
+			}
+			break
+		}
+	}
+	for i := int32(512); i < n; i++ {
+		expectFrame(t, up, msg(i+1, 0, cmd("find")))
+		write(t, up, reply(i+1, ok()))
+		expectFrame(t, c, reply(i+1, ok()))
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A request that waits for admission does not hold back what was admitted in
+// the same write: it may be waiting for just that permit.
+func TestWaitingSendsWhatIsDecided(t *testing.T) {
+	b := startScript(t)
+	p := oneAtATime()
+	p.Default.QueueDepth, p.Default.MaxWait = 1, time.Minute
+	_, addr, _ := serve(t, p, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	write(t, c, append(msg(1, 0, cmd("find")), msg(2, 0, cmd("find"))...))
+	up := b.accept(t)
+	for id := range int32(2) {
+		expectFrame(t, up, msg(1+id, 0, cmd("find")))
+		write(t, up, reply(1+id, ok()))
+		expectFrame(t, c, reply(1+id, ok()))
+	}
+}
