@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +18,7 @@ import (
 type protocolMetrics struct {
 	handshakes, unanswered     *prometheus.CounterVec
 	limited, throttled, events *prometheus.CounterVec
+	queues                     *queueCollector
 }
 
 // newProtocolMetrics registers the counters.
@@ -30,8 +33,9 @@ func newProtocolMetrics(m *observe.Metrics) (*protocolMetrics, error) {
 		throttled:  vec("admitd_pulsar_throttled_seconds_total", "Time in which producers could not send.", "topic", "reason"),
 		events:     vec("admitd_pulsar_events_total", "What happened on connections to brokers and producers.", "event"),
 	}
+	p.queues = newQueueCollector()
 	var errs []error
-	for _, c := range []prometheus.Collector{p.handshakes, p.unanswered, p.limited, p.throttled, p.events} {
+	for _, c := range []prometheus.Collector{p.handshakes, p.unanswered, p.limited, p.throttled, p.events, p.queues} {
 		errs = append(errs, m.Register(c))
 	}
 	return p, errors.Join(errs...)
@@ -88,5 +92,61 @@ func (o *pulsarObserver) Throttled(topic, reason string, d time.Duration) {
 func (o *pulsarObserver) Happened(event string) {
 	if c, ok := o.events[event]; ok {
 		c.Inc()
+	}
+}
+
+// queueCollector reads what queue gates hold back when somebody scrapes.
+type queueCollector struct {
+	heldFrames, heldBytes, paused, producers *prometheus.Desc
+
+	mu   sync.Mutex // guards read
+	read map[string]*pulsargate.Server
+}
+
+func newQueueCollector() *queueCollector {
+	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, []string{"ingress"}, nil) }
+	return &queueCollector{
+		heldFrames: desc("admitd_pulsar_held_frames", "Messages that wait in the gate for their producer's turn."),
+		heldBytes:  desc("admitd_pulsar_held_bytes", "Size of the messages that wait in the gate."),
+		paused:     desc("admitd_pulsar_paused_connections", "Connections that the gate does not read from."),
+		producers:  desc("admitd_pulsar_producers", "Producers that are open."),
+		read:       map[string]*pulsargate.Server{},
+	}
+}
+
+// watch reads an ingress until stop is called. When an ingress is replaced the
+// new one is watched before the old one stops.
+func (q *queueCollector) watch(ingress string, s *pulsargate.Server) (stop func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.read[ingress] = s
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.read[ingress] == s {
+			delete(q.read, ingress)
+		}
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (q *queueCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{q.heldFrames, q.heldBytes, q.paused, q.producers} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (q *queueCollector) Collect(ch chan<- prometheus.Metric) {
+	q.mu.Lock()
+	read := maps.Clone(q.read)
+	q.mu.Unlock()
+	for ingress, server := range read {
+		s := server.Status()
+		for d, v := range map[*prometheus.Desc]int64{
+			q.heldFrames: s.HeldFrames, q.heldBytes: s.HeldBytes, q.paused: s.Paused, q.producers: s.Producers,
+		} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), ingress)
+		}
 	}
 }

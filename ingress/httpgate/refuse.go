@@ -26,7 +26,6 @@ const (
 var (
 	problemType = []string{"application/problem+json"} //nolint:gochecknoglobals // constant
 	closeValue  = []string{"close"}                    //nolint:gochecknoglobals // constant
-	noStore     = []string{"no-store"}                 //nolint:gochecknoglobals // constant
 )
 
 // documents holds buffers for bodies of refusals.
@@ -61,7 +60,7 @@ func (rt *route) rejection(rej *limiter.Rejection, cost float64) (labels.Documen
 	if !rt.o.NoHints && doc.Reason.Retryable() {
 		fields[2] = field{"Retry-After", strconv.FormatInt(wait, 10)}
 	}
-	if rt.o.Rate != nil && (doc.Reason == labels.RequestRate || doc.Reason == labels.CostExceedsBurst) {
+	if rt.o.Rate != nil && !rt.o.NoHints && (doc.Reason == labels.RequestRate || doc.Reason == labels.CostExceedsBurst) {
 		fields[3], fields[4] = rateFields(rt.o.Rate(rej.Partition), wait)
 	}
 	if doc.Reason == labels.Draining {
