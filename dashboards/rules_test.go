@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -164,4 +165,34 @@ func tool(t *testing.T, name string) string {
 		t.Fatalf("look for %s: %v", name, err)
 	}
 	return path
+}
+
+// A runbook that sends somebody to a panel sends them to one that exists.
+func TestRunbooksNamePanels(t *testing.T) {
+	known := map[string]bool{}
+	for _, g := range boards(t) {
+		for _, p := range g.panels() {
+			known[p.Title] = true
+		}
+		for _, a := range g.Annotations.List {
+			known[a.Name] = true
+		}
+	}
+	quoted := regexp.MustCompile(`"([A-Z][^"]+)"`)
+	n := 0
+	for _, r := range alerts(t) {
+		text, err := os.ReadFile(filepath.Join("../docs/runbooks", r.Alert+".md"))
+		if err != nil {
+			t.Fatalf("read: %v", err)
+		}
+		for _, m := range quoted.FindAllStringSubmatch(string(text), -1) {
+			n++
+			if !known[m[1]] {
+				t.Errorf("%s.md names a panel %q, which no board has", r.Alert, m[1])
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no runbook names a panel")
+	}
 }

@@ -51,12 +51,12 @@ func (s side) variables() []cog.Builder[dashboard.VariableModel] {
 		dashboard.NewCustomVariableBuilder("offset_" + s.letter).Label(upper + " offset").
 			// Not 0s: Prometheus 2 takes no offset of zero.
 			Description("How long before the time range run " + upper + " took place.").
-			Values(dashboard.StringOrMap{String: cog.ToPtr("now : 1s,5m,10m,15m,20m,30m,1h,2h,6h,12h,1d,2d,7d")}).
+			Values(dashboard.StringOrMap{String: new("now : 1s,5m,10m,15m,20m,30m,1h,2h,6h,12h,1d,2d,7d")}).
 			AllowCustomValue(true).
 			Current(dashboard.VariableOption{
-				Selected: cog.ToPtr(true),
-				Text:     dashboard.StringOrArrayOfString{String: cog.ToPtr("now")},
-				Value:    dashboard.StringOrArrayOfString{String: cog.ToPtr("1s")},
+				Selected: new(true),
+				Text:     dashboard.StringOrArrayOfString{String: new("now")},
+				Value:    dashboard.StringOrArrayOfString{String: new("1s")},
 			}),
 	}
 }

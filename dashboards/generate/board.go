@@ -28,7 +28,7 @@ type row struct {
 
 // source is the variable that names the data source, used by everything.
 func source() common.DataSourceRef {
-	return common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
+	return common.DataSourceRef{Type: new("prometheus"), Uid: new("${datasource}")}
 }
 
 // build turns the description into the SDK's form.
@@ -108,11 +108,11 @@ func partitionVariable(many bool) cog.Builder[dashboard.VariableModel] {
 // all.
 func choice(name, label, query string, many bool) *dashboard.QueryVariableBuilder {
 	v := dashboard.NewQueryVariableBuilder(name).Label(label).Datasource(source()).
-		Query(dashboard.StringOrMap{String: cog.ToPtr(query)}).Definition(query).
+		Query(dashboard.StringOrMap{String: new(query)}).Definition(query).
 		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).Sort(dashboard.VariableSortAlphabeticalAsc)
 	if many {
 		v.Multi(true).IncludeAll(true).AllValue(".+").Current(dashboard.VariableOption{
-			Selected: cog.ToPtr(true),
+			Selected: new(true),
 			Text:     dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
 			Value:    dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},
 		})

@@ -82,8 +82,8 @@ func (p panel) builder(id uint32) cog.Builder[dashboard.Panel] {
 		return built{err: err}
 	}
 	ds := source()
-	out.Id = cog.ToPtr(id)
-	out.Title, out.Description, out.Datasource = cog.ToPtr(p.title), cog.ToPtr(p.about), &ds
+	out.Id = new(id)
+	out.Title, out.Description, out.Datasource = new(p.title), new(p.about), &ds
 	if p.h == 0 {
 		p.h = 8
 	}
@@ -122,19 +122,19 @@ func (p panel) fields(out *dashboard.Panel) {
 		out.FieldConfig = dashboard.NewFieldConfigSource()
 	}
 	d := &out.FieldConfig.Defaults
-	d.Unit = cog.ToPtr(p.unit)
+	d.Unit = new(p.unit)
 	if p.kind != heat && !p.negative {
-		d.Min = cog.ToPtr(0.0)
+		d.Min = new(0.0)
 	}
 	if p.max > 0 {
-		d.Max = cog.ToPtr(p.max)
+		d.Max = new(p.max)
 	}
-	d.NoValue = cog.ToPtr("–")
+	d.NoValue = new("–")
 	if len(p.words) > 0 {
 		options := map[string]dashboard.ValueMappingResult{}
 		for i, w := range p.words {
 			options[strconv.Itoa(w.value)] = dashboard.ValueMappingResult{
-				Text: cog.ToPtr(w.text), Color: cog.ToPtr(w.colour), Index: cog.ToPtr(int32(i)),
+				Text: new(w.text), Color: new(w.colour), Index: new(int32(i)),
 			}
 		}
 		d.Mappings = []dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{Type: dashboard.MappingTypeValueToText, Options: options}}}
@@ -142,7 +142,7 @@ func (p panel) fields(out *dashboard.Panel) {
 	if len(p.steps) > 0 {
 		t := dashboard.ThresholdsConfig{Mode: dashboard.ThresholdsModeAbsolute, Steps: []dashboard.Threshold{{Color: "green"}}}
 		for _, s := range p.steps {
-			t.Steps = append(t.Steps, dashboard.Threshold{Value: cog.ToPtr(s.from), Color: s.colour})
+			t.Steps = append(t.Steps, dashboard.Threshold{Value: new(s.from), Color: s.colour})
 		}
 		d.Thresholds = &t
 		d.Color = &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdThresholds}
@@ -150,7 +150,7 @@ func (p panel) fields(out *dashboard.Panel) {
 	if p.toPartition {
 		d.Links = []dashboard.DashboardLink{{
 			Title: "Show this partition", Type: dashboard.DashboardLinkTypeLink, Tags: []string{},
-			Url: cog.ToPtr("/d/" + uidPrefix + "partition?${datasource:queryparam}&${__url_time_range}" +
+			Url: new("/d/" + uidPrefix + "partition?${datasource:queryparam}&${__url_time_range}" +
 				"&var-instance=${instance}&var-ingress=${__field.labels.ingress}&var-partition=${__field.labels.partition}"),
 		}}
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
@@ -17,7 +19,7 @@ func partition() board {
 			{"Now", partitionNow()},
 			{"Requests", partitionRequests()},
 			{"Latency and limit", partitionLimit()},
-			{"Inside the algorithm", partitionInside()},
+			{"Inside the algorithm", slices.Concat(partitionInside(), partitionWindow())},
 		},
 	}
 }
@@ -104,7 +106,7 @@ func partitionLimit() []panel {
 				{quantile(0.9, "", part), "p90"},
 				{quantile(0.99, "", part), "p99"},
 				{most("", is("admitd_base_rtt_seconds", part)), "no load"},
-				{most("", state("sample_rtt_seconds", part)), "last window"},
+				{most("", state("sample_rtt_seconds")), "last window"},
 			},
 		},
 		{
@@ -130,42 +132,48 @@ func partitionInside() []panel {
 			kind: series, title: "Estimate and what bounds it", unit: count, w: 12,
 			about: "estimate: what the formula says. enforced: what is in force. ceiling: holds a formula down that does not heed drops. floor: holds aimd up when its target cannot be met. The last two are 0 while they do nothing.",
 			queries: []query{
-				{most("", state("limit", part)), "estimate"},
-				{most("", state("enforced_limit", part)), "enforced"},
-				{most("", state("ceiling", part)), "ceiling"},
-				{most("", state("floor", part)), "floor"},
+				{most("", state("limit")), "estimate"},
+				{most("", state("enforced_limit")), "enforced"},
+				{most("", state("ceiling")), "ceiling"},
+				{most("", state("floor")), "floor"},
 			},
 		},
 		{
 			kind: series, title: "Gradient", unit: factor, w: 6,
 			about:   "gradient and gradient2 only: expected over observed latency, at most 1. Below 1 the limit shrinks.",
-			queries: []query{{"min(" + state("gradient", part) + ")", "gradient"}},
+			queries: []query{{"min(" + state("gradient") + ")", "gradient"}},
 		},
 		{
 			kind: series, title: "Estimated queue", unit: count, w: 6,
 			about:   "vegas only: requests that the algorithm believes wait inside the backend. Between alpha and beta the limit rests.",
-			queries: []query{{most("", state("queue", part)), "queue"}},
+			queries: []query{{most("", state("queue")), "queue"}},
 		},
 		{
 			kind: series, title: "Target latency", unit: seconds, w: 6,
 			about: "aimd only: requestTimeout, against the latency of the last window. Above it the limit is cut.",
 			queries: []query{
-				{most("", state("target_rtt_seconds", part)), "target"},
-				{most("", state("sample_rtt_seconds", part)), "last window"},
+				{most("", state("target_rtt_seconds")), "target"},
+				{most("", state("sample_rtt_seconds")), "last window"},
 			},
 		},
+	}
+}
+
+// partitionWindow shows the samples that the algorithm sees.
+func partitionWindow() []panel {
+	return []panel{
 		{
 			kind: series, title: "Last sample window", unit: count, w: 6,
 			about: "Latencies in the last window and the most requests in flight during it. Few samples or little in flight: the limit does not move.",
 			queries: []query{
-				{most("", state("sample_count", part)), "samples"},
-				{most("", state("sample_peak_in_flight", part)), "peak in flight"},
+				{most("", state("sample_count")), "samples"},
+				{most("", state("sample_peak_in_flight")), "peak in flight"},
 			},
 		},
 		{
 			kind: series, title: "Bad share of the last window", unit: share, w: 6,
 			about:   "Share of the last window's samples that were dropped or, for aimd, over the target.",
-			queries: []query{{most("", state("sample_bad_fraction", part)), "bad"}},
+			queries: []query{{most("", state("sample_bad_fraction")), "bad"}},
 		},
 		{
 			kind: series, title: "Windows and lost samples", unit: rate, w: 6,
@@ -180,8 +188,8 @@ func partitionInside() []panel {
 			kind: series, title: "Base measured anew, and faults", unit: count, w: 12,
 			about: "How often the base was found to be out of date and measured anew, and how often the formula failed and was put aside. Since the start.",
 			queries: []query{
-				{most("", state("remeasured_total", part)), "measured anew"},
-				{most("", state("faults_total", part)), "faults"},
+				{most("", state("remeasured_total")), "measured anew"},
+				{most("", state("faults_total")), "faults"},
 			},
 		},
 		{

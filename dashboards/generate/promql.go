@@ -43,7 +43,7 @@ func quantile(q float64, by, selector string) string {
 // is selects a metric.
 func is(metric, selector string) string { return metric + "{" + selector + "}" }
 
-// state selects one part of an algorithm's inner state.
-func state(name, selector string) string {
-	return is("admitd_algorithm_state", selector+`,state="`+name+`"`)
+// state selects one part of the inner state of the partition's algorithm.
+func state(name string) string {
+	return is("admitd_algorithm_state", part+`,state="`+name+`"`)
 }
