@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -203,10 +202,10 @@ func (t *table) all() []*partition {
 	list := slices.Clone(t.named)
 	list = append(list, t.def, t.overflow)
 	fixed := len(list)
-	for _, m := range []map[string]*partition{t.keys, t.recent} {
-		for p := range maps.Values(m) {
-			if p.isDynamic() {
-				list = append(list, p)
+	for _, x := range []*index{&t.keys, &t.recent} {
+		for s := range x.entries() {
+			if s.part.isDynamic() {
+				list = append(list, s.part)
 			}
 		}
 	}

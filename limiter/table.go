@@ -1,7 +1,7 @@
 package limiter
 
 import (
-	"maps"
+	"hash/maphash"
 	"slices"
 	"strings"
 )
@@ -21,9 +21,12 @@ type table struct {
 	bucket *Bucket
 	total  int64 // bound on permits over all partitions, 0 = none
 
-	keys     map[string]*partition // exact matches and clients' keys
-	recent   map[string]*partition // clients' keys added since the last merge
-	prefixes []prefix              // longest first
+	// seed makes hashes that clients cannot foresee, so that no choice of keys
+	// makes lookups slow.
+	seed     maphash.Seed
+	keys     index    // exact matches and clients' keys
+	recent   index    // clients' keys added since the last merge
+	prefixes []prefix // longest first
 	named    []*partition
 	def      *partition
 	overflow *partition
@@ -44,13 +47,12 @@ type retired struct {
 
 // lookup finds the partition of a key, nil when the key is new.
 func (t *table) lookup(key string) *partition {
-	if p, ok := t.keys[key]; ok {
+	hash := maphash.String(t.seed, key)
+	if p := t.keys.find(hash, key); p != nil {
 		return p
 	}
-	if len(t.recent) > 0 {
-		if p, ok := t.recent[key]; ok {
-			return p
-		}
+	if p := t.recent.find(hash, key); p != nil {
+		return p
 	}
 	for i := range t.prefixes {
 		if strings.HasPrefix(key, t.prefixes[i].text) {
@@ -69,14 +71,14 @@ func (g *Gate) Apply(policy *Policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old := g.table.Load()
-	t := &table{policy: policy, total: int64(max(policy.Total, 0)), keys: map[string]*partition{}}
+	t := &table{policy: policy, total: int64(max(policy.Total, 0)), seed: maphash.MakeSeed()}
 	if old != nil {
 		t.bucket = old.bucket
 	}
 	t.bucket = changeRate(t.bucket, policy.Rate, now)
 	t.def = g.keep(old, DefaultPartition, &policy.Default, now)
 	t.overflow = g.keep(old, OverflowPartition, &policy.Default, now)
-	t.keys[""] = t.def
+	t.put("", t.def)
 	g.applyNamed(old, t, now)
 	g.applyDynamic(old, t, now)
 	g.table.Store(t)
@@ -90,6 +92,11 @@ func (g *Gate) keep(old *table, name string, policy *PartitionPolicy, now int64)
 		return p
 	}
 	return g.newPartition(name, name, policy, now)
+}
+
+// put enters a partition. t must not be published yet.
+func (t *table) put(key string, p *partition) {
+	t.keys.put(maphash.String(t.seed, key), key, p)
 }
 
 // byName finds a partition that the configuration names.
@@ -123,7 +130,7 @@ func (g *Gate) applyNamed(old, t *table, now int64) {
 		if text, isPrefix := strings.CutSuffix(match, "*"); isPrefix {
 			t.prefixes = append(t.prefixes, prefix{text, p})
 		} else {
-			t.keys[match] = p
+			t.put(match, p)
 		}
 	}
 	slices.SortStableFunc(t.prefixes, func(a, b prefix) int { return len(b.text) - len(a.text) })
@@ -143,17 +150,18 @@ func (g *Gate) applyDynamic(old, t *table, now int64) {
 	if old == nil {
 		return
 	}
-	for _, part := range []map[string]*partition{old.keys, old.recent} {
-		for key, p := range part {
+	for _, part := range []*index{&old.keys, &old.recent} {
+		for s := range part.entries() {
+			p := s.part
 			if !p.isDynamic() {
 				continue
 			}
-			if t.lookup(key) != nil || t.dynamic >= t.policy.maxPartitions() {
+			if t.lookup(s.key) != nil || t.dynamic >= t.policy.maxPartitions() {
 				g.retired = append(g.retired, retired{p, now >> coarseShift})
 				continue
 			}
 			p.adopt(&t.policy.Default, now)
-			t.keys[key] = p
+			t.put(s.key, p)
 			t.dynamic++
 		}
 	}
@@ -198,15 +206,12 @@ func (g *Gate) admitKey(now int64, key string) *partition {
 	p := g.newPartition(strings.Clone(key), DefaultPartition, &t.policy.Default, now)
 	next := *t
 	next.dynamic++
-	next.recent = maps.Clone(t.recent)
-	if next.recent == nil {
-		next.recent = make(map[string]*partition, 1)
-	}
-	next.recent[p.name] = p
-	if len(next.recent) >= recentKeys {
-		next.keys = maps.Clone(t.keys)
-		maps.Copy(next.keys, next.recent)
-		next.recent = nil
+	next.recent = t.recent.clone()
+	next.recent.put(maphash.String(t.seed, key), p.name, p)
+	if next.recent.used >= recentKeys {
+		next.keys = t.keys.clone()
+		next.keys.putAll(&next.recent)
+		next.recent = index{}
 	}
 	g.table.Store(&next)
 	return p
@@ -229,10 +234,11 @@ func (g *Gate) evict(t *table, now int64) *table {
 	}
 	g.evictAt = now + evictEvery
 	second := uint32(now >> coarseShift)
-	keys := maps.Clone(t.keys)
-	maps.Copy(keys, t.recent)
-	idle := make([]*partition, 0, len(keys))
-	for _, p := range keys {
+	keys := t.keys.clone()
+	keys.putAll(&t.recent)
+	idle := make([]*partition, 0, keys.used)
+	for s := range keys.entries() {
+		p := s.part
 		if p.isDynamic() && second-p.touched.Load() >= idleForEviction && p.tally.held() == 0 && p.queued.Load() == 0 {
 			idle = append(idle, p)
 		}
@@ -242,14 +248,20 @@ func (g *Gate) evict(t *table, now int64) *table {
 	}
 	slices.SortFunc(idle, func(a, b *partition) int { return int(int32(a.touched.Load() - b.touched.Load())) })
 	room := max(t.policy.maxPartitions()/8, 1)
+	leaving := make(map[*partition]bool, room)
 	for _, p := range idle[:min(room, len(idle))] {
-		delete(keys, p.name)
+		leaving[p] = true
 		g.retired = append(g.retired, retired{p, int64(second)})
 	}
 	g.forget(int64(second))
 	next := *t
-	next.keys, next.recent = keys, nil
-	next.dynamic = t.dynamic - min(room, len(idle))
+	next.keys, next.recent = index{}, index{}
+	for s := range keys.entries() {
+		if !leaving[s.part] {
+			next.keys.put(s.hash, s.key, s.part)
+		}
+	}
+	next.dynamic = t.dynamic - len(leaving)
 	g.table.Store(&next)
 	return &next
 }
