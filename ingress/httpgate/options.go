@@ -60,7 +60,8 @@ type Options struct {
 	// Status is the status code of a rejection: 429, 503 or 462; 0 = by the
 	// reason.
 	Status int
-	// NoHints leaves the computed waits out of rejections.
+	// NoHints leaves the computed waits out of rejections, and with them the
+	// RateLimit fields.
 	NoHints bool
 	// Rate returns the request rate that binds a partition, for the RateLimit
 	// headers of refusals by rate; nil = no such headers.
