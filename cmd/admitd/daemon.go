@@ -34,7 +34,8 @@ type daemon struct {
 
 	inherited map[string][]net.Listener // by ingress; opened by systemd
 
-	change sync.Mutex // held while a configuration is applied, never by readers
+	change  sync.Mutex     // held while a configuration is applied, never by readers
+	leaving sync.WaitGroup // fronts that drain; joined while change is held
 
 	mu       sync.RWMutex // guards the fields below; never held across a wait
 	cfg      *config.Config
@@ -62,6 +63,9 @@ func (d *daemon) fail(err error) {
 // apply puts a configuration in force: builds everything that is new, and only
 // then changes anything. d.change is held.
 func (d *daemon) apply(ctx context.Context, cfg *config.Config) error {
+	if d.isDraining() {
+		return errDraining
+	}
 	plan, err := d.plan(ctx, cfg)
 	if err != nil {
 		return err
@@ -74,19 +78,17 @@ func (d *daemon) apply(ctx context.Context, cfg *config.Config) error {
 			continue
 		}
 		p.front.gate.Apply(p.policy)
-		if p.front.server != nil {
-			if err := p.front.server.Reconfigure(p.in); err != nil {
-				d.log.Error("ingress keeps its old settings", slog.String("ingress", p.in.Name), slog.Any("error", err))
-			}
+		if p.apply != nil {
+			p.apply()
 		}
 	}
 	d.mu.Lock()
 	old := d.fronts
-	d.fronts, d.cfg, d.applied, d.problems = next, cfg, time.Now(), nil
+	d.fronts, d.cfg = next, cfg
 	d.mu.Unlock()
 	for name, f := range old {
 		if next[name] != f {
-			go d.drainFront(context.WithoutCancel(ctx), f)
+			d.leaving.Go(func() { d.drainFront(context.WithoutCancel(ctx), f) })
 		}
 	}
 	return nil
@@ -97,6 +99,7 @@ type planned struct {
 	in     *config.Ingress
 	policy *limiter.Policy
 	front  *front
+	apply  func() // puts the rest in force in a front that stays; nil = there is none
 	ln     net.Listener
 	isNew  bool
 }
@@ -129,18 +132,19 @@ func (d *daemon) planOne(ctx context.Context, in *config.Ingress) (p planned, er
 		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
 	}
 	if old != nil && p.front != nil && !needsRestart(old, in) {
-		return p, nil
-	}
-	before := p.front
-	if before != nil && old.Listen != in.Listen {
-		before = nil
+		if p.front.server != nil {
+			if p.apply, err = p.front.server.Prepare(in); err != nil {
+				err = fmt.Errorf("ingress %s: %w", in.Name, err)
+			}
+		}
+		return p, err
 	}
 	if p.front, err = d.newFront(in); err != nil {
 		return p, err
 	}
 	p.isNew = true
 	if p.front.server != nil {
-		p.ln, err = d.listen(ctx, in, before)
+		p.ln, err = d.listen(ctx, in)
 	}
 	return p, err
 }
@@ -160,18 +164,26 @@ func (d *daemon) ingress(name string) *config.Ingress {
 	return nil
 }
 
-// drain stops every ingress and waits for all.
+// drain stops every ingress and waits for all, those that a reload replaced
+// included.
 func (d *daemon) drain(ctx context.Context) {
-	d.change.Lock() // no configuration is applied from here on
+	d.change.Lock() // a configuration that is being applied comes first
 	d.mu.Lock()
 	d.draining = true
 	fronts := d.fronts
 	d.mu.Unlock()
-	var wg sync.WaitGroup
 	for _, f := range fronts {
-		wg.Go(func() { d.drainFront(ctx, f) })
+		d.leaving.Go(func() { d.drainFront(ctx, f) })
 	}
-	wg.Wait()
+	d.change.Unlock()
+	d.leaving.Wait()
+}
+
+// isDraining reports whether the end has begun.
+func (d *daemon) isDraining() bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.draining
 }
 
 // gates lists the gates for the summary of refusals.
@@ -184,6 +196,9 @@ func (d *daemon) gates() []observe.StatusReader {
 	}
 	return list
 }
+
+// errDraining refuses every change once the end has begun.
+var errDraining = errors.New("the daemon is draining, settings stay as they are")
 
 // errIngressFailed is wrapped by the failure of an ingress.
 var errIngressFailed = errors.New("an ingress failed")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,6 +10,13 @@ import (
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
+)
+
+// The protocols, as the configuration spells them.
+const (
+	protocolHTTP    = "http"
+	protocolMongoDB = "mongodb"
+	protocolPulsar  = "pulsar"
 )
 
 // front is one ingress that runs: a gate, and the protocol's server before it.
@@ -31,8 +37,9 @@ type server interface {
 	Serve(ctx context.Context, ln net.Listener) error
 	// Drain stops accepting and lets what is in progress finish.
 	Drain(ctx context.Context) error
-	// Reconfigure takes over what can change while connections are open.
-	Reconfigure(in *config.Ingress) error
+	// Prepare builds what can change while connections are open, and returns
+	// what puts it in force, which cannot fail.
+	Prepare(in *config.Ingress) (apply func(), err error)
 	// Connections counts the connections.
 	Connections() ingress.Status
 	// Details are the protocol's own facts for the status; nil = none.
@@ -52,12 +59,12 @@ func (d *daemon) newFront(in *config.Ingress) (*front, error) {
 		return f, nil
 	}
 	switch in.Protocol {
-	case "http":
+	case protocolHTTP:
 		f.server, err = d.newHTTP(in, f.gate)
-	case "mongodb":
+	case protocolMongoDB:
 		f.server, err = d.newMongo(in, f.gate)
-	case "pulsar":
-		f.server, err = d.newPulsar(in, f.gate)
+	case protocolPulsar:
+		f.server, err = d.newPulsar(in, f)
 	default:
 		err = fmt.Errorf("protocol %s is not known", in.Protocol)
 	}
@@ -110,66 +117,6 @@ type doorOf struct{ s server }
 
 // Status implements [observe.DoorReader].
 func (d doorOf) Status() ingress.Status { return d.s.Connections() }
-
-// listen opens the ingress's address, or takes over the socket that systemd
-// opened under the ingress's name, or the one that an old front listens on.
-func (d *daemon) listen(ctx context.Context, in *config.Ingress, old *front) (net.Listener, error) {
-	if inherited := d.inherited[in.Name]; len(inherited) > 0 {
-		d.inherited[in.Name] = inherited[1:]
-		return inherited[0], nil
-	}
-	if old != nil && old.ln != nil {
-		if ln, err := duplicate(old.ln); err == nil {
-			return ln, nil
-		}
-	}
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", in.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("ingress %s: listen: %w", in.Name, err)
-	}
-	return ln, nil
-}
-
-// duplicate returns a second listener on the same socket, so that an ingress
-// can be replaced without a moment in which nobody listens.
-func duplicate(ln net.Listener) (net.Listener, error) {
-	tcp, ok := ln.(*net.TCPListener)
-	if !ok {
-		return nil, errors.ErrUnsupported
-	}
-	file, err := tcp.File()
-	if err != nil {
-		return nil, fmt.Errorf("listener: %w", err)
-	}
-	defer file.Close()
-	copied, err := net.FileListener(file)
-	if err != nil {
-		return nil, fmt.Errorf("listener: %w", err)
-	}
-	return copied, nil
-}
-
-// needsRestart reports whether the change between two forms of an ingress goes
-// beyond what a running server can take over.
-func needsRestart(old, next *config.Ingress) bool {
-	return structure(*old) != structure(*next)
-}
-
-// structure renders what of an ingress cannot change while its server runs. It
-// compares as text, since a configuration that was rendered and read again has
-// empty lists where there were none.
-func structure(in config.Ingress) string {
-	in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
-	in.Connections = config.Connections{}
-	in.Partitions.Max, in.Partitions.Total = 0, 0
-	in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
-	one := config.Config{Ingresses: []config.Ingress{in}}
-	b, err := one.Effective()
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
-}
 
 // drainTimeout returns how long the ingress's connections may take to finish.
 func drainTimeout(in *config.Ingress) time.Duration {

@@ -20,7 +20,8 @@ const keysEvery = 5 * time.Second
 // anew when their files change, so that certificates can be renewed without a
 // restart; files that cannot be read leave the old ones in force.
 type keys struct {
-	files config.ServerTLS
+	files  config.ServerTLS
+	protos []string // that TLS offers to agree on; nil = none
 
 	mu      sync.Mutex // guards the fields below
 	current *tls.Config
@@ -28,9 +29,15 @@ type keys struct {
 	looked  time.Time // when the files were last looked at
 }
 
-// newKeys reads the files.
-func newKeys(files config.ServerTLS) (*keys, error) {
-	k := &keys{files: files}
+// keysOf reads the files of an ingress; nil without an error = plain TCP.
+func keysOf(in *config.Ingress) (*keys, error) {
+	if in.TLS.CertFile == "" {
+		return nil, nil //nolint:nilnil // nil means no TLS, as documented
+	}
+	k := &keys{files: in.TLS}
+	if in.Protocol == protocolHTTP {
+		k.protos = []string{"h2", "http/1.1"}
+	}
 	cfg, err := k.load()
 	if err != nil {
 		return nil, err
@@ -45,7 +52,7 @@ func (k *keys) load() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.NextProtos = []string{"h2", "http/1.1"}
+	cfg.NextProtos = k.protos
 	return cfg, nil
 }
 
@@ -58,6 +65,16 @@ func (k *keys) state() string {
 		}
 	}
 	return s.String()
+}
+
+// take goes on with what was read into other, at a reload. Either may be nil.
+func (k *keys) take(other *keys) {
+	if k == nil || other == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current, k.read, k.looked = other.current, other.read, other.looked
 }
 
 // config returns the TLS configuration of a listener.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
@@ -98,12 +99,31 @@ func newDaemon(s streams, path string, cfg *config.Config, fault *clock.Fault) (
 	if d.protocols, err = newProtocolMetrics(d.metrics); err != nil {
 		return nil, err
 	}
-	d.clock = clock.New(clock.Options{Mode: mode, Fault: fault, OnChange: d.clockChanged})
+	d.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: fault, OnChange: d.clockChanged})
 	d.metrics.WatchClock(d.clockState)
 	if fault != nil {
 		log.Warn("rehearsing a clock fault: readings of the clock are bent on purpose")
 	}
 	return d, nil
+}
+
+// shortest returns the smallest latency that a limit is to tell from others; 0 =
+// there is none.
+func shortest(cfg *config.Config) time.Duration {
+	var least time.Duration
+	see := func(l *config.Limit) {
+		if d := time.Duration(l.RequestTimeout); d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	for i := range cfg.Ingresses {
+		p := &cfg.Ingresses[i].Partitions
+		see(&p.Default.Limit)
+		for j := range p.Named {
+			see(&p.Named[j].Limit)
+		}
+	}
+	return least
 }
 
 // clockChanged logs one line per change of the clock's state.
@@ -130,8 +150,18 @@ func (d *daemon) clockState() observe.ClockState {
 	return state
 }
 
-// retune takes over what all ingresses share and can change at run time.
-func (d *daemon) retune(cfg *config.Config) {
+// retune takes over what all ingresses share and can change at run time, and
+// names what cannot.
+func (d *daemon) retune(old, cfg *config.Config) {
+	for key, changed := range map[string]bool{
+		"admin":      old.Admin != cfg.Admin,
+		"log.format": old.Log.Format != cfg.Log.Format,
+		"tracing":    !reflect.DeepEqual(old.Tracing, cfg.Tracing),
+	} {
+		if changed {
+			d.log.Warn("this setting takes effect after a restart only", slog.String("key", key))
+		}
+	}
 	if err := d.level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
 		d.log.Error("log level stays", slog.Any("error", err))
 	}
@@ -155,6 +185,7 @@ func (d *daemon) run(ctx context.Context, cfg *config.Config, loaded config.Hash
 	}
 	d.change.Lock()
 	err = d.apply(ctx, cfg)
+	d.applied = time.Now() // nobody reads it yet
 	d.change.Unlock()
 	if err != nil {
 		_ = adminListener.Close()
@@ -187,9 +218,8 @@ func (d *daemon) run(ctx context.Context, cfg *config.Config, loaded config.Hash
 // then ends the process at once.
 func (d *daemon) signals(ctx context.Context) error {
 	hup, term := make(chan os.Signal, 1), make(chan os.Signal, 2)
-	signal.Notify(hup, syscall.SIGHUP)
+	signal.Notify(hup, syscall.SIGHUP) // for good: while it drains it must not end the process
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-	defer signal.Stop(hup)
 	for {
 		select {
 		case <-ctx.Done():

@@ -14,14 +14,18 @@ import (
 
 // Config implements [admin.Settings].
 func (d *daemon) Config() any {
-	d.mu.RLock()
-	cfg := d.cfg
-	d.mu.RUnlock()
-	b, err := cfg.Effective()
+	b, err := d.running().Effective()
 	if err != nil {
 		return map[string]string{"error": err.Error()}
 	}
 	return json.RawMessage(b)
+}
+
+// running returns the configuration in force.
+func (d *daemon) running() *config.Config {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.cfg
 }
 
 // Reload implements [admin.Settings]: it reads the file and puts it in force.
@@ -42,15 +46,21 @@ func (d *daemon) load(ctx context.Context, content []byte) error {
 	d.change.Lock()
 	defer d.change.Unlock()
 	cfg, err := config.Parse(d.path, content, d.env)
+	before := d.running()
 	if err == nil {
 		err = d.apply(ctx, cfg)
 	}
 	if err != nil {
 		invalid := &admin.Invalid{Problems: problemsOf(err)}
-		d.refuse(invalid.Problems)
+		if !errors.Is(err, errDraining) {
+			d.refuse(invalid.Problems)
+		}
 		return invalid
 	}
-	d.retune(cfg)
+	d.mu.Lock()
+	d.applied, d.problems = time.Now(), nil
+	d.mu.Unlock()
+	d.retune(before, cfg)
 	d.metrics.Reloaded(true, time.Now())
 	d.log.Info("configuration is in force", slog.String("path", d.path), slog.Int("ingresses", len(cfg.Ingresses)))
 	return nil
@@ -91,10 +101,7 @@ func (d *daemon) Patch(ctx context.Context, name string, p admin.Patch) (before,
 	if err != nil {
 		return nil, nil, &admin.Invalid{Problems: []string{err.Error()}}
 	}
-	d.mu.RLock()
-	cfg := d.cfg
-	d.mu.RUnlock()
-	next, err := cfg.Patch(name, document)
+	next, err := d.running().Patch(name, document)
 	if err == nil {
 		err = d.apply(ctx, next)
 	}
