@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,13 +48,10 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 func checkFile(s streams, file string) int {
 	cfg, err := config.Load(file, os.Environ())
 	if err == nil {
-		err = checkParts(cfg)
+		return checkParts(s, file, cfg)
 	}
 	var problems config.Problems
 	switch {
-	case err == nil:
-		fmt.Fprintf(s.out, "%s: valid, %d ingresses\n", file, len(cfg.Ingresses))
-		return 0
 	case errors.As(err, &problems):
 		fmt.Fprintln(s.err, problems)
 		return exitInvalid
@@ -72,13 +71,20 @@ func isPathError(err error) bool {
 }
 
 // checkParts builds what can be built without listening, so that a problem that
-// only a constructor finds is found here too.
-func checkParts(cfg *config.Config) error {
-	var all []error
-	for i := range cfg.Ingresses {
-		if _, err := buildPolicy(&cfg.Ingresses[i]); err != nil {
-			all = append(all, fmt.Errorf("ingresses[%d]: %w", i, err))
-		}
+// only a constructor finds, or that lies in another file, is found here too.
+func checkParts(s streams, file string, cfg *config.Config) (code int) {
+	d, err := newDaemon(streams{io.Discard, io.Discard}, "", cfg, nil)
+	problems := []error{err}
+	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
+		_, problem := d.newFront(&cfg.Ingresses[i])
+		problems = append(problems, problem)
 	}
-	return errors.Join(all...)
+	if err := errors.Join(problems...); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			fmt.Fprintf(s.err, "%s: %s\n", file, line)
+		}
+		return exitInvalid
+	}
+	fmt.Fprintf(s.out, "%s: valid, %d ingresses\n", file, len(cfg.Ingresses))
+	return 0
 }
