@@ -12,13 +12,15 @@ const store = new Store();
 const view = { ingress: null, partition: null, seconds: 300, frozen: null, connected: false };
 const seen = () => view.frozen ?? store; // what is shown
 
+const QUIET = 10000; // milliseconds between two announcements of one state, which may flutter
 const announced = new Map();
-/** Tells assistive technology; a state is told only when it changes. */
+/** Tells assistive technology; a state is told only when it changes, and not too often. */
 function announce(text, state) {
   if (state !== undefined) {
     const before = announced.get(state);
-    announced.set(state, text);
-    if (before === text || before === undefined) return;
+    if (before?.text === text || (before && performance.now() - before.at < QUIET)) return;
+    announced.set(state, { text, at: before ? performance.now() : -QUIET });
+    if (!before) return; // what was there when the page came is read with the page
   }
   byId("announce").textContent = text;
 }
