@@ -200,10 +200,10 @@ func (p *tab) ink(chart, colour string) (all, right int) {
 	return n[0], n[1]
 }
 
-// picture returns all pixels of a canvas.
-func (p *tab) picture(chart string) string {
+// picture returns all pixels of the chart of requests.
+func (p *tab) picture() string {
 	p.t.Helper()
-	return eval[string](p, `document.getElementById("canvas-`+chart+`").toDataURL()`)
+	return eval[string](p, `document.getElementById("canvas-requests").toDataURL()`)
 }
 
 // contains reports whether any of lines holds part.

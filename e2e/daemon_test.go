@@ -28,11 +28,10 @@ var binary struct {
 
 // TestMain removes what the tests built.
 func TestMain(m *testing.M) {
-	code := m.Run()
+	m.Run()
 	if binary.path != "" && os.Getenv("ADMITD_BIN") == "" {
 		_ = os.RemoveAll(filepath.Dir(binary.path))
 	}
-	os.Exit(code)
 }
 
 // build returns the path of admitd: $ADMITD_BIN, or built from the tree.
@@ -42,7 +41,7 @@ func build(t *testing.T) string {
 		if binary.path = os.Getenv("ADMITD_BIN"); binary.path != "" {
 			return
 		}
-		dir, err := os.MkdirTemp("", "admitd-e2e")
+		dir, err := os.MkdirTemp("", "admitd-e2e") //nolint:usetesting // it outlives the first test, TestMain removes it
 		if err != nil {
 			binary.err = err
 			return
@@ -63,10 +62,11 @@ func build(t *testing.T) string {
 // daemon is a running admitd before a backend of known capacity.
 type daemon struct {
 	admin, gate string // addresses
+	config      string // file
+	cmd         *exec.Cmd
 }
 
-// start runs admitd on a configuration with two %s: its admin address, and its
-// gate's. The backend's address is the third.
+// start runs admitd, with two ingresses before one backend.
 func start(t *testing.T) *daemon {
 	t.Helper()
 	backend := newBackend(t)
@@ -97,6 +97,7 @@ ingresses:
 `, d.admin, tokenFile, d.gate, backend, backend))
 	cmd := exec.Command(build(t), "serve", "--config", config)
 	cmd.Stderr = t.Output()
+	d.config, d.cmd = config, cmd
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,9 +141,8 @@ func newBackend(t *testing.T) string {
 	return s.URL
 }
 
-// load sends requests of a tenant, rate per second, until the test ends or stop
-// is called.
-func (d *daemon) load(t *testing.T, tenant string, rate float64) (stop func()) {
+// load sends requests of a tenant, rate per second, until the test ends.
+func (d *daemon) load(t *testing.T, tenant string, rate float64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}, Timeout: 2 * time.Second}
@@ -167,9 +167,7 @@ func (d *daemon) load(t *testing.T, tenant string, rate float64) (stop func()) {
 			}
 		}
 	})
-	stop = func() { cancel(); wg.Wait(); client.CloseIdleConnections() }
-	t.Cleanup(stop)
-	return stop
+	t.Cleanup(func() { cancel(); wg.Wait(); client.CloseIdleConnections() })
 }
 
 // send sends one request.

@@ -77,23 +77,23 @@ func TestChartsMoveUnderLoad(t *testing.T) {
 		})
 	}
 	eventually(t, "refusals are drawn", func() bool { all, _ := p.ink("requests", "--c-request_rate"); return all > 10 })
-	first = p.picture("requests")
+	first = p.picture()
 	before, _ := p.ink("requests", "--c-admitted")
 	eventually(t, "the line grows", func() bool {
 		now, _ := p.ink("requests", "--c-admitted")
-		return now > before && p.picture("requests") != first
+		return now > before && p.picture() != first
 	})
 
 	p.click("pause")
 	p.until(`document.getElementById("pills").innerText.includes("paused at")`)
-	still := p.picture("requests")
+	still := p.picture()
 	after := d.admitted(t)
 	eventually(t, "the gate goes on", func() bool { return d.admitted(t) > after+200 })
-	if p.picture("requests") != still {
+	if p.picture() != still {
 		t.Error("a paused chart moved")
 	}
 	p.click("pause")
-	eventually(t, "the chart moves again", func() bool { return p.picture("requests") != still })
+	eventually(t, "the chart moves again", func() bool { return p.picture() != still })
 }
 
 // A change by the token arrives at the gate. Without the token, or with another,
