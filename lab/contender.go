@@ -69,6 +69,9 @@ type gateDoor struct {
 	w      *World
 	gate   *limiter.Gate
 	policy func() *limiter.Policy
+
+	limit   int   // when it was last asked for
+	limitAt int64 // virtual ns until which it is not asked for again
 }
 
 func newGateDoor(w *World, policy func() *limiter.Policy) *gateDoor {
@@ -151,15 +154,21 @@ func refusal(err error, cost float64) Refusal {
 	}
 }
 
-// Limit implements [Door]: the sum over the partitions in use.
+// Limit implements [Door]: the sum over the partitions in use. With many of
+// them it is looked up less often, since that is what takes the time then.
 func (d *gateDoor) Limit() int {
-	limit := 0
-	for _, p := range d.gate.Status().Partitions {
-		if p.Counts.Admitted > 0 {
-			limit += p.Limit
+	if d.w.now < d.limitAt {
+		return d.limit
+	}
+	d.limit = 0
+	partitions := d.gate.Status().Partitions
+	for i := range partitions {
+		if partitions[i].Counts.Admitted > 0 {
+			d.limit += partitions[i].Limit
 		}
 	}
-	return limit
+	d.limitAt = d.w.now + int64(len(partitions)/4)*int64(watchEvery)
+	return d.limit
 }
 
 // Status returns the gate's own view.

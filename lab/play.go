@@ -60,14 +60,14 @@ type game struct {
 	load float64 // arrivals per second now
 	slow float64 // factor on service times now
 	keys []string
+
+	capacity float64 // requests per second that a load of 1 means
+	arrive   func(key string, noisy bool)
 }
 
 // schedule plans everything that is known beforehand.
 func (g *game) schedule() {
 	s := g.s
-	for i := range s.Tenants.Count {
-		g.keys = append(g.keys, "tenant-"+strconv.Itoa(i))
-	}
 	g.slow = 1
 	for _, h := range s.Health {
 		g.w.At(int64(h.At), func() {
@@ -78,7 +78,23 @@ func (g *game) schedule() {
 			g.backend.set(g.slow, time.Duration(h.Delay), h.Frozen)
 		})
 	}
-	capacity := s.Backend.Capacity()
+	g.capacity, g.arrive = s.Backend.Capacity(), g.send
+	g.plan()
+	for _, b := range s.Bursts {
+		g.burst(b)
+	}
+	if s.ReloadEvery > 0 {
+		g.every(time.Duration(s.ReloadEvery), g.reload)
+	}
+	g.every(watchEvery, g.watch)
+}
+
+// plan plans the arrivals.
+func (g *game) plan() {
+	s, capacity := g.s, g.capacity
+	for i := range s.Tenants.Count {
+		g.keys = append(g.keys, "tenant-"+strconv.Itoa(i))
+	}
 	for i, step := range s.Load {
 		until := s.For
 		if i+1 < len(s.Load) {
@@ -93,13 +109,6 @@ func (g *game) schedule() {
 	if s.Tenants.Noisy > 0 {
 		g.arrivals(s.Tenants.Noisy*capacity, int64(s.For), func() (string, bool) { return "noisy", true })
 	}
-	for _, b := range s.Bursts {
-		g.burst(b)
-	}
-	if s.ReloadEvery > 0 {
-		g.every(time.Duration(s.ReloadEvery), g.reload)
-	}
-	g.every(watchEvery, g.watch)
 }
 
 // key draws the tenant of the next request.
@@ -117,7 +126,7 @@ func (g *game) arrivals(rate float64, until int64, key func() (string, bool)) {
 	}
 	var next func()
 	next = func() {
-		g.send(key())
+		g.arrive(key())
 		if at := g.w.now + int64(g.w.arrivals.ExpFloat64()/rate*1e9); at < until {
 			g.w.At(at, next)
 		}
@@ -131,7 +140,7 @@ func (g *game) arrivals(rate float64, until int64, key func() (string, bool)) {
 func (g *game) burst(b Burst) {
 	g.w.At(int64(b.At), func() {
 		for range b.Requests {
-			g.send(g.key())
+			g.arrive(g.key())
 		}
 		if next := b.At + b.Every; b.Every > 0 && next < g.s.For {
 			g.burst(Burst{At: next, Every: b.Every, Requests: b.Requests})
@@ -177,6 +186,8 @@ type flight struct {
 	door     Door
 	key      string
 	noisy    bool
+	tokens   float64 // that the gate charges
+	work     float64 // for the backend, as a multiple of its mean
 	born     int64 // virtual ns when it was due
 	sent     int64 // virtual ns of the attempt in progress
 	deadline int64 // virtual ns; 0 = none
@@ -185,9 +196,12 @@ type flight struct {
 	state    client.State
 }
 
-// send starts one request.
-func (g *game) send(key string, noisy bool) {
-	f := &flight{g: g, key: key, noisy: noisy, born: g.w.now, attempt: 1, state: client.State{Kind: client.Read}}
+// send starts one request of unit cost.
+func (g *game) send(key string, noisy bool) { g.launch(&flight{key: key, noisy: noisy, tokens: 1, work: 1}) }
+
+// launch starts one request.
+func (g *game) launch(f *flight) {
+	f.g, f.born, f.attempt, f.state = g, g.w.now, 1, client.State{Kind: client.Read}
 	f.door = g.doors[0]
 	if len(g.doors) > 1 {
 		f.door = g.doors[g.w.arrivals.IntN(len(g.doors))]
@@ -210,13 +224,13 @@ func (f *flight) try() {
 	g.tally.step(g.w.now).Attempts++
 	n, held := f.attempt, End(nil)
 	over := func() bool { return f.attempt != n }
-	f.door.Enter(Request{Key: f.key, Cost: 1, Patience: patience}, func(end End) {
+	f.door.Enter(Request{Key: f.key, Cost: f.tokens, Patience: patience}, func(end End) {
 		if over() {
 			end(limiter.Ignored) // granted when nobody waited any more
 			return
 		}
 		held = end
-		ok := g.backend.Submit(1, func() {
+		ok := g.backend.Submit(f.work, func() {
 			if !over() {
 				end(limiter.Success)
 				f.answered()
@@ -293,5 +307,10 @@ func (f *flight) again(failure *client.Failure) bool {
 // end counts the request.
 func (f *flight) end(v Verdict) {
 	f.attempt = done
-	f.g.tally.ended(f, v, f.g.spare())
+	g := f.g
+	// Of a request that was sent again, the latency is that of the attempt that
+	// counted: the waits before it are the client's own.
+	g.tally.ended(&ending{
+		born: f.born, latency: time.Duration(g.w.now - f.sent), tries: f.tries, noisy: f.noisy, spare: g.spare(), verdict: v,
+	})
 }

@@ -110,26 +110,34 @@ func (t *virtualTally) watch(now int64, limit, inside int, age time.Duration) {
 	s.Limit, s.Inside, s.QueueAge = limit, inside, age.Seconds()
 }
 
+// ending is how one request ended.
+type ending struct {
+	born    int64 // ns since the start, when it was due
+	latency time.Duration
+	tries   int
+	noisy   bool
+	spare   bool // the backend could serve all that was offered
+	verdict Verdict
+}
+
 // ended counts a request by the moment at which it was due.
-func (t *virtualTally) ended(f *flight, v Verdict, spare bool) {
-	// Of a request that was sent again, the latency is that of the attempt that
-	// counted: the waits before it are the client's own.
-	us := max((f.g.w.now-f.sent)/1000, 1)
-	good := v == Answered && us <= time.Duration(t.s.Objective).Microseconds()
-	t.step(f.born).count(v, good)
+func (t *virtualTally) ended(e *ending) {
+	us := max(e.latency.Microseconds(), 1)
+	good := e.verdict == Answered && e.latency <= time.Duration(t.s.Objective)
+	t.step(e.born).count(e.verdict, good)
 	for i := range t.windows {
 		w := &t.s.Windows[i]
-		if f.born < int64(w.From) || f.born >= int64(w.To) {
+		if e.born < int64(w.From) || e.born >= int64(w.To) {
 			continue
 		}
 		r := &t.windows[i]
-		r.count(f, v, good, spare)
-		if v == Answered {
-			_ = t.latencies[i].RecordValue(us) // beyond a minute there are none: clients give up
+		r.count(e, good)
+		if e.verdict == Answered {
+			_ = t.latencies[i].RecordValue(us) // cut at a minute
 		}
-		if t.neighbours != nil && !f.noisy {
+		if t.neighbours != nil && !e.noisy {
 			r.Neighbours++
-			if v == Answered {
+			if e.verdict == Answered {
 				r.NeighboursAnswered++
 				_ = t.neighbours[i].RecordValue(us) // as above
 			}
@@ -154,10 +162,10 @@ func (s *Step) count(v Verdict, good bool) {
 }
 
 // count adds one request to a window.
-func (r *WindowResult) count(f *flight, v Verdict, good, spare bool) {
+func (r *WindowResult) count(e *ending, good bool) {
 	r.Offered++
-	r.Attempts += f.tries
-	switch v {
+	r.Attempts += e.tries
+	switch e.verdict {
 	case Answered:
 		r.Answered++
 		if good {
@@ -165,7 +173,7 @@ func (r *WindowResult) count(f *flight, v Verdict, good, spare bool) {
 		}
 	case Refused:
 		r.Refused++
-		if spare {
+		if e.spare {
 			r.FalseRefused++
 		}
 	default:
@@ -175,7 +183,19 @@ func (r *WindowResult) count(f *flight, v Verdict, good, spare bool) {
 
 // result gathers the run.
 func (g *game) result(contender string, seed uint64) *Result {
-	t := g.tally
+	r := g.tally.result(contender, seed)
+	for _, d := range g.doors {
+		if s, ok := d.(interface{ Status() limiter.Status }); ok {
+			status := s.Status()
+			r.Leaked += status.InFlight
+			r.Partitions = max(r.Partitions, len(status.Partitions))
+		}
+	}
+	return r
+}
+
+// result sums up what was counted.
+func (t *virtualTally) result(contender string, seed uint64) *Result {
 	quantile := func(h *hdrhistogram.Histogram, q float64) float64 {
 		return (time.Duration(h.ValueAtQuantile(q)) * time.Microsecond).Seconds()
 	}
@@ -186,18 +206,10 @@ func (g *game) result(contender string, seed uint64) *Result {
 			w.NeighboursP99 = quantile(t.neighbours[i], 99)
 		}
 	}
-	r := &Result{
-		Scenario: g.s.Name, Variant: g.s.Variants[0].Name, Contender: contender, Seed: seed,
+	return &Result{
+		Scenario: t.s.Name, Variant: t.s.Variants[0].Name, Contender: contender, Seed: seed,
 		Windows: t.windows, Series: t.series, Recover: t.recover(),
 	}
-	for _, d := range g.doors {
-		if s, ok := d.(interface{ Status() limiter.Status }); ok {
-			status := s.Status()
-			r.Leaked += status.InFlight
-			r.Partitions = max(r.Partitions, len(status.Partitions))
-		}
-	}
-	return r
 }
 
 // recover returns how many seconds after the trigger's end the last bad step

@@ -55,3 +55,7 @@ func (c *ClientSpec) refused(doc *labels.Document) client.Failure {
 func (c *ClientSpec) lost() client.Failure {
 	return client.Failure{Transient: c.Policy == "naive" || c.Policy == "slowdown"}
 }
+
+// ClientPolicy returns the policy of the clients, for drivers that run them in
+// real time.
+func (c *ClientSpec) ClientPolicy() (client.Policy, error) { return c.policy(nil) }

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/admitd/admitd/lab"
+)
+
+// newLab returns the overload lab.
+func newLab(s streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Prove what limits do, in virtual time and on live backends",
+		Long: `The overload lab plays scenarios (a backend, a load, what goes wrong, what must
+hold) against limits. 'run' does so in virtual time with the real limiter and
+client code, hours of traffic in seconds, the same result for the same seed;
+'live' sends the same scenarios to a running gate; 'replay' plays recorded
+traffic through another configuration.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(newLabList(s), newLabRun(s), newLabCompare(s), newLabReport(s), newLabLive(s), newLabReplay(s))
+	return cmd
+}
+
+// newLabList returns the command that lists the scenarios.
+func newLabList(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the scenarios, their variants and the algorithms",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			scenarios, err := lab.Shipped()
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			for _, sc := range scenarios {
+				var variants []string
+				for _, v := range sc.Variants {
+					variants = append(variants, v.Name)
+				}
+				fmt.Fprintf(w, "%s\t%s\n", sc.Name, strings.Join(variants, ", "))
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.out, "\nalgorithms: none, fixed-tuned, %s\n", strings.Join(lab.Five(), ", "))
+			return nil
+		},
+	}
+}
+
+// labRun are the flags that choose runs.
+type labRun struct {
+	scenarios, files, variants, algorithms []string
+	seed                                   uint64
+	seeds                                  int
+	config, ingress                        string
+	json, html, results, peers             string
+	quiet                                  bool
+}
+
+// choose adds the flags that choose runs.
+func (o *labRun) choose(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name; none = all")
+	f.StringSliceVar(&o.files, "file", nil, "scenario files to play instead of the shipped ones")
+	f.StringSliceVar(&o.variants, "variant", nil, "variants to play; none = all")
+	f.StringSliceVar(&o.algorithms, "algorithm", nil, "contenders to play; none = all, see 'admitd lab list'")
+	f.Uint64Var(&o.seed, "seed", 1, "first seed")
+	f.IntVar(&o.seeds, "seeds", 0, "runs of each; 0 = what the scenario says")
+	f.StringVar(&o.config, "config", "", "a configuration file whose limits compete too, as 'candidate'")
+	f.StringVar(&o.ingress, "ingress", "", "the ingress of the configuration; needed when it has several")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+}
+
+// outputs adds the flags that say where results go.
+func (o *labRun) outputs(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.json, "json", "", "write the report as JSON to this file")
+	f.StringVar(&o.html, "html", "", "write the report as one HTML page with plots to this file")
+	f.StringVar(&o.results, "results", "", "write the result of every run to this file, for compare and report")
+	f.StringVar(&o.peers, "peers", "", "add results from this file, such as those of other libraries")
+}
+
+// newLabRun returns the command that plays scenarios.
+func newLabRun(s streams) *cobra.Command {
+	var o labRun
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Play scenarios in virtual time and judge them by their pass criteria",
+		Long: `Plays every chosen variant for every contender and seed and prints tables and
+verdicts. Exit status 1 when a criterion is not kept.`,
+		Example: "  admitd lab run --scenario brownout\n  admitd lab run --scenario steady --variant 2x --algorithm vegas --seed 7 --seeds 1\n" +
+			"  admitd lab run --scenario baseline --config admitd.yaml --html report.html",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := o.play(cmd, s)
+			if err != nil {
+				return err
+			}
+			if err := report.WriteText(s.out); err != nil {
+				return err
+			}
+			return o.verdict(report)
+		},
+	}
+	o.choose(cmd)
+	o.outputs(cmd)
+	return cmd
+}
+
+// play plays what was chosen and writes the files that were asked for.
+func (o *labRun) play(cmd *cobra.Command, s streams) (*lab.Report, error) {
+	scenarios, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	suite := lab.Suite{
+		Scenarios: scenarios, Variants: o.variants, Contenders: o.algorithms, Seeds: o.seeds, FirstSeed: o.seed,
+	}
+	if o.config != "" {
+		candidate, err := candidate(o.config, o.ingress)
+		if err != nil {
+			return nil, err
+		}
+		suite.More = append(suite.More, candidate)
+		if len(suite.Contenders) > 0 {
+			suite.Contenders = append(suite.Contenders, candidate.Name)
+		}
+	}
+	if !o.quiet {
+		bar := newBar(s, -1, "playing")
+		defer func() { _ = bar.Clear() }() // cosmetics
+		suite.Progress = func(done, of int) {
+			bar.ChangeMax(of)
+			_ = bar.Set(done) // cosmetics
+		}
+	}
+	results, err := suite.Run(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	if o.results != "" {
+		if err := writeFile(o.results, func(f *os.File) error { return lab.WriteResults(f, results) }); err != nil {
+			return nil, err
+		}
+	}
+	if o.peers != "" {
+		peers, err := readResults(o.peers)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, o.chosen(peers)...)
+	}
+	return lab.NewReport(scenarios, results), o.write(lab.NewReport(scenarios, results))
+}
+
+// chosen returns the results of variants that were asked for.
+func (o *labRun) chosen(list []*lab.Result) []*lab.Result {
+	return slices.DeleteFunc(list, func(r *lab.Result) bool {
+		return len(o.variants) > 0 && !slices.Contains(o.variants, r.Variant)
+	})
+}
+
+// write writes the report's files.
+func (o *labRun) write(report *lab.Report) error {
+	if o.json != "" {
+		if err := writeFile(o.json, func(f *os.File) error { return report.WriteJSON(f) }); err != nil {
+			return err
+		}
+	}
+	if o.html != "" {
+		return writeFile(o.html, func(f *os.File) error { return report.WriteHTML(f) })
+	}
+	return nil
+}
+
+// verdict returns the exit status of a report.
+func (*labRun) verdict(report *lab.Report) error {
+	if failed := report.Failed(); len(failed) > 0 {
+		return exitError{code: 1, err: fmt.Errorf("lab: %d of %d criteria are not kept", len(failed), len(report.Verdicts))}
+	}
+	return nil
+}
+
+// load returns the chosen scenarios.
+func (o *labRun) load() ([]*lab.Scenario, error) {
+	if len(o.files) > 0 {
+		return loadScenarios(o.files)
+	}
+	all, err := lab.Shipped()
+	if err != nil || len(o.scenarios) == 0 {
+		return all, err
+	}
+	var list []*lab.Scenario
+	for _, name := range o.scenarios {
+		i := slices.IndexFunc(all, func(s *lab.Scenario) bool { return s.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("lab: there is no scenario %s; see 'admitd lab list'", name)
+		}
+		list = append(list, all[i])
+	}
+	return list, nil
+}
+
+// loadScenarios reads scenario files.
+func loadScenarios(files []string) ([]*lab.Scenario, error) {
+	var list []*lab.Scenario
+	for _, file := range files {
+		b, err := os.ReadFile(file) //nolint:gosec // the user names the file
+		if err != nil {
+			return nil, err
+		}
+		s, err := lab.ParseScenario(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// readResults reads a file that --results wrote.
+func readResults(file string) ([]*lab.Result, error) {
+	f, err := os.Open(file) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := lab.ReadResults(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return list, nil
+}
+
+// writeFile writes a file as a whole.
+func writeFile(name string, write func(*os.File) error) error {
+	f, err := os.Create(name) //nolint:gosec // the user names the file
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		_ = f.Close() // the first error is the one to tell
+		return err
+	}
+	return f.Close()
+}
+
+// newBar returns a progress bar on stderr.
+func newBar(s streams, n int, what string) *progressbar.ProgressBar {
+	return progressbar.NewOptions(
+		n, progressbar.OptionSetWriter(s.err), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionThrottle(200*time.Millisecond),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true),
+	)
+}

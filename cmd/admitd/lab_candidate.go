@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/limiter"
+)
+
+// candidate returns a configuration file's ingress as a contender.
+func candidate(file, ingress string) (lab.Contender, error) {
+	in, err := candidateIngress(file, ingress)
+	if err != nil {
+		return lab.Contender{}, err
+	}
+	if _, err := buildPolicy(in); err != nil {
+		return lab.Contender{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return lab.Gated("candidate", func(w *lab.World) *limiter.Policy { return repeatable(in, w) }), nil
+}
+
+// candidateIngress loads the ingress that is meant.
+func candidateIngress(file, name string) (*config.Ingress, error) {
+	cfg, err := config.Load(file, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	if name == "" && len(cfg.Ingresses) == 1 {
+		return &cfg.Ingresses[0], nil
+	}
+	for i := range cfg.Ingresses {
+		if cfg.Ingresses[i].Name == name {
+			return &cfg.Ingresses[i], nil
+		}
+	}
+	return nil, fmt.Errorf("lab: %s has %d ingresses, none of them named %q: choose one with --ingress", file, len(cfg.Ingresses), name)
+}
+
+// repeatable returns the policy of an ingress whose limits take their randomness
+// from the world. The policy was built before, so that it cannot fail now.
+func repeatable(in *config.Ingress, w *lab.World) *limiter.Policy {
+	p, err := buildPolicy(in)
+	if err != nil {
+		panic(err) // see candidate
+	}
+	seeded := func(l *config.Limit) func() limiter.Limit {
+		s := settings(l)
+		s.Vegas.Rand, s.Gradient.Rand = w.Rand, w.Rand
+		return func() limiter.Limit { return mustLimit(s) }
+	}
+	p.Default.NewLimit = seeded(&in.Partitions.Default.Limit)
+	for i := range in.Partitions.Named {
+		p.Named[i].NewLimit = seeded(&in.Partitions.Named[i].Limit)
+	}
+	return p
+}
+

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/admitd/admitd/lab"
+)
+
+// labReplay are the flags of replay.
+type labReplay struct {
+	config, ingress    string
+	algorithms         []string
+	workers            int
+	service            time.Duration
+	timeout, objective time.Duration
+	seed               uint64
+}
+
+// newLabReplay returns the command that plays recorded traffic.
+func newLabReplay(s streams) *cobra.Command {
+	var o labReplay
+	cmd := &cobra.Command{
+		Use:   "replay TRACE",
+		Short: "Play recorded traffic through another configuration, in virtual time",
+		Long: `Reads a trace that the gate recorded (trace.file of an ingress) and plays its
+arrivals through other limits: had you run this, you would have refused so much,
+at such a p99. The backend is a model: its workers and service time are estimated
+from the trace, or given by --workers and --service.
+
+The trace should reach into overload. Where it never did, the number of workers
+is only a lower bound, and the command says so.`,
+		Example: "  admitd lab replay orders.trace --config candidate.yaml\n  admitd lab replay orders.trace --algorithm vegas,gradient2",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return o.run(s, args[0]) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.config, "config", "", "configuration whose limits are the candidate")
+	f.StringVar(&o.ingress, "ingress", "", "the ingress of the configuration; needed when it has several")
+	f.StringSliceVar(&o.algorithms, "algorithm", nil, "limits with their defaults to play beside it, see 'admitd lab list'")
+	f.IntVar(&o.workers, "workers", 0, "workers of the backend; 0 = estimate")
+	f.DurationVar(&o.service, "service", 0, "time of one request; 0 = estimate")
+	f.DurationVar(&o.timeout, "timeout", 0, "when clients give up; 0 = 1m")
+	f.DurationVar(&o.objective, "objective", 100*time.Millisecond, "latency up to which an answer is good")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of what the trace leaves open")
+	return cmd
+}
+
+// run replays one trace.
+func (o *labReplay) run(s streams, file string) error {
+	trace, err := readTrace(file)
+	if err != nil {
+		return err
+	}
+	contenders, err := o.contenders()
+	if err != nil {
+		return err
+	}
+	model := lab.Model{Workers: o.workers, Service: o.service, Saturated: true}
+	if o.workers <= 0 || o.service <= 0 {
+		if model, err = trace.Model(); err != nil {
+			return err
+		}
+	}
+	if o.workers > 0 {
+		model.Workers = o.workers
+	}
+	if o.service > 0 {
+		model.Service = o.service
+	}
+	fmt.Fprintf(s.out, "trace: %d arrivals in %v, %d records lost\n", len(trace.Arrivals), trace.Span.Round(time.Millisecond), trace.Lost)
+	fmt.Fprintf(s.out, "model: %d workers, %v per request, so at most %.0f requests/s\n\n", model.Workers, model.Service.Round(10*time.Microsecond),
+		float64(model.Workers)/model.Service.Seconds())
+	if !model.Saturated {
+		fmt.Fprintf(s.out, "note: throughput still grew where most was in flight; the backend may have more workers\n\n")
+	}
+	results := []*lab.Result{trace.Recorded(o.objective)}
+	for _, c := range contenders {
+		r, err := trace.Replay(c, lab.ReplayOptions{Model: model, Timeout: o.timeout, Objective: o.objective, Seed: o.seed})
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	return printReplay(s, results)
+}
+
+// contenders returns the candidate and the algorithms that were asked for; no
+// gate and the five, when nothing was.
+func (o *labReplay) contenders() ([]lab.Contender, error) {
+	var list []lab.Contender
+	if o.config != "" {
+		c, err := candidate(o.config, o.ingress)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	wanted := map[string]bool{}
+	for _, name := range o.algorithms {
+		wanted[name] = true
+	}
+	for _, c := range lab.Contenders(&lab.Scenario{}) {
+		if wanted[c.Name] || len(wanted) == 0 && o.config == "" {
+			list = append(list, c)
+			delete(wanted, c.Name)
+		}
+	}
+	for name := range wanted {
+		return nil, fmt.Errorf("lab: there is no algorithm %s; see 'admitd lab list'", name)
+	}
+	return list, nil
+}
+
+// readTrace reads a trace file.
+func readTrace(file string) (*lab.Trace, error) {
+	f, err := os.Open(file) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t, err := lab.ReadTrace(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return t, nil
+}
+
+// printReplay prints what was and what would have been.
+func printReplay(s streams, results []*lab.Result) error {
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\tanswered\tgood\tnot admitted\tfailed\tp50\tp99\tp99.9\t")
+	for _, r := range results {
+		v := r.Windows[0]
+		n := float64(max(v.Offered, 1))
+		ms := func(seconds float64) time.Duration {
+			return time.Duration(seconds * float64(time.Second)).Round(100 * time.Microsecond)
+		}
+		fmt.Fprintf(w, "%s\t%.2f %%\t%.2f %%\t%.2f %%\t%.2f %%\t%v\t%v\t%v\t\n", r.Contender, 100*float64(v.Answered)/n, 100*float64(v.Good)/n,
+			100*float64(v.Refused)/n, 100*float64(v.Failed)/n, ms(v.P50), ms(v.P99), ms(v.P999))
+	}
+	return w.Flush()
+}

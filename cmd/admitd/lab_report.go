@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/admitd/admitd/lab"
+)
+
+// newLabReport returns the command that writes the results as a document.
+func newLabReport(s streams) *cobra.Command {
+	var o labRun
+	var out, from string
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Play the suite, or read its results, and write the document and the page",
+		Example: "  admitd lab report --out docs/lab/results.md --html report.html\n" +
+			"  admitd lab report --from results.json --peers docs/lab/peers.json --html report.html",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := o.gather(cmd, s, from)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				return report.WriteMarkdown(s.out, lab.Findings())
+			}
+			if err := writeFile(out, func(f *os.File) error { return report.WriteMarkdown(f, lab.Findings()) }); err != nil {
+				return err
+			}
+			for _, v := range report.Failed() {
+				fmt.Fprintln(s.err, v.String())
+			}
+			return o.verdict(report)
+		},
+	}
+	o.choose(cmd)
+	o.outputs(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "write the document, Markdown, to this file instead of stdout")
+	cmd.Flags().StringVar(&from, "from", "", "read results of a run instead of playing")
+	return cmd
+}
+
+// gather plays the suite or reads its results.
+func (o *labRun) gather(cmd *cobra.Command, s streams, from string) (*lab.Report, error) {
+	if from == "" {
+		return o.play(cmd, s)
+	}
+	scenarios, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	results, err := readResults(from)
+	if err != nil {
+		return nil, err
+	}
+	if o.peers != "" {
+		peers, err := readResults(o.peers)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, peers...)
+	}
+	report := lab.NewReport(scenarios, results)
+	return report, o.write(report)
+}
+
+// newLabCompare returns the command that compares two sets of results.
+func newLabCompare(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare BEFORE AFTER",
+		Short: "Compare the results of two runs",
+		Long: `Prints every measure whose mean changed by more than the seeds differ among
+themselves. Both files come from 'admitd lab run --results'.`,
+		Example: "  admitd lab run --results before.json\n  admitd lab run --results after.json\n  admitd lab compare before.json after.json",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			before, err := readResults(args[0])
+			if err != nil {
+				return err
+			}
+			after, err := readResults(args[1])
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			changes := lab.Compare(before, after)
+			for _, c := range changes {
+				fmt.Fprintf(w, "%s, %s\t%s\t%s\t%s\t%.4g\t%.4g\t%s\n", c.Scenario, c.Variant, c.Window, c.Contender, c.Measure,
+					c.Before, c.After, percentChange(c.Before, c.After))
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.out, "%d measures changed\n", len(changes))
+			return nil
+		},
+	}
+}
+
+// percentChange renders a change.
+func percentChange(before, after float64) string {
+	if before == 0 || math.IsInf(before, 0) {
+		return ""
+	}
+	return fmt.Sprintf("%+.1f %%", 100*(after-before)/before)
+}

@@ -1,0 +1,227 @@
+package lab
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+)
+
+// Report is what a suite showed: means over the seeds, and verdicts.
+type Report struct {
+	Scenarios []ScenarioReport `json:"scenarios"`
+	Verdicts  []Verdicts       `json:"verdicts"`
+}
+
+// ScenarioReport is one scenario.
+type ScenarioReport struct {
+	Name     string          `json:"name"`
+	About    string          `json:"about"`
+	Trigger  [2]float64      `json:"trigger"` // seconds; equal = none
+	Variants []VariantReport `json:"variants"`
+}
+
+// VariantReport is one variant.
+type VariantReport struct {
+	Name string `json:"name"`
+	// Load at the beginning, as a multiple of the capacity.
+	Load    float64  `json:"load"`
+	Windows []string `json:"windows"`
+	Rows    []Row    `json:"rows"`
+}
+
+// Row is one contender in one variant.
+type Row struct {
+	Contender string `json:"contender"`
+	Seeds     int    `json:"seeds"`
+	// Windows in the order of the variant: means over the seeds by measure.
+	Windows []map[string]Stat `json:"windows"`
+	// Series of the first seed.
+	Series []Step `json:"series,omitempty"`
+}
+
+// Stat is a measure over the seeds.
+type Stat struct {
+	Mean float64 `json:"mean"`
+	Min  float64 `json:"min"`
+	Max  float64 `json:"max"`
+}
+
+// Verdicts says who kept a criterion in one variant.
+type Verdicts struct {
+	Scenario  string             `json:"scenario"`
+	Variant   string             `json:"variant"`
+	Criterion string             `json:"criterion"`
+	Why       string             `json:"why"`
+	By        []string           `json:"by"`
+	Values    map[string]float64 `json:"values"`
+	Passing   []string           `json:"passing"` // contenders whose value holds
+	Pass      bool               `json:"pass"`
+	// Judged is false when contenders that By names did not run.
+	Judged bool `json:"judged"`
+}
+
+// NewReport sums results up. Results of scenarios that are not listed are left
+// out.
+func NewReport(scenarios []*Scenario, results []*Result) *Report {
+	r := &Report{}
+	for _, s := range scenarios {
+		sr := ScenarioReport{
+			Name: s.Name, About: s.About,
+			Trigger: [2]float64{time.Duration(s.Trigger.From).Seconds(), time.Duration(s.Trigger.To).Seconds()},
+		}
+		for i := range s.Variants {
+			run := s.apply(&s.Variants[i])
+			v := VariantReport{Name: s.Variants[i].Name, Load: run.Load[0].Load}
+			for _, w := range run.Windows {
+				v.Windows = append(v.Windows, w.Name)
+			}
+			v.Rows = rows(s.Name, v.Name, results)
+			if len(v.Rows) == 0 {
+				continue
+			}
+			sr.Variants = append(sr.Variants, v)
+			for j := range s.Pass {
+				if s.Pass[j].appliesTo(v.Name) {
+					r.Verdicts = append(r.Verdicts, judge(s.Name, &v, &s.Pass[j]))
+				}
+			}
+		}
+		if len(sr.Variants) > 0 {
+			r.Scenarios = append(r.Scenarios, sr)
+		}
+	}
+	return r
+}
+
+// rows sums up the contenders of one variant, in the order of the results.
+func rows(scenario, variant string, results []*Result) []Row {
+	var order []string
+	by := map[string][]*Result{}
+	for _, r := range results {
+		if r.Scenario != scenario || r.Variant != variant {
+			continue
+		}
+		if by[r.Contender] == nil {
+			order = append(order, r.Contender)
+		}
+		by[r.Contender] = append(by[r.Contender], r)
+	}
+	var list []Row
+	for _, name := range order {
+		runs := by[name]
+		row := Row{Contender: name, Seeds: len(runs), Series: runs[0].Series}
+		for i := range runs[0].Windows {
+			row.Windows = append(row.Windows, stats(runs, i))
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// stats returns every measure of one window over the seeds.
+func stats(runs []*Result, window int) map[string]Stat {
+	out := map[string]Stat{}
+	for _, m := range Measures() {
+		s := Stat{Min: math.Inf(1), Max: math.Inf(-1)}
+		for _, r := range runs {
+			v := measures()[m](r, &r.Windows[window])
+			s.Mean += v / float64(len(runs))
+			s.Min, s.Max = min(s.Min, v), max(s.Max, v)
+		}
+		out[m] = s
+	}
+	return out
+}
+
+// judge decides about one criterion in one variant.
+func judge(scenario string, v *VariantReport, c *Criterion) Verdicts {
+	out := Verdicts{
+		Scenario: scenario, Variant: v.Name, Criterion: c.String(), Why: c.Why, By: c.who(), Values: map[string]float64{}, Judged: true,
+	}
+	window := max(slices.Index(v.Windows, c.Window), 0)
+	for _, row := range v.Rows {
+		value := row.Windows[window][c.Measure].Mean
+		out.Values[row.Contender] = value
+		if c.Holds(value) {
+			out.Passing = append(out.Passing, row.Contender)
+		}
+	}
+	out.Pass = true
+	for _, name := range out.By {
+		if name != Best {
+			_, ran := out.Values[name]
+			out.Judged = out.Judged && ran
+			out.Pass = out.Pass && slices.Contains(out.Passing, name)
+			continue
+		}
+		ran := slices.ContainsFunc(Five(), func(n string) bool { _, ok := out.Values[n]; return ok })
+		out.Judged = out.Judged && ran
+		out.Pass = out.Pass && slices.ContainsFunc(Five(), func(n string) bool { return slices.Contains(out.Passing, n) })
+	}
+	return out
+}
+
+// Failed lists the criteria that were judged and not kept.
+func (r *Report) Failed() []Verdicts {
+	var list []Verdicts
+	for _, v := range r.Verdicts {
+		if v.Judged && !v.Pass {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// WriteJSON writes the report.
+func (r *Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(r); err != nil {
+		return fmt.Errorf("lab: write report: %w", err)
+	}
+	return nil
+}
+
+// ReadResults reads results that were written with [WriteResults], such as
+// those of somebody else's limiters.
+func ReadResults(rd io.Reader) ([]*Result, error) {
+	var list []*Result
+	if err := json.NewDecoder(rd).Decode(&list); err != nil {
+		return nil, fmt.Errorf("lab: read results: %w", err)
+	}
+	for _, r := range list {
+		if r == nil || len(r.Windows) == 0 {
+			return nil, errors.New("lab: read results: a result has no windows")
+		}
+	}
+	return list, nil
+}
+
+// WriteResults writes results, one per line, in the order of their names.
+func WriteResults(w io.Writer, list []*Result) error {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b *Result) int {
+		return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(a.Variant, b.Variant),
+			cmp.Compare(a.Contender, b.Contender), cmp.Compare(a.Seed, b.Seed))
+	})
+	for i, r := range list {
+		b, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("lab: write results: %w", err)
+		}
+		before := ",\n"
+		if i == 0 {
+			before = "[\n"
+		}
+		if _, err := fmt.Fprintf(w, "%s%s", before, b); err != nil {
+			return fmt.Errorf("lab: write results: %w", err)
+		}
+	}
+	_, err := io.WriteString(w, "\n]\n")
+	return err
+}
