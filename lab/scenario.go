@@ -147,6 +147,7 @@ type Variant struct {
 	Service *ServiceSpec `yaml:"service"`
 	Clock   string       `yaml:"clock"`
 	Gates   int          `yaml:"gates"`
+	Total   int          `yaml:"total"`
 	Windows []Window     `yaml:"windows"`
 }
 
@@ -255,6 +256,9 @@ func (s *Scenario) apply(v *Variant) *Scenario {
 	}
 	if v.Gates > 0 {
 		out.Gates = v.Gates
+	}
+	if v.Total > 0 {
+		out.Total = v.Total
 	}
 	if v.Windows != nil {
 		out.Windows = v.Windows
