@@ -124,9 +124,9 @@ func (p *process) line(what string, match func(logLine) bool) logLine {
 }
 
 // said waits for a message.
-func (p *process) said(msg string) logLine {
+func (p *process) said(msg string) {
 	p.t.Helper()
-	return p.line("to say "+msg, func(l logLine) bool { return l.is(msg, "") })
+	p.line("to say "+msg, func(l logLine) bool { return l.is(msg, "") })
 }
 
 // count returns how often a message was logged so far.

@@ -32,7 +32,7 @@ func (d *daemon) listen(ctx context.Context, in *config.Ingress) (net.Listener, 
 // there is none. It may be another ingress's, which was renamed or has another
 // address from now on. Port 0 means a port of one's own.
 func (d *daemon) holder(in *config.Ingress) net.Listener {
-	_, port, _ := net.SplitHostPort(in.Listen) //nolint:errcheck // the configuration was validated
+	_, port, _ := net.SplitHostPort(in.Listen) // the configuration was validated
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if d.cfg == nil {
