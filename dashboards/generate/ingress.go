@@ -148,6 +148,20 @@ func ingressProtocols() []panel {
 			about:   "Seconds per second, summed over producers, so it can pass 100 %.",
 			queries: []query{{sum("ingress, topic, reason", per("admitd_pulsar_throttled_seconds_total", gate)), "{{ingress}} {{topic}} {{reason}}"}},
 		},
+		{
+			kind: series, title: "Pulsar: held in the gate", unit: count, w: 12,
+			about: "Messages that wait for their producer's turn, connections that the gate does not read from, and producers that are open.",
+			queries: []query{
+				{sum("ingress", is("admitd_pulsar_held_frames", gate)), "{{ingress}} messages held"},
+				{sum("ingress", is("admitd_pulsar_paused_connections", gate)), "{{ingress}} connections paused"},
+				{sum("ingress", is("admitd_pulsar_producers", gate)), "{{ingress}} producers"},
+			},
+		},
+		{
+			kind: series, title: "Pulsar: bytes held in the gate", unit: bytesUnit, w: 12,
+			about:   "Memory that waiting messages take. It is bounded; at the bound the gate stops reading.",
+			queries: []query{{sum("ingress", is("admitd_pulsar_held_bytes", gate)), "{{ingress}}"}},
+		},
 	}
 }
 
