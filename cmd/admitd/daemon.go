@@ -34,6 +34,8 @@ type daemon struct {
 
 	inherited map[string][]net.Listener // by ingress; opened by systemd
 
+	recordings recordings
+
 	change  sync.Mutex     // held while a configuration is applied, never by readers
 	leaving sync.WaitGroup // fronts that drain; joined while change is held
 

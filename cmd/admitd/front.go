@@ -29,6 +29,9 @@ type front struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the server has returned
 	undo  []func()      // undoes what was registered elsewhere
+
+	trace config.Trace
+	tap   *tap // what the gate is asked is recorded through; nil = it is not
 }
 
 // server is a protocol's server.
@@ -53,7 +56,12 @@ func (d *daemon) newFront(in *config.Ingress) (*front, error) {
 		return nil, err
 	}
 	f := &front{name: in.Name, ended: make(chan struct{})}
-	f.gate = limiter.New(in.Name, policy, limiter.Options{Clock: d.clock, Observer: d.metrics.Gate(in.Name)})
+	o := limiter.Options{Clock: d.clock, Observer: d.metrics.Gate(in.Name)}
+	if in.Trace.File != "" {
+		f.trace, f.tap = in.Trace, &tap{}
+		o.Tracer = f.tap
+	}
+	f.gate = limiter.New(in.Name, policy, o)
 	if in.Listen == "" && in.Backend == "" {
 		close(f.ended)
 		return f, nil
@@ -77,6 +85,7 @@ func (d *daemon) newFront(in *config.Ingress) (*front, error) {
 // start serves from ln and reports to the metrics.
 func (d *daemon) start(ctx context.Context, f *front, ln net.Listener) {
 	f.undo = append(f.undo, d.metrics.Watch(f.name, f.gate))
+	d.record(f)
 	if f.server == nil {
 		return
 	}

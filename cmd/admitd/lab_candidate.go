@@ -56,4 +56,3 @@ func repeatable(in *config.Ingress, w *lab.World) *limiter.Policy {
 	}
 	return p
 }
-
