@@ -3,7 +3,6 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -170,30 +169,16 @@ func writeRejection(w http.ResponseWriter, d labels.Document, form Form) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set(labels.HeaderReason, string(d.Reason))
-	wait := max((d.RetryAfterMS+999)/1000, 1) // whole seconds
+	wait := labels.RetryAfterSeconds(d.RetryAfterMS)
 	if form.Hints && d.Reason.Retryable() {
 		h.Set("Retry-After", strconv.FormatInt(wait, 10))
 	}
 	if d.Reason == labels.RequestRate || d.Reason == labels.CostExceedsBurst {
-		rateHeaders(h, form.Rate, wait)
+		if policy, state := labels.RateLimitFields(form.Rate.PerSecond, form.Rate.BurstSeconds, wait); policy != "" {
+			h.Set("RateLimit-Policy", policy)
+			h.Set("RateLimit", state)
+		}
 	}
 	w.WriteHeader(d.Status)
 	_, _ = w.Write(append(d.AppendJSON(nil), '\n')) // the client went away: nothing to do
-}
-
-// rateHeaders sets the RateLimit fields of
-// draft-ietf-httpapi-ratelimit-headers. The window is the time in which the
-// bucket fills, in whole seconds and long enough for one token.
-func rateHeaders(h http.Header, r limiter.Rate, wait int64) {
-	if !(r.PerSecond > 0) {
-		return
-	}
-	burst := r.BurstSeconds
-	if !(burst > 0) {
-		burst = 1
-	}
-	window := math.Ceil(max(burst, 1/r.PerSecond))
-	quota := max(math.Floor(r.PerSecond*window), 1)
-	h.Set("RateLimit-Policy", fmt.Sprintf(`"requests";q=%.0f;w=%.0f`, quota, window))
-	h.Set("RateLimit", fmt.Sprintf(`"requests";r=0;t=%d`, wait))
 }

@@ -3,7 +3,6 @@ package httpgate
 import (
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -56,38 +55,20 @@ func (rt *route) rejection(rej *limiter.Rejection, cost float64) (labels.Documen
 		doc.Status = rt.o.Status
 	}
 	fields := [6]field{{"X-Admitd-Reason", string(doc.Reason)}, {"Cache-Control", "no-store"}}
-	wait := retryAfter(doc.RetryAfterMS)
+	wait := labels.RetryAfterSeconds(doc.RetryAfterMS)
 	if !rt.o.NoHints && doc.Reason.Retryable() {
 		fields[2] = field{"Retry-After", strconv.FormatInt(wait, 10)}
 	}
 	if rt.o.Rate != nil && !rt.o.NoHints && (doc.Reason == labels.RequestRate || doc.Reason == labels.CostExceedsBurst) {
-		fields[3], fields[4] = rateFields(rt.o.Rate(rej.Partition), wait)
+		rate := rt.o.Rate(rej.Partition)
+		if policy, state := labels.RateLimitFields(rate.PerSecond, rate.BurstSeconds, wait); policy != "" {
+			fields[3], fields[4] = field{"RateLimit-Policy", policy}, field{"RateLimit", state}
+		}
 	}
 	if doc.Reason == labels.Draining {
 		fields[5] = field{"Connection", "close"}
 	}
 	return doc, fields
-}
-
-// retryAfter returns whole seconds, rounded up, at least 1: a client that is
-// told 0 comes back at once.
-func retryAfter(ms int64) int64 { return max((ms+999)/1000, 1) }
-
-// rateFields returns the RateLimit fields of
-// draft-ietf-httpapi-ratelimit-headers. The window is the time in which the
-// bucket fills, in whole seconds and long enough for one token.
-func rateFields(r limiter.Rate, wait int64) (policy, state field) {
-	if !(r.PerSecond > 0) {
-		return field{}, field{}
-	}
-	burst := r.BurstSeconds
-	if !(burst > 0) {
-		burst = 1
-	}
-	window := math.Ceil(max(burst, 1/r.PerSecond))
-	quota := max(math.Floor(r.PerSecond*window), 1)
-	return field{"RateLimit-Policy", `"requests";q=` + strconv.FormatFloat(quota, 'f', 0, 64) + ";w=" + strconv.FormatFloat(window, 'f', 0, 64)},
-		field{"RateLimit", `"requests";r=0;t=` + strconv.FormatInt(wait, 10)}
 }
 
 // spare prepares an answer to a request whose body nobody will read, and
