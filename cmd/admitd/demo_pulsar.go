@@ -34,7 +34,7 @@ type queueLeg struct {
 	unaware      bool // the client does not know ThrottleProducer
 
 	neighbour        *hdrhistogram.Histogram // microseconds
-	quiet, late      int
+	quiet            int
 	noisy, throttled atomic.Int64
 }
 
@@ -104,15 +104,8 @@ func (l *queueLeg) play(ctx context.Context, s streams, o demoOptions, broker st
 
 // beNoisy publishes more than it may.
 func (l *queueLeg) beNoisy(ctx context.Context, p *pulsarproducer.Producer) {
-	ticker := time.NewTicker(time.Second / demoNoisyLoad)
-	defer ticker.Stop()
 	payload := make([]byte, 200)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	every(ctx, time.Second/demoNoisyLoad, func() {
 		sctx, cancel := context.WithTimeout(ctx, demoQueueTimeout)
 		p.SendAsync(sctx, payload, func(err error) {
 			cancel()
@@ -124,26 +117,32 @@ func (l *queueLeg) beNoisy(ctx context.Context, p *pulsarproducer.Producer) {
 				l.throttled.Add(1)
 			}
 		})
-	}
+	})
 }
 
 // beQuiet publishes little and measures.
 func (l *queueLeg) beQuiet(ctx context.Context, p *pulsarproducer.Producer) {
-	ticker := time.NewTicker(time.Second / demoNeighbour)
-	defer ticker.Stop()
 	payload := make([]byte, 200)
+	every(ctx, time.Second/demoNeighbour, func() {
+		start := time.Now()
+		if p.Send(ctx, payload) != nil {
+			return // the part is over
+		}
+		l.quiet++
+		_ = l.neighbour.RecordValue(max(time.Since(start).Microseconds(), 1)) // cut at the histogram's bound
+	})
+}
+
+// every calls f at intervals until ctx is done.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			f()
 		}
-		start := time.Now()
-		if err := p.Send(ctx, payload); err != nil {
-			l.late++
-			continue
-		}
-		l.quiet++
-		_ = l.neighbour.RecordValue(max(time.Since(start).Microseconds(), 1)) // cut at the histogram's bound
 	}
 }
