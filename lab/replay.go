@@ -59,7 +59,6 @@ func (t *Trace) Model() (Model, error) {
 	most := float64(list[len(list)-1].inside)
 	for from := 0; from+bin <= len(list); from += bin {
 		latency, inside := mean(list[from : from+bin])
-		service = min(service, latency)
 		best = max(best, inside/latency)
 		if inside <= most/2 {
 			middle = max(middle, inside/latency)
