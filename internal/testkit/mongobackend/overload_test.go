@@ -71,7 +71,7 @@ func closedLoop(t *testing.T, addr string, n int, d time.Duration) *outcome {
 	return o
 }
 
-// 64 closed-loop clients on a backend of 800 commands per second: with the gate
+// 64 closed-loop clients on a backend of 400 commands per second: with the gate
 // the median falls at least fivefold, the goodput stays, and at most 2 % of the
 // operations fail after the driver's own retries.
 //
@@ -80,10 +80,10 @@ func TestOverload(t *testing.T) {
 	if os.Getenv("ADMITD_BENCH") == "" {
 		t.Skip("set ADMITD_BENCH=1 to measure")
 	}
-	backend := startModel(t, modelmongo.New(4, 5*time.Millisecond))
+	backend := startModel(t, modelmongo.New(8, 20*time.Millisecond))
 	gate := func(o mongogate.Options) string {
 		_, addr := startGate(t, backend, &limiter.Policy{Default: limiter.PartitionPolicy{
-			NewLimit: func() limiter.Limit { return fixed(5) }, QueueDepth: 6, MaxWait: 200 * time.Millisecond,
+			NewLimit: func() limiter.Limit { return fixed(10) }, QueueDepth: 2, MaxWait: 200 * time.Millisecond,
 		}}, o)
 		return addr
 	}
