@@ -57,13 +57,23 @@ func TestTopLines(t *testing.T) {
 		"admitd v1  up 12s  serving, clock trusted, config in force  03:04:05",
 		"orders           http enforce  admitted 300/s  rejected 100/s (25 %, concurrency limit)  in flight 8  tokens 1500 of 2000",
 		"",
-		"INGRESS      PARTITION                   REJ/s  SHARE    ADM/s  FLIGHT   LIMIT   USE QUEUED       RTT      BASE  ALGORITHM  MOSTLY FOR",
-		"orders       batch                         100    50%      100       4       4  100%      2         -         -  fixed      concurrency limit",
-		"orders       checkout                        0     0%      200       4      12   33%      0      12ms    8.50ms  vegas      -",
-		"orders       idle                            0      -        0       0      20    0%      0         -         -  fixed*     -",
+		"PARTITION              REJ/s SHARE   ADM/s FLIGHT LIMIT   USE QUEUED     RTT    BASE  ALGORITHM MOSTLY FOR",
+		"batch                    100   50%     100      4     4  100%      2       -       -  fixed     concurrency limit",
+		"checkout                   0    0%     200      4    12   33%      0    12ms  8.50ms  vegas     -",
+		"idle                       0     -       0      0    20    0%      0       -       -  fixed*    -",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+// With several ingresses each row says whose it is.
+func TestTopNamesIngresses(t *testing.T) {
+	v := viewOf("name")
+	v.now.Ingresses = append(v.now.Ingresses, topIngress{Name: "a-very-long-name", Partitions: []topPartition{{Name: "default"}}})
+	got := texts(v.lines(0, 0))
+	if !strings.HasPrefix(got[4], "INGRESS      PARTITION ") || !strings.HasPrefix(got[5], "orders       batch ") || !strings.HasPrefix(got[7], "a-very-long… default ") {
+		t.Errorf("lines %q", got[4:])
 	}
 }
 

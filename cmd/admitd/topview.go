@@ -243,7 +243,7 @@ func (v *topView) lines(width, height int) []topLine {
 		out = append(out, topLine{printable(v.failure.Error()) + "; trying again", red})
 	}
 	if v.now != nil {
-		out = append(out, topLine{}, topLine{topHeader(), reverse})
+		out = append(out, topLine{}, topLine{v.line("INGRESS", "PARTITION", "REJ/s", "SHARE", "ADM/s", "FLIGHT", "LIMIT", "USE", "QUEUED", "RTT", "BASE", "ALGORITHM", "MOSTLY FOR"), reverse})
 		room := -1
 		if height > 0 {
 			room = max(height-len(out)-1, 1)
@@ -274,7 +274,7 @@ func (v *topView) help() string {
 	if v.paused {
 		state = "PAUSED  "
 	}
-	return state + "by " + order + "  |  " + topKeys() + "  |  p pause  q quit"
+	return state + "q quit  p pause  by " + order + "  |  " + topKeys()
 }
 
 // seconds is the time between the two readings, 0 when there is only one.
@@ -340,10 +340,19 @@ func (v *topView) ingressLine(in *topIngress) topLine {
 	return l
 }
 
-const topFormat = "%-12s %-24s %8s %6s %8s %7s %7s %5s %6s %9s %9s  %-10s %s"
+const (
+	nameWidth  = 20
+	topColumns = "%-20s %7s %5s %7s %6s %5s %5s %6s %7s %7s  %-9s %s"
+)
 
-func topHeader() string {
-	return fmt.Sprintf(topFormat, "INGRESS", "PARTITION", "REJ/s", "SHARE", "ADM/s", "FLIGHT", "LIMIT", "USE", "QUEUED", "RTT", "BASE", "ALGORITHM", "MOSTLY FOR")
+// line renders one line of the table. The column of the ingress is left out
+// when there is only one.
+func (v *topView) line(ingress, partition string, cells ...any) string {
+	text := fmt.Sprintf(topColumns, append([]any{fit(partition, nameWidth)}, cells...)...)
+	if len(v.now.Ingresses) == 1 {
+		return text
+	}
+	return fmt.Sprintf("%-12s ", fit(ingress, 12)) + text
 }
 
 // rows returns every partition that has ever been asked for, in order.
@@ -405,8 +414,7 @@ func (v *topView) table(room int) []topLine {
 		if r.Fallback {
 			algorithm += "*"
 		}
-		out = append(out, topLine{fmt.Sprintf(topFormat,
-			fit(r.ingress, 12), fit(r.Name, 24), short(r.rejected), share, short(r.admitted),
+		out = append(out, topLine{v.line(r.ingress, r.Name, short(r.rejected), share, short(r.admitted),
 			strconv.Itoa(r.InFlight), strconv.Itoa(r.Limit), fmt.Sprintf("%.0f%%", 100*r.use()), strconv.Itoa(r.Queued),
 			milliseconds(r.rtt()), milliseconds(r.BaseRTTMS), algorithm, words(r.reason)), style})
 	}
