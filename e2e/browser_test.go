@@ -167,6 +167,7 @@ func (p *tab) shot(name string) {
 	if dir == "" {
 		return
 	}
+	p.until(`document.getAnimations().length === 0`)
 	b, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		p.t.Fatal(err)

@@ -18,6 +18,9 @@ func TestThousandPartitions(t *testing.T) {
 	}
 	p := open(t, d)
 	d.load(t, "tenant-0007", 100)
+	eval[bool](p, `(window.longest = 0, new PerformanceObserver((l) => {
+		for (const e of l.getEntries()) window.longest = Math.max(window.longest, e.duration);
+	}).observe({ type: "longtask" }), true)`)
 	p.until(`document.getElementById("count").innerText === "1004"`)
 	p.until(`document.querySelector("#rows .name button")?.innerText === "tenant-0007"`) // the busiest on top
 	if rows := eval[int](p, `document.querySelectorAll("#rows tr").length`); rows > 60 {
@@ -58,6 +61,11 @@ func TestThousandPartitions(t *testing.T) {
 	p.until(`document.querySelector("#rows .name button").innerText === "batch"`)
 	p.do(chromedp.Focus("#scroller"), chromedp.KeyEvent(kb.End))
 	p.until(`document.activeElement.innerText === "tenant-0999"`)
+	longest := eval[float64](p, `window.longest`)
+	t.Logf("the longest the page was busy at once: %.0f ms", longest)
+	if longest > 500 { // some 50 ms on an idle machine
+		t.Errorf("the page was busy for %.0f ms at once", longest)
+	}
 	console, _ := p.heard()
 	if len(console) > 0 {
 		t.Errorf("console: %q", console)
@@ -95,6 +103,7 @@ func TestWidthsAndThemes(t *testing.T) {
 	if grow(t, p) {
 		p.until(`document.getElementById("rows").innerText.length > 200`)
 	}
+	eval[bool](p, `(document.activeElement.blur(), true)`)
 	p.shot("dark")
 	p.prefer("light")
 	p.until(fmt.Sprintf(`getComputedStyle(document.body).backgroundColor === %q`, light))
