@@ -186,18 +186,24 @@ function show() {
 
 // ---- the stream ----
 
-const source = new EventSource("v1/events");
-for (const kind of ["status", "delta"]) {
-  source.addEventListener(kind, (e) => {
-    view.connected = true;
-    store.take(JSON.parse(e.data), kind === "status");
+const RETRY = 3000; // milliseconds; the browser itself tries again only after what is not an answer
+
+function connect() {
+  const source = new EventSource("v1/events");
+  for (const kind of ["status", "delta"]) {
+    source.addEventListener(kind, (e) => {
+      view.connected = true;
+      store.take(JSON.parse(e.data), kind === "status");
+      show();
+    });
+  }
+  source.addEventListener("error", () => {
+    view.connected = false;
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, RETRY); // as with too many readers
     show();
   });
 }
-source.addEventListener("error", () => {
-  view.connected = false;
-  show();
-});
+connect();
 
 // ---- controls ----
 
