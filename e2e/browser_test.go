@@ -30,8 +30,16 @@ type tab struct {
 	requests []string   // URLs
 }
 
-// open shows the live page of d in a browser of its own.
+// open shows the live page of d and waits until it shows something.
 func open(t *testing.T, d *daemon) *tab {
+	t.Helper()
+	p := visit(t, d)
+	p.until("document.querySelectorAll('#tiles .tile').length >= 5")
+	return p
+}
+
+// visit loads the live page of d in a browser of its own.
+func visit(t *testing.T, d *daemon) *tab {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -56,7 +64,6 @@ func open(t *testing.T, d *daemon) *tab {
 		t.Fatalf("chromium: %v", err)
 	}
 	p.do(chromedp.Navigate("http://" + d.admin + "/"))
-	p.until("document.querySelectorAll('#tiles .tile').length >= 5")
 	return p
 }
 

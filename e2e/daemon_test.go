@@ -64,6 +64,7 @@ type daemon struct {
 	admin, gate string // addresses
 	config      string // file
 	cmd         *exec.Cmd
+	ended       <-chan struct{} // closed when the process has ended
 }
 
 // start runs admitd, with two ingresses before one backend.
@@ -95,14 +96,22 @@ ingresses:
     backend: %q
     mode: shadow
 `, d.admin, tokenFile, d.gate, backend, backend))
-	cmd := exec.Command(build(t), "serve", "--config", config)
+	d.config = config
+	d.run(t)
+	return d
+}
+
+// run starts the process, which ends with the test at the latest.
+func (d *daemon) run(t *testing.T) {
+	t.Helper()
+	cmd := exec.Command(build(t), "serve", "--config", d.config)
 	cmd.Stderr = t.Output()
-	d.config, d.cmd = config, cmd
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	d.cmd, d.ended = cmd, ended
+	go func() { defer close(ended); _ = cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
@@ -120,7 +129,6 @@ ingresses:
 		res.Body.Close()
 		return res.StatusCode == http.StatusOK
 	})
-	return d
 }
 
 // newBackend serves four requests at a time, 10 ms each.
@@ -255,17 +263,17 @@ func (d *daemon) limit(t *testing.T, partition string) int {
 	return 0
 }
 
-// eventually waits until done, at most 20 s.
+// eventually waits until done, at most 30 s.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for !done() {
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			t.Fatalf("not within 20s: %s", what)
+			t.Fatalf("not within 30s: %s", what)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"context"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -11,8 +13,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The page tells of a refused reload, of its end, and of a daemon that went
-// away.
+// The page tells of a refused reload and of a daemon that went away, and goes
+// on when it comes back.
 func TestStates(t *testing.T) {
 	d := start(t)
 	p := open(t, d)
@@ -36,6 +38,37 @@ func TestStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.until(`document.getElementById("pills").innerText.includes("connection lost")`)
+	<-d.ended
+
+	d.run(t)
+	p.until(`document.getElementById("pills").innerText.startsWith("serving")`)
+	d.load(t, "checkout", 50)
+	p.do(chromedp.Click(`#tabs button:nth-child(1)`))
+	p.until(`document.getElementById("verdict").innerText.startsWith("Everything is admitted")`)
+}
+
+// A page that is turned away, because as many as may be look already, tries
+// again until it is let in.
+func TestTurnedAway(t *testing.T) {
+	const readers = 64
+	d := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range readers {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.admin+"/v1/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("a reader is turned away: %v", err)
+		}
+		defer res.Body.Close()
+	}
+	p := visit(t, d)
+	p.until(`document.getElementById("pills").innerText.includes("connection lost")`)
+	cancel()
+	p.until(`document.getElementById("pills").innerText.startsWith("serving")`)
 }
 
 // Who cannot see the page gets the same: named controls, a table with headings,
