@@ -106,9 +106,9 @@ vuln: ## known vulnerabilities; needs the network, or VULNDB=/path/to/a/mirror
 	  $(TOOL) govulncheck -db "file://$$VULNDB" ./...; \
 	else $(TOOL) govulncheck ./...; fi
 
-lab: build ## run the overload lab and rewrite docs/lab/results.md
-	mkdir -p docs/lab
-	$(BIN)/admitd lab report --out docs/lab/results.md
+lab: build ## run the overload lab and rewrite docs/lab/results.md; the page is bin/lab.html
+	cd lab/peers && $(GO) test -count=1 -run WriteComparison . -args -out $(CURDIR)/docs/lab/peers.json
+	$(BIN)/admitd lab report --peers docs/lab/peers.json --out docs/lab/results.md --html $(BIN)/lab.html
 
 docs: ## rewrite the generated documents
 	$(GO) generate ./...

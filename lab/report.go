@@ -40,8 +40,9 @@ type Row struct {
 	Seeds     int    `json:"seeds"`
 	// Windows in the order of the variant: means over the seeds by measure.
 	Windows []map[string]Stat `json:"windows"`
-	// Series of the first seed.
-	Series []Step `json:"series,omitempty"`
+	// Series of the first seed. It is in the page and in results, not in the
+	// JSON of the report.
+	Series []Step `json:"-"`
 }
 
 // Stat is a measure over the seeds.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/admitd/admitd/lab"
 )
@@ -161,7 +162,8 @@ func (o *labRun) play(cmd *cobra.Command, s streams) (*lab.Report, error) {
 		}
 		results = append(results, o.chosen(peers)...)
 	}
-	return lab.NewReport(scenarios, results), o.write(lab.NewReport(scenarios, results))
+	report := lab.NewReport(scenarios, results)
+	return report, o.write(report)
 }
 
 // chosen returns the results of variants that were asked for.
@@ -256,10 +258,11 @@ func writeFile(name string, write func(*os.File) error) error {
 	return f.Close()
 }
 
-// newBar returns a progress bar on stderr.
+// newBar returns a progress bar on stderr, where that is a terminal.
 func newBar(s streams, n int, what string) *progressbar.ProgressBar {
+	f, isFile := s.err.(*os.File)
 	return progressbar.NewOptions(
-		n, progressbar.OptionSetWriter(s.err), progressbar.OptionSetDescription(what),
+		n, progressbar.OptionSetWriter(s.err), progressbar.OptionSetVisibility(isFile && term.IsTerminal(int(f.Fd()))), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(200*time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true),
 	)
