@@ -1,0 +1,3 @@
+module github.com/admitd/admitd/bench/bounds
+
+go 1.26
