@@ -11,10 +11,14 @@ import (
 
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/ingress/mongogate"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/observe"
 	"github.com/admitd/admitd/tracing"
 )
+
+// probeTimeout bounds how long a backend may take to say what it is.
+const probeTimeout = 3 * time.Second
 
 // daemon is everything that runs: the parts that all ingresses share, and the
 // ingresses.
@@ -146,9 +150,31 @@ func (d *daemon) planOne(ctx context.Context, in *config.Ingress) (p planned, er
 	}
 	p.isNew = true
 	if p.front.server != nil {
-		p.ln, err = d.listen(ctx, in)
+		if err = d.probe(ctx, p.front); err == nil {
+			p.ln, err = d.listen(ctx, in)
+		}
 	}
 	return p, err
+}
+
+// probe asks the backend of a new front whether its clients could walk around
+// the gate. A backend that does not answer is no reason not to start: the gate
+// checks again when it does.
+func (d *daemon) probe(ctx context.Context, f *front) error {
+	w, ok := f.server.(*wireServer)
+	if !ok || w.probe == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	err := w.probe(ctx)
+	if errors.Is(err, mongogate.ErrBypass) {
+		return fmt.Errorf("ingress %s: %w", f.name, err)
+	}
+	if err != nil {
+		d.log.Warn("backend does not answer yet", slog.String("ingress", f.name), slog.Any("error", err))
+	}
+	return nil
 }
 
 // ingress returns the settings of an ingress that runs, nil when it does not.

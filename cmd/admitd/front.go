@@ -72,7 +72,7 @@ func (d *daemon) newFront(in *config.Ingress) (*front, error) {
 	case protocolMongoDB:
 		f.server, err = d.newMongo(in, f.gate)
 	case protocolPulsar:
-		f.server, err = d.newPulsar(in, f)
+		f.server, err = d.newPulsar(in, f.gate)
 	default:
 		err = fmt.Errorf("protocol %s is not known", in.Protocol)
 	}
@@ -90,6 +90,9 @@ func (d *daemon) start(ctx context.Context, f *front, ln net.Listener) {
 		return
 	}
 	f.undo = append(f.undo, d.metrics.WatchDoor(f.name, doorOf{f.server}))
+	if w, ok := f.server.(*wireServer); ok && w.watch != nil {
+		f.undo = append(f.undo, w.watch())
+	}
 	f.ln = ln
 	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go d.serveFront(ctx, f, ln)

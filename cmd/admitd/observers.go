@@ -104,7 +104,9 @@ type queueCollector struct {
 }
 
 func newQueueCollector() *queueCollector {
-	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, []string{"ingress"}, nil) }
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"ingress"}, nil)
+	}
 	return &queueCollector{
 		heldFrames: desc("admitd_pulsar_held_frames", "Messages that wait in the gate for their producer's turn."),
 		heldBytes:  desc("admitd_pulsar_held_bytes", "Size of the messages that wait in the gate."),
@@ -143,10 +145,10 @@ func (q *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	q.mu.Unlock()
 	for ingress, server := range read {
 		s := server.Status()
-		for d, v := range map[*prometheus.Desc]int64{
-			q.heldFrames: s.HeldFrames, q.heldBytes: s.HeldBytes, q.paused: s.Paused, q.producers: s.Producers,
-		} {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), ingress)
-		}
+		gauge := func(v int64) float64 { return float64(max(v, 0)) }
+		ch <- prometheus.MustNewConstMetric(q.heldFrames, prometheus.GaugeValue, gauge(s.HeldFrames), ingress)
+		ch <- prometheus.MustNewConstMetric(q.heldBytes, prometheus.GaugeValue, gauge(s.HeldBytes), ingress)
+		ch <- prometheus.MustNewConstMetric(q.paused, prometheus.GaugeValue, gauge(s.Paused), ingress)
+		ch <- prometheus.MustNewConstMetric(q.producers, prometheus.GaugeValue, gauge(s.Producers), ingress)
 	}
 }

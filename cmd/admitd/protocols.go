@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -157,6 +158,8 @@ type wireServer struct {
 	keys    *keys
 	details func() any
 	apply   func(in *config.Ingress)
+	probe   func(ctx context.Context) error // asks the backend before listening; nil = nothing to ask
+	watch   func() (stop func())            // exposes the protocol's own gauges; nil = there are none
 }
 
 // Prepare implements [server].
@@ -218,7 +221,19 @@ func (d *daemon) newMongo(in *config.Ingress, g *limiter.Gate) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wireServer{Server: ingress.NewServer(in.Name, s, porch), keys: k, details: func() any { return s.Status() }}, nil
+	w := &wireServer{Server: ingress.NewServer(in.Name, s, porch), keys: k, probe: s.Probe}
+	w.details = func() any {
+		return mongoDetails{Status: s.Status(), Establishment: mongogate.Establishment(w.Status())}
+	}
+	return w, nil
+}
+
+// mongoDetails are the counters of a MongoDB ingress under the names that
+// serverStatus uses.
+type mongoDetails struct {
+	mongogate.Status
+
+	Establishment mongogate.EstablishmentStatus `json:"ingressSessionEstablishment"`
 }
 
 // mongoCosts gives the classes of commands that the configuration does not name
@@ -233,7 +248,7 @@ func mongoCosts(c *config.Cost) map[string]float64 {
 }
 
 // newPulsar builds the server of a Pulsar ingress.
-func (d *daemon) newPulsar(in *config.Ingress, f *front) (server, error) {
+func (d *daemon) newPulsar(in *config.Ingress, g *limiter.Gate) (server, error) {
 	porch, k, err := d.porch(in)
 	if err != nil {
 		return nil, err
@@ -265,13 +280,14 @@ func (d *daemon) newPulsar(in *config.Ingress, f *front) (server, error) {
 			o.Method = pulsargate.Pause
 		}
 	}
-	s, err := pulsargate.New(f.gate, o)
+	s, err := pulsargate.New(g, o)
 	if err != nil {
 		return nil, err
 	}
 	return &wireServer{
 		Server: ingress.NewServer(in.Name, s, porch), keys: k, details: func() any { return s.Status() },
 		apply: func(in *config.Ingress) { s.Apply(pulsarLimits(in)) },
+		watch: func() (stop func()) { return d.protocols.queues.watch(in.Name, s) },
 	}, nil
 }
 
