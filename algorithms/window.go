@@ -249,6 +249,8 @@ func (w *Window) State() map[string]float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	state["enforced_limit"] = float64(w.Current())
+	state["min_limit"] = float64(w.form.low)
+	state["max_limit"] = float64(w.form.high)
 	state["ceiling"] = w.ceiling
 	state["floor"] = w.floor
 	state["sample_rtt_seconds"] = w.last.rtt / 1e9
