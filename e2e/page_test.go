@@ -30,7 +30,7 @@ func TestLoadsWithoutComplaint(t *testing.T) {
 			t.Errorf("request to another host: %s", r)
 		}
 	}
-	for _, want := range []string{"/page.js", "/vendor/uplot", "/favicon.svg", "/v1/events"} {
+	for _, want := range []string{"/page.js", "/lib/uplot", "/favicon.svg", "/v1/events"} {
 		if !contains(requests, want) {
 			t.Errorf("%s was not asked for; requests %q", want, requests)
 		}

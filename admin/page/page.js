@@ -88,8 +88,8 @@ function verdict(ingress) {
 }
 
 const tiles = new Map();
-/** Writes a tile; id names it, sub is a second line, meter a share. */
-function tile(id, title, value, { sub = "", kind = "", meter } = {}) {
+/** Writes a tile; id names it, sub is a second line, share is told when one points at it. */
+function tile(id, title, value, { sub = "", kind = "", share } = {}) {
   let t = tiles.get(id);
   if (!t) {
     t = { value: element("dd"), sub: element("dd", { className: "sub" }) };
@@ -100,7 +100,7 @@ function tile(id, title, value, { sub = "", kind = "", meter } = {}) {
   setText(t.value, value);
   t.value.className = kind;
   setText(t.sub, sub || "\u00a0");
-  if (meter !== undefined) t.root.title = `${percent(meter)} full`;
+  t.root.title = share === undefined ? "" : `${percent(share)} full`;
 }
 
 function showTiles(ingress) {
@@ -114,7 +114,7 @@ function showTiles(ingress) {
   tile("rtt", "RTT", millis(sums.rtt), { sub: sums.base > 0 ? `base ${millis(sums.base)}` : "no base" });
   const b = doc.requests;
   tile("tokens", "Bucket", b ? number(b.tokens) : "∞", {
-    sub: b ? `of ${number(b.burst)} tokens, ${number(b.rate)}/s` : "no request rate", kind: b && b.tokens < 1 ? "warn" : "", meter: b ? Math.max(0, b.tokens) / b.burst : undefined,
+    sub: b ? `of ${number(b.burst)} tokens, ${number(b.rate)}/s` : "no request rate", kind: b && b.tokens < 1 ? "warn" : "", share: b ? Math.max(0, b.tokens) / b.burst : undefined,
   });
   if (c) {
     const turned = Object.values(c.rejected).reduce((a, n) => a + n, 0);
