@@ -176,4 +176,3 @@ func (d *gateDoor) Status() limiter.Status { return d.gate.Status() }
 
 // Reload applies the policy again, as a reload of the configuration does.
 func (d *gateDoor) Reload() { d.gate.Apply(d.policy()) }
-

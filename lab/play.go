@@ -188,16 +188,18 @@ type flight struct {
 	noisy    bool
 	tokens   float64 // that the gate charges
 	work     float64 // for the backend, as a multiple of its mean
-	born     int64 // virtual ns when it was due
-	sent     int64 // virtual ns of the attempt in progress
-	deadline int64 // virtual ns; 0 = none
-	attempt  int   // number of the attempt in progress or awaited, from 1; done
-	tries    int   // attempts made
+	born     int64   // virtual ns when it was due
+	sent     int64   // virtual ns of the attempt in progress
+	deadline int64   // virtual ns; 0 = none
+	attempt  int     // number of the attempt in progress or awaited, from 1; done
+	tries    int     // attempts made
 	state    client.State
 }
 
 // send starts one request of unit cost.
-func (g *game) send(key string, noisy bool) { g.launch(&flight{key: key, noisy: noisy, tokens: 1, work: 1}) }
+func (g *game) send(key string, noisy bool) {
+	g.launch(&flight{key: key, noisy: noisy, tokens: 1, work: 1})
+}
 
 // launch starts one request.
 func (g *game) launch(f *flight) {

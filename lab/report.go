@@ -99,7 +99,16 @@ func NewReport(scenarios []*Scenario, results []*Result) *Report {
 	return r
 }
 
-// rows sums up the contenders of one variant, in the order of the results.
+// rank orders contenders: those the lab knows first, then the others.
+func rank(known []string, name string) int {
+	if i := slices.Index(known, name); i >= 0 {
+		return i
+	}
+	return len(known)
+}
+
+// rows sums up the contenders of one variant: those the lab knows, then others in
+// the order of the results.
 func rows(scenario, variant string, results []*Result) []Row {
 	var order []string
 	by := map[string][]*Result{}
@@ -112,6 +121,8 @@ func rows(scenario, variant string, results []*Result) []Row {
 		}
 		by[r.Contender] = append(by[r.Contender], r)
 	}
+	known := append([]string{"none", tunedName}, Five()...)
+	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(rank(known, a), rank(known, b)) })
 	var list []Row
 	for _, name := range order {
 		runs := by[name]

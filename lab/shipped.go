@@ -11,6 +11,9 @@ import (
 // choose: twice its workers.
 const handTuned = 16
 
+// tunedName is its name in reports.
+const tunedName = "fixed-tuned"
+
 // Five returns the names of the limiters that the product ships.
 func Five() []string {
 	return []string{
@@ -23,7 +26,7 @@ func Five() []string {
 func Contenders(s *Scenario) []Contender {
 	list := []Contender{
 		None(),
-		Gated("fixed-tuned", s.gatePolicy(algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: handTuned}})),
+		Gated(tunedName, s.gatePolicy(algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: handTuned}})),
 	}
 	for _, kind := range Five() {
 		list = append(list, Gated(kind, s.gatePolicy(algorithms.Settings{Algorithm: kind})))

@@ -91,22 +91,9 @@ func (s *Suite) first() uint64 { return max(s.FirstSeed, 1) }
 func (s *Suite) tasks() ([]task, error) {
 	var tasks []task
 	for _, sc := range s.Scenarios {
-		seeds := s.Seeds
-		if seeds <= 0 {
-			seeds = sc.Seeds
-		}
 		for i := range sc.Variants {
-			if len(s.Variants) > 0 && !slices.Contains(s.Variants, sc.Variants[i].Name) {
-				continue
-			}
-			run := sc.apply(&sc.Variants[i])
-			for _, c := range append(Contenders(run), s.More...) {
-				if len(s.Contenders) > 0 && !slices.Contains(s.Contenders, c.Name) {
-					continue
-				}
-				for n := range uint64(seeds) {
-					tasks = append(tasks, task{s: run, c: c, seed: s.first() + n})
-				}
+			if wanted(s.Variants, sc.Variants[i].Name) {
+				tasks = s.runs(tasks, sc.apply(&sc.Variants[i]))
 			}
 		}
 	}
@@ -114,4 +101,26 @@ func (s *Suite) tasks() ([]task, error) {
 		return nil, fmt.Errorf("lab: nothing to run: no variant of %v or contender of %v is known", s.Variants, s.Contenders)
 	}
 	return tasks, nil
+}
+
+// runs appends the runs of one variant.
+func (s *Suite) runs(tasks []task, run *Scenario) []task {
+	seeds := s.Seeds
+	if seeds <= 0 {
+		seeds = run.Seeds
+	}
+	for _, c := range append(Contenders(run), s.More...) {
+		if !wanted(s.Contenders, c.Name) {
+			continue
+		}
+		for n := range uint64(seeds) {
+			tasks = append(tasks, task{s: run, c: c, seed: s.first() + n})
+		}
+	}
+	return tasks
+}
+
+// wanted reports whether a name was chosen; none chosen = all.
+func wanted(chosen []string, name string) bool {
+	return len(chosen) == 0 || slices.Contains(chosen, name)
 }

@@ -119,7 +119,7 @@ pass:
 	want := []string{
 		"FAIL  x, default: good ≥ 0.5 by vegas, aimd; kept by vegas",
 		"pass  x, default: good ≥ 0.5 by best; kept by vegas",
-		"pass  x, default: good ≤ 0.5 by none; kept by aimd, none",
+		"pass  x, default: good ≤ 0.5 by none; kept by none, aimd",
 		"----  x, default: good ≥ 0.5 by fixed; kept by vegas",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -152,39 +152,59 @@ func (r *Report) verdict(t *target) *Verdicts {
 // writeTargets writes the table of the targets, contenders across.
 func (r *Report) writeTargets(b *strings.Builder) {
 	var names []string
-	for _, t := range targets() {
-		for _, s := range r.Scenarios {
-			for _, v := range s.Variants {
-				for _, row := range v.Rows {
-					if s.Name == t.scenario && v.Name == t.variant && !slices.Contains(names, row.Contender) {
-						names = append(names, row.Contender)
-					}
-				}
-			}
-		}
-	}
-	var lines [][]string
+	var found []*Verdicts
+	var rows []target
 	for _, t := range targets() {
 		v := r.verdict(&t)
 		if v == nil {
 			continue
 		}
-		words := strings.Fields(v.Criterion)
-		line := []string{t.title + ", " + strings.Join(words[len(words)-2:], " ")}
-		for _, n := range names {
-			cell := "–"
-			if x, ok := v.Values[n]; ok {
-				cell = fmt.Sprintf(t.format, x)
-				if slices.Contains(v.Passing, n) {
-					cell = "**" + cell + "**"
-				}
+		rows, found = append(rows, t), append(found, v)
+		for _, n := range r.contenders(&t) {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
 			}
-			line = append(line, cell)
+		}
+	}
+	var lines [][]string
+	for i, v := range found {
+		words := strings.Fields(v.Criterion)
+		line := []string{rows[i].title + ", " + strings.Join(words[len(words)-2:], " ")}
+		for _, n := range names {
+			line = append(line, v.cell(n, rows[i].format))
 		}
 		lines = append(lines, line)
 	}
 	b.WriteString("## The targets\n\nBold keeps the bound.\n\n")
 	writeMarkdownTable(b, append([]string{""}, names...), lines)
+}
+
+// contenders lists who ran in a target's variant, in the order of the report.
+func (r *Report) contenders(t *target) []string {
+	var names []string
+	for _, s := range r.Scenarios {
+		for _, v := range s.Variants {
+			for _, row := range v.Rows {
+				if s.Name == t.scenario && v.Name == t.variant {
+					names = append(names, row.Contender)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// cell returns one contender's value, bold when it keeps the bound.
+func (v *Verdicts) cell(contender, format string) string {
+	x, ran := v.Values[contender]
+	switch {
+	case !ran:
+		return "–"
+	case slices.Contains(v.Passing, contender):
+		return "**" + fmt.Sprintf(format, x) + "**"
+	default:
+		return fmt.Sprintf(format, x)
+	}
 }
 
 // writeVerdicts writes who kept which criterion.

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/limiter"
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"github.com/platinummonkey/go-concurrency-limits/core"
 	"github.com/platinummonkey/go-concurrency-limits/limit"
 	gcl "github.com/platinummonkey/go-concurrency-limits/limiter"
 	"github.com/platinummonkey/go-concurrency-limits/strategy"
-
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/limiter"
 )
 
 // Contenders returns the limiters of go-concurrency-limits behind its default
@@ -58,7 +57,7 @@ type door struct {
 
 // Enter implements [lab.Door].
 func (d *door) Enter(_ lab.Request, admitted func(lab.End), refused func(lab.Refusal)) {
-	listener, ok := d.limiter.Acquire(context.Background())
+	listener, ok := d.limiter.Acquire(context.Background()) //nolint:forbidigo // the library wants one and never waits on it
 	if !ok {
 		refused(nil)
 		return
@@ -79,7 +78,9 @@ func (d *door) Enter(_ lab.Request, admitted func(lab.End), refused func(lab.Ref
 func (d *door) Limit() int { return d.limit.EstimatedLimit() }
 
 // failsafe is failsafe-go's adaptive limiter.
-type failsafe struct{ limiter adaptivelimiter.AdaptiveLimiter[any] }
+type failsafe struct {
+	limiter adaptivelimiter.AdaptiveLimiter[any]
+}
 
 // Enter implements [lab.Door].
 func (f *failsafe) Enter(_ lab.Request, admitted func(lab.End), refused func(lab.Refusal)) {

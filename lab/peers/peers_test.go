@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/lab"
+
 	"github.com/admitd/admitd/lab/peers"
 )
 
