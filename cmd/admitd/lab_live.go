@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -113,7 +114,7 @@ func (o *labLive) run(ctx context.Context, s streams) error {
 	}
 	fmt.Fprintf(s.out, "\n%d sends scheduled, %d missed (%.3f %%)\n", out.Scheduled, out.Missed, 100*float64(out.Missed)/float64(max(out.Scheduled, 1)))
 	if out.Void() {
-		return exitError{code: 1, err: fmt.Errorf("lab: the run is void: the schedule was not kept, so its figures prove nothing")}
+		return exitError{code: 1, err: errors.New("lab: the run is void: the schedule was not kept, so its figures prove nothing")}
 	}
 	return nil
 }

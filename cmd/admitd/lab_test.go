@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/limiter"
+)
+
+// quickScenario ends in a moment and judges one thing.
+const quickScenario = `
+name: quick
+about: Ten seconds of twice the capacity.
+for: 10s
+seeds: 1
+load: [{ at: 0s, load: 2 }]
+windows: [{ name: all, from: 2s, to: 10s }]
+pass: [{ measure: goodput, atLeast: 0.9, by: [BY] }]
+`
+
+// quick writes the scenario with a criterion for one contender.
+func quick(t *testing.T, by string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "quick.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(quickScenario, "BY", by)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// labCommand runs one command line of the lab.
+func labCommand(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	err = run(t.Context(), append([]string{"lab"}, args...), streams{&out, &log})
+	return out.String(), err
+}
+
+// A run prints tables and verdicts, and its exit status is that of the criteria.
+func TestLabRunIsJudged(t *testing.T) {
+	out, err := labCommand(t, "run", "--file", quick(t, "vegas"), "--algorithm", "vegas,none")
+	if err != nil || !strings.Contains(out, "pass  quick, default: goodput ≥ 0.9 by vegas; kept by vegas") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	var exit exitError
+	out, err = labCommand(t, "run", "--file", quick(t, "none"), "--algorithm", "vegas,none")
+	if !errors.As(err, &exit) || exit.code != 1 || !strings.Contains(out, "FAIL  quick, default") {
+		t.Errorf("a criterion that is not kept: %v\n%s", err, out)
+	}
+}
+
+// The results of a run can be compared and reported later, and give the same
+// report.
+func TestLabResultsAreKept(t *testing.T) {
+	file, dir := quick(t, "vegas"), t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	direct, err := labCommand(t, "report", "--file", file, "--results", at("a.json"), "--html", at("a.html"), "--json", at("r.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, err := labCommand(t, "report", "--file", file, "--from", at("a.json"))
+	if err != nil || later != direct {
+		t.Errorf("a report of kept results differs: %v\n%s", err, later)
+	}
+	for _, name := range []string{"a.html", "r.json"} {
+		if info, err := os.Stat(at(name)); err != nil || info.Size() < 1000 {
+			t.Errorf("%s was not written: %v", name, err)
+		}
+	}
+	same, err := labCommand(t, "compare", at("a.json"), at("a.json"))
+	if err != nil || same != "0 measures changed\n" {
+		t.Errorf("compare with itself: %v\n%s", err, same)
+	}
+	if _, err := labCommand(t, "run", "--file", file, "--seed", "9", "--results", at("b.json")); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := labCommand(t, "compare", at("a.json"), at("b.json")); err != nil || !strings.Contains(other, "goodput") {
+		t.Errorf("compare with another seed: %v\n%s", err, other)
+	}
+}
+
+// What is asked for wrongly is refused with the value that is wrong.
+func TestLabRefuses(t *testing.T) {
+	for want, args := range map[string][]string{
+		"there is no scenario nowhere":          {"run", "--scenario", "nowhere"},
+		"no contender pid":                      {"run", "--scenario", "steady", "--algorithm", "pid"},
+		"nowhere.json":                          {"compare", "nowhere.json", "nowhere.json"},
+		"has no variant 3x":                     {"live", "--target", "http://127.0.0.1:1/", "--capacity", "1", "--variant", "3x"},
+		"target must be an http:// or https://": {"live", "--target", "127.0.0.1:1", "--capacity", "1"},
+		`required flag(s) "capacity"`:           {"live", "--target", "http://127.0.0.1:1/"},
+		"not a trace":                           {"replay", quick(t, "vegas")},
+	} {
+		_, err := labCommand(t, args...)
+		if want == "no contender pid" {
+			want = "contender of [pid] is known"
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("lab %s: %v; want %q in it", strings.Join(args, " "), err, want)
+		}
+	}
+}
+
+// candidateConfig is a configuration whose limit is far too low.
+const candidateConfig = `
+ingresses:
+  - name: orders
+    protocol: http
+    listen: 127.0.0.1:0
+    backend: http://127.0.0.1:1
+    partitions: { default: { limit: { algorithm: fixed, limit: 2 } } }
+`
+
+// A configuration competes with the limits that it says.
+func TestLabCandidate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "admitd.yaml")
+	if err := os.WriteFile(file, []byte(candidateConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := candidate(file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := lab.ParseScenario([]byte(quickScenario[:strings.Index(quickScenario, "pass:")]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := s.Variant("default")
+	r, err := lab.Play(v, c, 1, lab.PlayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two permits of 10 ms are 200 requests/s of 800.
+	if goodput, _ := r.Value("goodput", ""); goodput < 0.23 || goodput > 0.26 {
+		t.Errorf("goodput is %.3f of the capacity; want about 0.25", goodput)
+	}
+	if _, err := candidate(file, "payments"); err == nil || !strings.Contains(err.Error(), "--ingress") {
+		t.Errorf("an ingress that is not there: %v", err)
+	}
+}
+
+// Two fronts that write to one file share the recording; the last one to leave
+// closes it, and the file is a trace.
+func TestRecordingsAreShared(t *testing.T) {
+	var r recordings
+	file := filepath.Join(t.TempDir(), "orders.trace")
+	trace := &config.Trace{File: file, MaxSize: 1 << 16}
+	first, leaveFirst, err := r.use(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, leaveSecond, err := r.use(trace)
+	if err != nil || first != second {
+		t.Fatalf("the second front has a recording of its own: %v", err)
+	}
+	gate := limiter.New("orders", &limiter.Policy{}, limiter.Options{Tracer: second})
+	if err := leaveFirst(); err != nil {
+		t.Fatal(err)
+	}
+	permit, err := gate.TryAdmit(gate.Now(), limiter.Request{Key: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	permit.EndSampled(time.Millisecond, limiter.Success)
+	if err := leaveSecond(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readTrace(file)
+	if err != nil || len(got.Arrivals) != 1 || !got.Arrivals[0].Served || got.Arrivals[0].Key != "a" {
+		t.Errorf("trace is %+v, %v; want one arrival of a, served", got, err)
+	}
+	if _, _, err := r.use(&config.Trace{File: file, MaxSize: 1}); err == nil {
+		t.Error("a file that has its size was opened")
+	}
+}
