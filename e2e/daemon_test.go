@@ -131,7 +131,7 @@ func (d *daemon) run(t *testing.T) {
 	})
 }
 
-// newBackend serves four requests at a time, 10 ms each.
+// newBackend serves four requests at a time, 10 ms each, and /slow in 3 s.
 func newBackend(t *testing.T) string {
 	t.Helper()
 	workers := make(chan struct{}, 4)
@@ -142,7 +142,11 @@ func newBackend(t *testing.T) string {
 			return
 		}
 		defer func() { <-workers }()
-		<-time.After(10 * time.Millisecond)
+		service := 10 * time.Millisecond
+		if r.URL.Path == "/slow" {
+			service = 3 * time.Second
+		}
+		<-time.After(service)
 		_, _ = io.WriteString(w, "ok")
 	}))
 	t.Cleanup(s.Close)
@@ -180,7 +184,12 @@ func (d *daemon) load(t *testing.T, tenant string, rate float64) {
 
 // send sends one request.
 func (d *daemon) send(ctx context.Context, client *http.Client, tenant string) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.gate+"/orders/1", nil)
+	d.get(ctx, client, tenant, "/orders/1")
+}
+
+// get asks for a path as a tenant.
+func (d *daemon) get(ctx context.Context, client *http.Client, tenant, path string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.gate+path, nil)
 	if err != nil {
 		return
 	}

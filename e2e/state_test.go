@@ -13,8 +13,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The page tells of a refused reload and of a daemon that went away, and goes
-// on when it comes back.
+// The page tells of a refused reload, of the drain and of a daemon that went
+// away, and goes on when it comes back.
 func TestStates(t *testing.T) {
 	d := start(t)
 	p := open(t, d)
@@ -34,9 +34,14 @@ func TestStates(t *testing.T) {
 	p.do(chromedp.Click(`#tabs button:nth-child(2)`))
 	p.until(`document.getElementById("route").innerText.includes("mode off")`)
 
+	go d.get(t.Context(), http.DefaultClient, "checkout", "/slow")
+	p.do(chromedp.Click(`#tabs button:nth-child(1)`))
+	p.until(`document.querySelector("#tile-inflight dd").innerText === "1"`)
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
+	p.until(`document.getElementById("pills").innerText.includes("draining")`)
+	p.until(`document.getElementById("verdict").innerText.startsWith("Draining")`)
 	p.until(`document.getElementById("pills").innerText.includes("connection lost")`)
 	<-d.ended
 
