@@ -3,6 +3,7 @@ package decision_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -83,6 +84,25 @@ func inParallel(b *testing.B, one func(key int)) {
 			one(key)
 			if key++; key == 1000 {
 				key = 0
+			}
+		}
+	})
+}
+
+// inOwnTenants is inParallel with keys that no two processors share.
+func inOwnTenants(b *testing.B, one func(key int)) {
+	b.Helper()
+	var tours atomic.Int64
+	share := 1000 / runtime.GOMAXPROCS(0)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		first := int(tours.Add(1)-1) * share
+		key := first
+		for pb.Next() {
+			one(key)
+			if key++; key == first+share {
+				key = first
 			}
 		}
 	})
@@ -176,6 +196,19 @@ func BenchmarkRefuse(b *testing.B) {
 			})
 		})
 	}
+	b.Run("gate-own-tenants", func(b *testing.B) {
+		g, keys := newGate(b, setups()[0], 1)
+		for _, key := range keys {
+			if _, err := g.Admit(ctx, limiter.Request{Key: key}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		inOwnTenants(b, func(key int) {
+			if _, err := g.Admit(ctx, limiter.Request{Key: keys[key]}); err == nil {
+				b.Error("admitted")
+			}
+		})
+	})
 	b.Run("gate-by-rate", func(b *testing.B) {
 		g := limiter.New("bench", &limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-3}}, limiter.Options{})
 		g.Admit(ctx, limiter.Request{})

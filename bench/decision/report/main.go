@@ -155,15 +155,16 @@ func ratio(a, b float64) float64 {
 
 func table(out io.Writer, g *group) {
 	y := g.find(yardstick)
-	fmt.Fprintf(out, "\n| %s | ns, least | median | to %s | 2 processors, least | speed-up | allocs |\n", g.name, yardstick)
+	fmt.Fprintf(out, "\n| %s | ns, least | median | to %s | 2 processors, least | median | allocs |\n", g.name, yardstick)
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
 	for _, s := range g.series {
-		fmt.Fprintf(out, "| %s | %.1f | %.1f | %.2f | %.1f | %.2f | %s |\n", s.name, s.least(1), s.median(1),
-			ratio(s.least(1), y.least(1)), s.least(2), ratio(s.least(1), s.least(2)), s.allocs)
+		fmt.Fprintf(out, "| %s | %.1f | %.1f | %.2f | %.1f | %.1f | %s |\n", s.name, s.least(1), s.median(1),
+			ratio(s.least(1), y.least(1)), s.least(2), s.median(2), s.allocs)
 	}
 }
 
-// verdicts says which targets are met, on the least times.
+// verdicts says which targets are met: on the least times, but on the medians
+// where two processors share, since how they meet is luck.
 func verdicts(out io.Writer, groups []*group) {
 	fmt.Fprintln(out, "\n| target | wanted | measured | |\n|---|---|---|---|")
 	for _, t := range targets() {
@@ -171,9 +172,11 @@ func verdicts(out io.Writer, groups []*group) {
 		got := ratio(g.find(t.subject).least(1), g.find(t.peer).least(1))
 		fmt.Fprintf(out, "| %s: %s to %s | ≤ %.2f | %.2f | %s |\n", t.group, t.subject, t.peer, t.atMost, got, word(cmp.Compare(got, t.atMost) <= 0))
 	}
-	s := find(&groups, "Refuse").find("gate")
-	got := ratio(s.least(1), s.least(2))
-	fmt.Fprintf(out, "| Refuse: gate on two processors to one | ≥ %.2f | %.2f | %s |\n", speedUp, got, word(got >= speedUp))
+	for _, name := range []string{"gate", "gate-own-tenants"} {
+		s := find(&groups, "Refuse").find(name)
+		got := ratio(s.median(1), s.median(2))
+		fmt.Fprintf(out, "| Refuse: %s, two processors to one | ≥ %.2f | %.2f | %s |\n", name, speedUp, got, word(got >= speedUp))
+	}
 }
 
 func word(met bool) string {
