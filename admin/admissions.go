@@ -68,6 +68,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	request := Admission{Ingress: a.Ingress, Partition: a.Partition, Operation: a.Operation, Cost: 1, MaxWait: patience(r)}
 	if a.Cost != nil {
 		request.Cost = *a.Cost
+	} else if usual := s.o.Admitter.Form(a.Ingress, a.Partition).Cost; usual > 0 {
+		request.Cost = usual
 	}
 	ttl := defaultTTL
 	if a.TTLMS != nil {
@@ -173,7 +175,7 @@ func writeRejection(w http.ResponseWriter, d labels.Document, form Form) {
 	if form.Hints && d.Reason.Retryable() {
 		h.Set("Retry-After", strconv.FormatInt(wait, 10))
 	}
-	if d.Reason == labels.RequestRate || d.Reason == labels.CostExceedsBurst {
+	if form.Hints && (d.Reason == labels.RequestRate || d.Reason == labels.CostExceedsBurst) {
 		if policy, state := labels.RateLimitFields(form.Rate.PerSecond, form.Rate.BurstSeconds, wait); policy != "" {
 			h.Set("RateLimit-Policy", policy)
 			h.Set("RateLimit", state)

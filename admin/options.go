@@ -65,7 +65,7 @@ type Admission struct {
 	Ingress   string
 	Partition string        // the key; "" = the partition "default"
 	Operation string        // for exemptions by operation
-	Cost      float64       // tokens, > 0
+	Cost      float64       // tokens, > 0; those that the caller named, or Form.Cost
 	MaxWait   time.Duration // 0 = no bound beyond the policy's
 }
 
@@ -74,6 +74,7 @@ type Admission struct {
 type Form struct {
 	Hints  bool
 	Status int          // HTTP status of every rejection; 0 = by reason
+	Cost   float64      // tokens of an admission that names none; 0 = 1
 	Rate   limiter.Rate // of the partition, for RateLimit headers; the zero Rate = no headers
 }
 

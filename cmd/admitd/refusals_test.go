@@ -144,6 +144,20 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A caller of the decision API that names no cost pays the ingress's default.
+func TestAdmissionPaysDefaultCost(t *testing.T) {
+	p := startProcess(t, "ingresses: [ { name: jobs, requests: { rate: 0.01, burstSeconds: 1000 }, cost: { default: 6 } } ]")
+	ask := func(body string) int {
+		t.Helper()
+		status, _ := p.api(http.MethodPost, "/v1/admissions", body)
+		return status
+	}
+	got := []int{ask(`{"ingress": "jobs"}`), ask(`{"ingress": "jobs"}`), ask(`{"ingress": "jobs", "cost": 4}`), ask(`{"ingress": "nobody"}`)}
+	if want := []int{201, 429, 201, 404}; !cmp.Equal(want, got) {
+		t.Errorf("with 10 tokens, admissions for 6, 6 and 4, and of nobody = %v; want %v", got, want)
+	}
+}
+
 // serves sends a request that must pass.
 func serves(t *testing.T, url string) {
 	t.Helper()

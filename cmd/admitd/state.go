@@ -80,7 +80,7 @@ func (d *daemon) Form(name, partition string) admin.Form {
 		return admin.Form{}
 	}
 	return admin.Form{
-		Hints: in.Rejection.Hints, Status: int(in.Rejection.Status),
+		Hints: in.Rejection.Hints, Status: int(in.Rejection.Status), Cost: in.Cost.Default,
 		Rate: f.gate.Rate(partition),
 	}
 }
