@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // behaviour is what a bad backend does with a connection that has sent a
@@ -22,17 +24,21 @@ type backends struct {
 }
 
 // startBackend starts both.
-func startBackend() (*backends, error) {
+func startBackend(ctx context.Context) (*backends, error) {
 	b := &backends{}
 	for range 2 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
 		b.lns = append(b.lns, ln)
 	}
 	b.good, b.bad = b.lns[0].Addr().String(), b.lns[1].Addr().String()
-	go http.Serve(b.lns[0], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
+	server := &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }),
+		ReadHeaderTimeout: time.Minute,
+	}
+	go func() { _ = server.Serve(b.lns[0]) }() // ends with the listener
 	go b.serveBad(b.lns[1])
 	return b, nil
 }

@@ -79,45 +79,49 @@ func (c *counts) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// keys sends n requests, each of another tenant, in batches over 16 connections.
+// keys sends n requests, each of another tenant, over 16 connections.
 func keys(ctx context.Context, d *daemon, n int) (string, error) {
-	const callers, batch = 16, 50
+	const callers = 16
 	var c counts
 	var wg sync.WaitGroup
 	errs := make([]error, callers)
+	share := n / callers
 	for i := range callers {
-		wg.Go(func() {
-			conn, err := net.Dial("tcp", d.abused)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			defer conn.Close()
-			r := bufio.NewReaderSize(conn, 64<<10)
-			for from := i * (n / callers); from < (i+1)*(n/callers) && ctx.Err() == nil; from += batch {
-				var out bytes.Buffer
-				for k := from; k < from+batch; k++ {
-					fmt.Fprintf(&out, "GET / HTTP/1.1\r\nHost: h\r\nX-Tenant: tenant-%d\r\n\r\n", k)
-				}
-				if _, errs[i] = conn.Write(out.Bytes()); errs[i] != nil {
-					return
-				}
-				for range batch {
-					res, err := http.ReadResponse(r, nil)
-					if err != nil {
-						errs[i] = err
-						return
-					}
-					_, _ = io.Copy(io.Discard, res.Body)
-					res.Body.Close()
-					c.add(fmt.Sprint("× ", res.StatusCode))
-				}
-			}
-		})
+		wg.Go(func() { errs[i] = tenants(ctx, d, &c, i*share, (i+1)*share) })
 	}
 	wg.Wait()
-	parts := d.metric(`admitd_partitions{ingress="abused"}`)
+	parts := d.metric(ctx, `admitd_partitions{ingress="abused"}`)
 	return fmt.Sprintf("%s; %.0f partitions", &c, parts), errors.Join(errs...)
+}
+
+// tenants sends a request for each tenant in [from, to), in batches.
+func tenants(ctx context.Context, d *daemon, c *counts, from, to int) error {
+	const batch = 50
+	conn, err := d.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	r := bufio.NewReaderSize(conn, 64<<10)
+	for ; from < to && ctx.Err() == nil; from += batch {
+		var out bytes.Buffer
+		for k := from; k < min(from+batch, to); k++ {
+			fmt.Fprintf(&out, "GET / HTTP/1.1\r\nHost: h\r\nX-Tenant: tenant-%d\r\n\r\n", k)
+		}
+		if _, err := conn.Write(out.Bytes()); err != nil {
+			return err
+		}
+		for range min(batch, to-from) {
+			res, err := http.ReadResponse(r, nil)
+			if err != nil {
+				return err
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+			c.add(fmt.Sprint("× ", res.StatusCode))
+		}
+	}
+	return nil
 }
 
 // idle opens n connections and a tenth more, and leaves them.
@@ -129,7 +133,7 @@ func idle(ctx context.Context, d *daemon, n int) (string, error) {
 		}
 	}()
 	for range n + n/10 {
-		c, err := net.DialTimeout("tcp", d.abused, 10*time.Second)
+		c, err := d.dial(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -144,12 +148,17 @@ func idle(ctx context.Context, d *daemon, n int) (string, error) {
 	return fmt.Sprintf("%.0f open, %.0f refused", open, refused), nil
 }
 
+// dial connects to the abused gate.
+func (d *daemon) dial(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", d.abused)
+}
+
 // poll waits up to ten seconds for a series to reach a value, and returns it.
 func (d *daemon) poll(ctx context.Context, series string, want float64) (got float64) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for range 100 {
-		if got = d.metric(series); got >= want {
+		if got = d.metric(ctx, series); got >= want {
 			return got
 		}
 		select {
@@ -168,7 +177,7 @@ func loris(ctx context.Context, d *daemon, n int) (string, error) {
 	start := time.Now()
 	for range n {
 		wg.Go(func() {
-			conn, err := net.DialTimeout("tcp", d.abused, 10*time.Second)
+			conn, err := d.dial(ctx)
 			if err != nil {
 				c.add("not connected")
 				return
@@ -209,7 +218,7 @@ func oversized(ctx context.Context, d *daemon, n int, prefix string, size int) (
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			conn, err := net.DialTimeout("tcp", d.abused, 10*time.Second)
+			conn, err := d.dial(ctx)
 			if err != nil {
 				c.add("not connected")
 				return
@@ -237,16 +246,16 @@ func oversized(ctx context.Context, d *daemon, n int, prefix string, size int) (
 
 // storm has callers send requests for a while.
 func storm(ctx context.Context, d *daemon, o *options) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.storm)
-	defer cancel()
+	ended := make(chan struct{})
+	time.AfterFunc(o.storm, func() { close(ended) })
 	var c counts
 	var wg sync.WaitGroup
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: o.burst}}
 	defer client.CloseIdleConnections()
 	for range o.burst {
 		wg.Go(func() {
-			for ctx.Err() == nil {
-				res, err := client.Get("http://" + d.abused)
+			for isOpen(ended) {
+				res, err := get(ctx, client, "http://"+d.abused)
 				if err != nil {
 					c.add("failed")
 					continue
@@ -258,7 +267,7 @@ func storm(ctx context.Context, d *daemon, o *options) (string, error) {
 					what += " refused"
 					select { // a client that obeys a little
 					case <-time.After(50 * time.Millisecond):
-					case <-ctx.Done():
+					case <-ended:
 					}
 				}
 				c.add(what)
@@ -267,4 +276,14 @@ func storm(ctx context.Context, d *daemon, o *options) (string, error) {
 	}
 	wg.Wait()
 	return c.String(), nil
+}
+
+// isOpen reports whether nobody closed c yet.
+func isOpen(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return false
+	default:
+		return true
+	}
 }

@@ -55,7 +55,7 @@ func startDaemon(ctx context.Context, binary, text string) (*daemon, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	d.cmd = exec.Command(binary, "serve", "--config", file)
+	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "serve", "--config", file) //nolint:gosec // the caller names the binary
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -127,6 +127,15 @@ func (d *daemon) kill() {
 	_ = os.RemoveAll(d.dir)
 }
 
+// get is c.Get; the client's timeout bounds it.
+func get(ctx context.Context, c *http.Client, url string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return c.Do(r)
+}
+
 // rss reads the resident memory in bytes; 0 when the process is gone.
 func (d *daemon) rss() int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
@@ -143,8 +152,8 @@ func (d *daemon) rss() int64 {
 }
 
 // metric reads one series; -1 when there is none.
-func (d *daemon) metric(series string) float64 {
-	res, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + d.admin + "/metrics")
+func (d *daemon) metric(ctx context.Context, series string) float64 {
+	res, err := get(ctx, &http.Client{Timeout: 5 * time.Second}, "http://"+d.admin+"/metrics")
 	if err != nil {
 		return -1
 	}
@@ -165,14 +174,14 @@ func (d *daemon) metric(series string) float64 {
 func (d *daemon) settled(ctx context.Context) (rss int64, goroutines int) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	rss, goroutines = d.rss(), int(d.metric("go_goroutines"))
+	rss, goroutines = d.rss(), int(d.metric(ctx, "go_goroutines"))
 	for range 10 {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return rss, goroutines
 		}
-		r, g := d.rss(), int(d.metric("go_goroutines"))
+		r, g := d.rss(), int(d.metric(ctx, "go_goroutines"))
 		if g >= goroutines && r >= rss {
 			return min(r, rss), min(g, goroutines)
 		}
@@ -207,14 +216,14 @@ func (w *watcher) loop(ctx context.Context, d *daemon) {
 	for i := 0; ; i++ {
 		w.rss = max(w.rss, d.rss())
 		if i%5 == 0 {
-			w.goroutines = max(w.goroutines, int(d.metric("go_goroutines")))
+			w.goroutines = max(w.goroutines, int(d.metric(ctx, "go_goroutines")))
 		}
-		w.ask(c, "http://"+d.others)
+		w.ask(ctx, c, "http://"+d.others)
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.over:
-			w.goroutines = max(w.goroutines, int(d.metric("go_goroutines")))
+			w.goroutines = max(w.goroutines, int(d.metric(ctx, "go_goroutines")))
 			return
 		case <-ticker.C:
 		}
@@ -222,9 +231,9 @@ func (w *watcher) loop(ctx context.Context, d *daemon) {
 }
 
 // ask sends one request of other traffic.
-func (w *watcher) ask(c *http.Client, url string) {
+func (w *watcher) ask(ctx context.Context, c *http.Client, url string) {
 	start := time.Now()
-	res, err := c.Get(url)
+	res, err := get(ctx, c, url)
 	if err == nil {
 		_, err = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
