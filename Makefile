@@ -78,6 +78,10 @@ tidy-check: # go.mod and go.sum of every module say what the code says
 $(LINT):
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTVER)
 
+measure: ## the figures in docs, as tests that assert times: on a quiet machine only
+	ADMITD_BENCH=1 $(GO) test -count=1 -v -run 'Cost|Idle|Storm|Neighbour|Scrap' ./ingress/... ./observe ./dashboards
+	cd internal/testkit/mongobackend && ADMITD_BENCH=1 $(GO) test -count=1 -v -run Overload .
+
 fuzz: ## every fuzz target for FUZZ_S each
 	@$(GO) list ./... | while read -r p; do \
 	  { $(GO) test -list '^Fuzz' "$$p" | grep '^Fuzz' || true; } | while read -r f; do \

@@ -1,5 +1,0 @@
-//go:build !race
-
-package dashboards_test
-
-const raceEnabled = false
