@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,6 +55,33 @@ func TestAdmitRefusesAtTheLimit(t *testing.T) {
 	a.End(limiter.Success)
 	if _, err := g.Admit(t.Context(), limiter.Request{Key: "a"}); err != nil {
 		t.Errorf("after End: %v", err)
+	}
+}
+
+// A limit beyond what a partition can count is cut to that, and counts stay
+// right.
+func TestLimitIsCutToWhatIsCounted(t *testing.T) {
+	g := limiter.New("g", &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: newFixed(math.MaxInt)}}, limiter.Options{})
+	const most = 1<<20 - 1
+	held := make([]limiter.Permit, most)
+	for i := range held {
+		var err error
+		if held[i], err = g.TryAdmit(0, limiter.Request{}); err != nil {
+			t.Fatalf("permit %d: %v", i+1, err)
+		}
+	}
+	if _, err := g.TryAdmit(0, limiter.Request{}); reason(t, err) != labels.ConcurrencyLimit {
+		t.Errorf("permit %d: %v; want a refusal", most+1, err)
+	}
+	p := g.Status().Partitions[0]
+	if p.Limit != most || p.InFlight != most || p.Counts.Admitted != most {
+		t.Errorf("limit %d, in flight %d, admitted %d; want %d of each", p.Limit, p.InFlight, p.Counts.Admitted, most)
+	}
+	for i := range held {
+		held[i].End(limiter.Success)
+	}
+	if p := g.Status().Partitions[0]; p.InFlight != 0 || p.Counts.Admitted != most {
+		t.Errorf("after all ended: in flight %d, admitted %d; want 0 and %d", p.InFlight, p.Counts.Admitted, most)
 	}
 }
 

@@ -11,7 +11,8 @@ import "time"
 //	BaseRTT() time.Duration         // latency without load as it believes it, 0 = unknown
 //	State() map[string]float64      // inner state for operators; keys are snake_case
 type Limit interface {
-	// Current returns the present limit, at least 1.
+	// Current returns the present limit, at least 1. A partition holds at most
+	// 1,048,575 permits, whatever it returns.
 	Current() int
 	// Observe learns from one permit that ended at now (monotonic
 	// nanoseconds). latency is the time it was held, > 0; inFlight the permits

@@ -5,7 +5,8 @@ import "sync/atomic"
 // tally counts the permits of one partition in one word, so that granting one is
 // a single atomic operation: in the lower bits those held, in the upper ones
 // those ever granted. The latter starts again after 1.7e13 permits: five years
-// at 100,000 a second.
+// at 100,000 a second. Requests that are never refused could hold more permits
+// than the lower bits count; they are then miscounted until enough have ended.
 type tally struct{ word atomic.Uint64 }
 
 const (
