@@ -51,7 +51,8 @@ type WindowResult struct {
 	Failed       int `json:"failed"`       // timed out, or the backend's queue was full
 	Attempts     int `json:"attempts"`
 
-	// Latencies of answers, in seconds: of the attempt that was answered.
+	// Latencies of answers, in seconds: of the attempt that was answered. Where
+	// nothing was answered, what clients waited in vain.
 	P50  float64 `json:"p50"`
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
@@ -204,6 +205,13 @@ func (t *virtualTally) result(contender string, seed uint64) *Result {
 		w.P50, w.P99, w.P999 = quantile(t.latencies[i], 50), quantile(t.latencies[i], 99), quantile(t.latencies[i], 99.9)
 		if t.neighbours != nil {
 			w.NeighboursP99 = quantile(t.neighbours[i], 99)
+		}
+		vain := time.Duration(t.s.Timeout).Seconds()
+		if w.Answered == 0 {
+			w.P50, w.P99, w.P999 = vain, vain, vain
+		}
+		if w.NeighboursAnswered == 0 && w.Neighbours > 0 {
+			w.NeighboursP99 = vain
 		}
 	}
 	return &Result{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -47,16 +48,16 @@ func (s *Suite) Run(ctx context.Context) ([]*Result, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	finished := make(chan struct{})
-	go func() {
-		n := 0
-		for range finished {
-			n++
-			if s.Progress != nil {
-				s.Progress(n, len(tasks))
-			}
+	var mu sync.Mutex // guards finished, and calls of Progress
+	finished := 0
+	finish := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		finished++
+		if s.Progress != nil {
+			s.Progress(finished, len(tasks))
 		}
-	}()
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
 	for i, t := range tasks {
@@ -72,13 +73,11 @@ func (s *Suite) Run(ctx context.Context) ([]*Result, error) {
 				r.Series = nil
 			}
 			results[i] = r
-			finished <- struct{}{}
+			finish()
 			return nil
 		})
 	}
-	err = group.Wait()
-	close(finished)
-	if err != nil {
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	return results, nil

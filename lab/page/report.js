@@ -73,7 +73,7 @@ function bars(parent, s, measure, title, scale) {
     width: Math.min(1100, Math.max(360, 60 + groups * slot * 14)),
     scales: { x: { time: false, range: [-1, groups * slot] }, y: { range: (u, lo, hi) => [0, hi > 0 ? hi * 1.05 : 1] } },
     axes: [axis({ splits: s.variants.map((_, g) => g * slot + (n - 1) / 2), values: () => s.variants.map((v) => v.name), grid: { show: false } }), axis({})],
-    series: [{ label: "", value: () => "" }, ...names.map((name) => ({ label: name, stroke: colours[name], fill: colours[name], paths: uPlot.paths.bars({ size: [0.9, 14] }), points: { show: false } }))],
+    series: [{ label: " ", value: () => "" }, ...names.map((name) => ({ label: name, stroke: colours[name], fill: colours[name], paths: uPlot.paths.bars({ size: [0.9, 14] }), points: { show: false } }))],
   }, [x, ...series]);
 }
 
