@@ -79,11 +79,11 @@ func (d *daemon) apply(ctx context.Context, cfg *config.Config) error {
 	next := make(map[string]*front, len(plan))
 	for _, p := range plan {
 		next[p.in.Name] = p.front
+		p.front.gate.Apply(p.policy)
 		if p.isNew {
 			d.start(ctx, p.front, p.ln)
 			continue
 		}
-		p.front.gate.Apply(p.policy)
 		if p.apply != nil {
 			p.apply()
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/admitd/admitd/config"
@@ -28,7 +29,10 @@ type front struct {
 
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the server has returned
-	undo  []func()      // undoes what was registered elsewhere
+	undo  []func()      // undoes what was registered elsewhere for the server
+
+	gateUndo  []func() // the same for the gate
+	succeeded bool     // another front goes on with the gate
 
 	trace config.Trace
 	tap   *tap // what the gate is asked is recorded through; nil = it is not
@@ -49,19 +53,25 @@ type server interface {
 	Details() any
 }
 
-// newFront builds an ingress without listening. The parts are d's.
+// newFront builds an ingress without listening. The parts are d's. The gate is
+// that of the front before it, where there is one that will do, so that limits
+// that learned and permits in flight go on; nothing happens to it here.
 func (d *daemon) newFront(in *config.Ingress) (*front, error) {
 	policy, err := buildPolicy(in)
 	if err != nil {
 		return nil, err
 	}
 	f := &front{name: in.Name, ended: make(chan struct{})}
-	o := limiter.Options{Clock: d.clock, Observer: d.metrics.Gate(in.Name)}
-	if in.Trace.File != "" {
-		f.trace, f.tap = in.Trace, &tap{}
-		o.Tracer = f.tap
+	if before, was := d.front(in.Name), d.ingress(in.Name); before != nil && was != nil && was.Protocol == in.Protocol && was.Trace == in.Trace {
+		f.gate, f.trace, f.tap = before.gate, before.trace, before.tap
+	} else {
+		o := limiter.Options{Clock: d.clock, Observer: d.metrics.Gate(in.Name)}
+		if in.Trace.File != "" {
+			f.trace, f.tap = in.Trace, &tap{}
+			o.Tracer = f.tap
+		}
+		f.gate = limiter.New(in.Name, policy, o)
 	}
-	f.gate = limiter.New(in.Name, policy, o)
 	if in.Listen == "" && in.Backend == "" {
 		close(f.ended)
 		return f, nil
@@ -84,8 +94,12 @@ func (d *daemon) newFront(in *config.Ingress) (*front, error) {
 
 // start serves from ln and reports to the metrics.
 func (d *daemon) start(ctx context.Context, f *front, ln net.Listener) {
-	f.undo = append(f.undo, d.metrics.Watch(f.name, f.gate))
-	d.record(f)
+	if before := d.front(f.name); before != nil && before.gate == f.gate {
+		f.gateUndo, before.gateUndo, before.succeeded = before.gateUndo, nil, true
+	} else {
+		f.gateUndo = append(f.gateUndo, d.metrics.Watch(f.name, f.gate))
+		d.record(f)
+	}
 	if f.server == nil {
 		return
 	}
@@ -108,18 +122,25 @@ func (d *daemon) serveFront(ctx context.Context, f *front, ln net.Listener) {
 	}
 }
 
-// drainFront stops one ingress: no new connections, new requests refused, what
-// is in progress finishes within the drain timeout.
+// drainFront stops one ingress: no new connections, new requests refused unless
+// another front goes on with the gate, what is in progress finishes within the
+// drain timeout.
 func (d *daemon) drainFront(ctx context.Context, f *front) {
-	f.gate.Drain()
+	if !f.succeeded {
+		f.gate.Drain()
+	}
 	if f.server != nil {
-		if err := f.server.Drain(ctx); err != nil {
+		leave := f.server.Drain
+		if s, ok := f.server.(*httpServer); ok && f.succeeded {
+			leave = s.Retire // Drain would drain the gate too
+		}
+		if err := leave(ctx); err != nil {
 			d.log.Warn("drain was cut short", slog.String("ingress", f.name), slog.Any("error", err))
 		}
 		f.stop()
 		<-f.ended
 	}
-	for _, undo := range f.undo {
+	for _, undo := range slices.Concat(f.undo, f.gateUndo) {
 		undo()
 	}
 }

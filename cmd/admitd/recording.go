@@ -114,7 +114,7 @@ func (d *daemon) record(f *front) {
 		return
 	}
 	f.tap.recorder.Store(recorder)
-	f.undo = append(f.undo, func() {
+	f.gateUndo = append(f.gateUndo, func() {
 		f.tap.recorder.Store(nil)
 		if err := leave(); err != nil {
 			failed(err)

@@ -110,7 +110,13 @@ func (s *Server) swap(o Options) error {
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	l := s.door.Listen(ctx, ln)
 	defer func() { _ = l.Close() }() // it is closed already, or accepting failed
-	stop := context.AfterFunc(ctx, func() { _ = s.Drain(context.WithoutCancel(ctx)) })
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-s.drain: // or retired, and the gate is not to be drained
+		default:
+			_ = s.Drain(context.WithoutCancel(ctx))
+		}
+	})
 	defer stop()
 	var err error
 	if s.http.TLSConfig != nil {
@@ -134,9 +140,15 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // timeout has passed it closes what is left and returns an error that matches
 // [ingress.ErrCut]. Further calls wait for the same end.
 func (s *Server) Drain(ctx context.Context) error {
+	s.gate.Drain()
+	return s.Retire(ctx)
+}
+
+// Retire is Drain for a server whose gate goes on under another one: requests
+// that still arrive here are decided about as before.
+func (s *Server) Retire(ctx context.Context) error {
 	s.once.Do(func() {
 		close(s.drain)
-		s.gate.Drain()
 		go s.finish(ctx)
 	})
 	<-s.over
