@@ -4,7 +4,12 @@
 //
 // A [Scenario] says what the backend is, what load comes and what goes wrong,
 // and what must hold. A [Contender] is what stands before the backend: one of
-// our limiters, none, or somebody else's. [Run] plays one scenario for one
-// contender and one seed, and returns a [Result]; equal inputs give equal
-// results to the last digit, since one goroutine plays every event in order.
+// our limiters, none, or somebody else's. [Play] plays one variant of a scenario
+// for one contender and seed; equal arguments give equal results, since one
+// goroutine plays every event in order. A [Suite] makes many such runs at a
+// time, and a [Report] says who kept the criteria.
+//
+// A [Live] run sends the same arrivals to a gate in real time. A [Recorder]
+// writes what a gate was asked to a file; the [Trace] that comes of it is
+// replayed through other limits.
 package lab

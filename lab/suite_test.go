@@ -32,6 +32,9 @@ func short(t *testing.T) ([]*lab.Scenario, []*lab.Result) {
 // The short form of the suite: the five targets are reached by the best of the
 // five, the model collapses without a gate, and the report shows it.
 func TestTargets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes ten seconds, and minutes with the race detector")
+	}
 	scenarios, results := short(t)
 	report := lab.NewReport(scenarios, results)
 	judged := 0
