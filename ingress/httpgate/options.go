@@ -192,6 +192,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// writeTimeout bounds the time from the last byte of a request to the end of its
+// answer. An answer that takes longer moves this bound along as it flows.
+func (o *Options) writeTimeout() time.Duration { return o.RequestTimeout + 2*o.StreamIdle }
+
 // orDefault returns v, or d when v is not positive.
 func orDefault[T int | time.Duration](v, d T) T {
 	if v > 0 {

@@ -28,6 +28,9 @@ func (x *exchange) relay() result {
 	}
 	x.w.WriteHeader(x.head.status)
 	b := newBody(x.bc.br, &x.head, x.r.Method)
+	if !stream && !b.isOver() && (b.chunked || int64(b.br.Buffered()) < b.left) {
+		x.arm(x.rt.o.StreamIdle) // until now it was for the head
+	}
 	if err := x.copyBody(&b, stream); err != nil {
 		x.hangUp()
 		res.err, res.cut = err, true

@@ -54,8 +54,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	s.http = &http.Server{
 		Handler: s, TLSConfig: o.Ingress.TLS,
 		ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout,
-		// An answer that takes longer moves this bound along as it flows.
-		WriteTimeout:   o.RequestTimeout + 2*o.StreamIdle,
+		WriteTimeout:   o.writeTimeout(),
 		MaxHeaderBytes: o.MaxHeader,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		Protocols:      new(http.Protocols),

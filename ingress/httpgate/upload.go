@@ -118,6 +118,9 @@ func (u *upload) send(buf []byte, n int, chunked bool) error {
 func (u *upload) lastChunk(b []byte) []byte {
 	b = append(b, "0\r\n"...)
 	for name, values := range u.x.r.Trailer {
+		if isHop(name, "") || isOurs(name) {
+			continue // as net/http says of trailers that were announced
+		}
 		for _, v := range values {
 			b = appendField(b, name, v)
 		}
@@ -125,14 +128,20 @@ func (u *upload) lastChunk(b []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// armClient bounds the next read from the client, unless the upload is over.
+// armClient bounds the next read from the client, unless the upload is over,
+// and moves the bound on writing the answer along: an upload may take as long
+// as it flows.
 func (u *upload) armClient() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.stopped {
 		return false
 	}
-	_ = u.x.rc.SetReadDeadline(time.Now().Add(u.x.rt.o.StreamIdle)) // without support the client's silence is not bounded
+	now, o := time.Now(), &u.x.rt.o
+	_ = u.x.rc.SetReadDeadline(now.Add(o.StreamIdle)) // without support the client's silence is not bounded
+	if !u.answered {
+		_ = u.x.rc.SetWriteDeadline(now.Add(o.writeTimeout()))
+	}
 	return true
 }
 

@@ -1,0 +1,120 @@
+package httpgate_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/limiter"
+)
+
+// RequestTimeout is for the head of the answer. A body whose first bytes came
+// later than that was once cut off, and taken for an overloaded backend.
+func TestLateBody(t *testing.T) {
+	backend := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-time.After(300 * time.Millisecond)
+		_, _ = io.WriteString(w, "late")
+	})
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{RequestTimeout: 100 * time.Millisecond})
+	resp, err := newClient(t, "1").Get(g.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "late" {
+		t.Errorf("body %q (%v), want it whole", body, err)
+	}
+	if e := g.ends.wait(t); e.outcome != limiter.Success {
+		t.Errorf("outcome %v, want success", e.outcome)
+	}
+}
+
+// The other way round: a backend that stalls right behind its head is bounded by
+// StreamIdle, however long it may take to answer at all.
+func TestStalledBody(t *testing.T) {
+	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+		_, _ = readRequestHead(br)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")
+		_, _ = io.Copy(io.Discard, br)
+	})
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{RequestTimeout: time.Hour, StreamIdle: 100 * time.Millisecond})
+	resp, err := newClient(t, "1").Get(g.url)
+	if err == nil {
+		defer resp.Body.Close()
+		_, err = io.ReadAll(resp.Body)
+	}
+	if err == nil {
+		t.Error("the answer is whole, want it cut off")
+	}
+	if e := g.ends.wait(t); e.outcome != limiter.Dropped {
+		t.Errorf("outcome %v, want dropped", e.outcome)
+	}
+}
+
+// An upload may take as long as it flows. The bound on writing the answer once
+// ran from the request's head on, so that a long upload was never answered.
+func TestLongUploadIsAnswered(t *testing.T) {
+	backend := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusCreated)
+	})
+	for _, proto := range []string{"1", "2"} {
+		g := start(t, backend, limiter.Policy{}, httpgate.Options{RequestTimeout: 100 * time.Millisecond, StreamIdle: 150 * time.Millisecond})
+		body, in := io.Pipe()
+		go func() {
+			tick := time.NewTicker(40 * time.Millisecond)
+			defer tick.Stop()
+			for range 20 { // twice as long as the bound
+				<-tick.C
+				_, _ = io.WriteString(in, strings.Repeat("x", 100))
+			}
+			_ = in.Close()
+		}()
+		resp, err := newClient(t, proto).Post(g.url, "text/plain", body)
+		if err != nil {
+			t.Fatalf("HTTP/%s: %v", proto, err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusCreated {
+			t.Errorf("HTTP/%s: status %d, want 201", proto, resp.StatusCode)
+		}
+		if e := g.ends.wait(t); e.outcome != limiter.Success {
+			t.Errorf("HTTP/%s: outcome %v, want success", proto, e.outcome)
+		}
+	}
+}
+
+// A trailer may not frame, route or sign a message: a backend that merges
+// trailers into the header would believe the client.
+func TestRequestTrailersThatFrame(t *testing.T) {
+	sent := make(chan string, 1)
+	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+		_, _ = readRequestHead(br)
+		var b strings.Builder
+		for !strings.HasSuffix(b.String(), "\r\n\r\n") {
+			line, err := br.ReadString('\n')
+			b.WriteString(line)
+			if err != nil {
+				break
+			}
+		}
+		sent <- b.String()
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	})
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	c, br := dial(t, g.addr)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n"+
+		"X-Sum: 1\r\nContent-Length: 7\r\nTransfer-Encoding: gzip\r\nHost: b\r\nX-Forwarded-For: 10.0.0.1\r\nConnection: X-Sum\r\n\r\n")
+	if status, _, err := readAnswer(br); status != http.StatusOK || err != nil {
+		t.Errorf("answer %d (%v), want 200", status, err)
+	}
+	if got, want := <-sent, "3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n"; got != want {
+		t.Errorf("the backend got %q, want %q", got, want)
+	}
+}
