@@ -129,18 +129,20 @@ func (p *process) said(msg string) {
 	p.line("to say "+msg, func(l logLine) bool { return l.is(msg, "") })
 }
 
-// count returns how often a message was logged so far.
-func (p *process) count(msg string) int {
+// all returns the lines so far that say msg of the ingress; "" = of any.
+func (p *process) all(msg, ingress string) (lines []logLine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := 0
 	for _, l := range p.lines {
-		if l.is(msg, "") {
-			n++
+		if l.is(msg, ingress) {
+			lines = append(lines, l)
 		}
 	}
-	return n
+	return lines
 }
+
+// count returns how often a message was logged so far.
+func (p *process) count(msg string) int { return len(p.all(msg, "")) }
 
 // url returns where an ingress listens.
 func (p *process) url(ingress string) string {
