@@ -118,10 +118,14 @@ func (l *Listener) take(raw net.Conn) {
 // takeProxied reads the PROXY header before it decides, because exemptions
 // are about the client, not the proxy.
 func (l *Listener) takeProxied(c *conn) {
-	stop := context.AfterFunc(l.ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
+	raw := c.Conn // which readProxyHeader replaces
+	stop := context.AfterFunc(l.ctx, func() { _ = raw.Close() })
 	ok := l.door.readProxyHeader(c)
-	stop()
-	if !ok {
+	switch {
+	case !stop():
+		l.door.turnAway(c, Draining)
+		return
+	case !ok:
 		l.door.turnAway(c, BadProxyHeader)
 		return
 	}
