@@ -100,9 +100,9 @@ func (w *Window) drainLocked(elapsed time.Duration) summary {
 	s.bad = int(bad >> sumBits)
 	sum := 0.0 // of the good latencies, ns
 	if w.bins != nil {
-		s.good = w.bins.drain(&w.counts)
-		sum = total(&w.counts)
-		s.rtt = quantile(&w.counts, s.good, w.o.Quantile)
+		s.good = w.bins.drain(w.counts)
+		sum = total(w.counts)
+		s.rtt = quantile(w.counts, s.good, w.o.Quantile)
 	} else if plain := w.plain.Swap(0); plain != 0 {
 		s.good = int(plain >> sumBits)
 		sum = float64(plain & sumMask << sumUnit)

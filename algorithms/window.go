@@ -120,7 +120,7 @@ type Window struct {
 	plateau plateau
 	windows uint64
 	faults  uint64
-	counts  [binCount]uint32
+	counts  *[binCount]uint32
 }
 
 // NewWindow feeds any core.Limit, whose limit is enforced within [1, 1000000].
@@ -140,6 +140,7 @@ func newWindow(limit core.Limit, o WindowOptions, f form) *Window {
 	w.o.Quantile = or(o.Quantile, f.quantile)
 	if w.o.Quantile > 0 {
 		w.bins = new(histogram)
+		w.counts = new([binCount]uint32)
 	}
 	w.start.Store(math.MinInt64) // far back, so that the first sample opens a window
 	w.span.Store(int64(w.o.Min))
