@@ -53,3 +53,50 @@ func TestSameSeedSameResult(t *testing.T) {
 		})
 	}
 }
+
+// A clock that stands still is noticed, and the gate goes on with its fixed
+// fallback: permits are neither lost nor withheld.
+func TestBrokenClockFallsBack(t *testing.T) {
+	s, ok := scenario(t, "clock").Variant("frozen")
+	if !ok {
+		t.Fatal("no such variant")
+	}
+	for _, c := range lab.Contenders(s) {
+		if c.Name != "vegas" {
+			continue
+		}
+		r, err := lab.Play(s, c, 1, lab.PlayOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, during := r.Series[70].Limit, r.Series[90].Limit // at 35 s and 45 s
+		if before == 20 || during != 20 {
+			t.Errorf("the limit is %d before the fault and %d during it; want its own, then the fallback of 20", before, during)
+		}
+		if r.Leaked != 0 {
+			t.Errorf("%d permits leaked", r.Leaked)
+		}
+	}
+}
+
+// Every contender of a seed meets the same arrivals, so that differences are
+// its own.
+func TestSameArrivalsForAll(t *testing.T) {
+	s, _ := scenario(t, "steady").Variant("2x")
+	s.For, s.Windows = lab.Duration(5*time.Second), []lab.Window{{Name: "all", To: lab.Duration(5 * time.Second)}}
+	offered := map[int]bool{}
+	for _, c := range lab.Contenders(s) {
+		r, err := lab.Play(s, c, 1, lab.PlayOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := r.Windows[0]
+		offered[w.Offered] = true
+		if got := w.Answered + w.Refused + w.Failed; got != w.Offered {
+			t.Errorf("%s: %d requests came and %d ended", c.Name, w.Offered, got)
+		}
+	}
+	if len(offered) != 1 {
+		t.Errorf("the contenders met different numbers of requests: %v", offered)
+	}
+}
