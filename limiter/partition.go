@@ -148,16 +148,22 @@ func (p *partition) acquire(limit, total int64) (held int64, ok bool) {
 	if total == 0 {
 		return p.tally.take(limit, oneHeld|oneGranted)
 	}
-	held, ok = p.tally.take(limit, oneHeld)
-	if !ok {
-		return held, false
-	}
-	if !p.gate.acquireTotal(total) {
+	for {
+		held, ok = p.tally.take(limit, oneHeld)
+		if !ok {
+			return held, false
+		}
+		if p.gate.acquireTotal(total) {
+			p.tally.add(oneGranted)
+			return held, true
+		}
 		p.tally.release()
-		return held, false
+		// Whoever gave a permit of the total back meanwhile found this place
+		// taken and woke nobody who waits for it, so it is for us to look again.
+		if p.gate.inTotal.Load() >= total {
+			return held, false
+		}
 	}
-	p.tally.add(oneGranted)
-	return held, true
 }
 
 // force takes a permit beyond every limit, for exempt requests and shadow mode.
