@@ -221,6 +221,8 @@ func (g *Gate) pass(now int64, t *table, p *partition, req *Request) Permit {
 	}
 	held, ok := p.acquire(p.limit(spec), t.total)
 	if !ok {
+		t.bucket.Refund(req.cost()) // as the refusal would
+		spec.bucket.Refund(req.cost())
 		p.counts.wouldReject[labels.ConcurrencyLimit.Index()].Add(1)
 		held = p.force(t.total)
 	}

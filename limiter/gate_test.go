@@ -327,8 +327,8 @@ func TestRateQueueBorrows(t *testing.T) {
 func TestShadowCountsAndNeverRefuses(t *testing.T) {
 	g := limiter.New("g", &limiter.Policy{Mode: limiter.Shadow, Rate: limiter.Rate{PerSecond: 4}, Default: limiter.PartitionPolicy{NewLimit: newFixed(2)}},
 		limiter.Options{Clock: &stoppedClock{}})
-	for range 6 {
-		if _, err := g.Admit(t.Context(), limiter.Request{}); err != nil {
+	for _, cost := range []float64{1, 1, 1, 1, 3, 3} { // tokens of those beyond the limit stay
+		if _, err := g.Admit(t.Context(), limiter.Request{Cost: cost}); err != nil {
 			t.Fatalf("shadow refused: %v", err)
 		}
 	}
