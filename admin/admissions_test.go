@@ -132,6 +132,12 @@ func TestAdmissionRejected(t *testing.T) {
 			"1", 429, labels.RequestRate,
 			map[string]string{"RateLimit-Policy": `"requests";q=1;w=2`},
 		},
+		"rate, no hints": {
+			&limiter.Policy{Rate: limiter.Rate{PerSecond: 0.5, BurstSeconds: 2}},
+			admin.Form{Rate: limiter.Rate{PerSecond: 0.5, BurstSeconds: 2}},
+			"1", 429, labels.RequestRate,
+			map[string]string{"RateLimit-Policy": "", "RateLimit": "", "Retry-After": ""},
+		},
 		"cost": {
 			&limiter.Policy{Rate: limiter.Rate{PerSecond: 1}},
 			admin.Form{Hints: true},
