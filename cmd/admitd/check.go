@@ -74,7 +74,8 @@ func isPathError(err error) bool {
 // only a constructor finds, or that lies in another file, is found here too.
 func checkParts(s streams, file string, cfg *config.Config) (code int) {
 	d, err := newDaemon(streams{io.Discard, io.Discard}, "", cfg, nil)
-	problems := []error{err}
+	_, noToken := readToken(cfg)
+	problems := []error{err, noToken}
 	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
 		_, problem := d.newFront(&cfg.Ingresses[i])
 		problems = append(problems, problem)

@@ -247,15 +247,9 @@ func stopAtOnce(term <-chan os.Signal, log *slog.Logger) {
 
 // newAdmin builds the admin server and opens its address.
 func (d *daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Server, net.Listener, error) {
-	token := ""
-	if cfg.Admin.TokenFile != "" {
-		b, err := os.ReadFile(cfg.Admin.TokenFile)
-		if err != nil {
-			return nil, nil, fmt.Errorf("admin.tokenFile: %w", err)
-		}
-		if token = strings.TrimSpace(string(b)); token == "" {
-			return nil, nil, errors.New("admin.tokenFile: holds no token (" + cfg.Admin.TokenFile + ")")
-		}
+	token, err := readToken(cfg)
+	if err != nil {
+		return nil, nil, err
 	}
 	s := admin.New(admin.Options{
 		State: d, Settings: d, Admitter: d, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
@@ -266,4 +260,20 @@ func (d *daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 		return nil, nil, fmt.Errorf("admin.listen: %w", err)
 	}
 	return s, ln, nil
+}
+
+// readToken returns the bearer token of the admin port; "" = none is asked for.
+func readToken(cfg *config.Config) (string, error) {
+	if cfg.Admin.TokenFile == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(cfg.Admin.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("admin.tokenFile: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", errors.New("admin.tokenFile: holds no token (" + cfg.Admin.TokenFile + ")")
+	}
+	return token, nil
 }
