@@ -171,6 +171,33 @@ func (g *Gate) Status() Status {
 	return s
 }
 
+// Load returns the permits held in the partitions that exist now, and how many
+// may be held in them, bounded by the total. It allocates nothing, so that it
+// may be told to whoever asks; see [Gate.Status] for everything else.
+func (g *Gate) Load() (held, limit int64) {
+	t := g.table.Load()
+	add := func(p *partition) {
+		held += p.tally.held()
+		limit += p.limit(p.spec.Load())
+	}
+	for _, p := range t.named {
+		add(p)
+	}
+	add(t.def)
+	add(t.overflow)
+	for _, x := range [2]*index{&t.keys, &t.recent} {
+		for s := range x.entries() {
+			if s.part.isDynamic() {
+				add(s.part)
+			}
+		}
+	}
+	if t.total > 0 {
+		limit = min(limit, t.total)
+	}
+	return held, limit
+}
+
 // labelSum adds partitions up by label.
 type labelSum struct {
 	rows  map[string]*LabelStatus

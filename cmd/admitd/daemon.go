@@ -39,6 +39,7 @@ type daemon struct {
 	inherited map[string][]net.Listener // by ingress; opened by systemd
 
 	recordings recordings
+	loads      loads
 
 	change  sync.Mutex     // held while a configuration is applied, never by readers
 	leaving sync.WaitGroup // fronts that drain; joined while change is held

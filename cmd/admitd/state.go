@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/labels"
@@ -88,26 +90,58 @@ func (d *daemon) Form(name, partition string) admin.Form {
 // hello describes one ingress, or with an empty name the whole daemon, to
 // clients that select servers.
 func (d *daemon) hello(name string) (labels.Hello, bool) {
+	load := d.loads.of(name, d.measure)
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	load := &labels.Load{}
 	h := labels.Hello{
-		Name: name, Load: load, MaxWireVersion: labels.WireVersion,
+		Name: name, Load: &load, MaxWireVersion: labels.WireVersion,
 		Role: labels.Role(d.cfg.Hello.Role), SetName: d.cfg.Hello.SetName, Tags: maps.Clone(d.cfg.Hello.Tags), Backpressure: true,
 	}
+	return h, !d.draining
+}
+
+// measure sums the load of one ingress, or with an empty name of all.
+func (d *daemon) measure(name string) (load labels.Load) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	for fname, f := range d.fronts {
-		if name != "" && fname != name {
-			continue
-		}
-		s := f.gate.Status()
-		for i := range s.Partitions {
-			load.InFlight += int64(s.Partitions[i].InFlight)
-			load.Limit += int64(s.Partitions[i].Limit)
-		}
-		if s.Total > 0 {
-			load.Limit = min(load.Limit, int64(s.Total))
+		if name == "" || fname == name {
+			held, limit := f.gate.Load()
+			load.InFlight += held
+			load.Limit += limit
 		}
 	}
 	load.Headroom = max(load.Limit-load.InFlight, 0)
-	return h, !d.draining
+	return load
+}
+
+// loadAge is for how long one measurement of the load is told.
+const loadAge = 50 * time.Millisecond
+
+// loads remembers the load of each ingress for a moment: anyone may ask for it,
+// without admission, and it takes time proportional to the partitions to measure.
+// The zero value is ready.
+type loads struct {
+	mu   sync.Mutex // guards the field below; held while one caller measures
+	seen map[string]seenLoad
+}
+
+type seenLoad struct {
+	at   time.Time
+	load labels.Load
+}
+
+// of returns the load of an ingress of the configuration, or of all.
+func (l *loads) of(name string, measure func(name string) labels.Load) labels.Load {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s, ok := l.seen[name]; ok && time.Since(s.at) < loadAge {
+		return s.load
+	}
+	if l.seen == nil {
+		l.seen = map[string]seenLoad{}
+	}
+	s := seenLoad{load: measure(name), at: time.Now()}
+	l.seen[name] = s
+	return s.load
 }
