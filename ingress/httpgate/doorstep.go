@@ -278,11 +278,8 @@ func (d *doorstep) refuse(rt *route, sc *scratch, rej *limiter.Rejection, cost f
 	return nil
 }
 
-// await is the rest of [limiter.Gate.Admit] for a request that was offered.
+// await is the rest of [limiter.Gate.Admit] for a request that has a ticket.
 func (a *admitted) await(ctx context.Context, gate *limiter.Gate) (limiter.Permit, error) {
-	if a.ticket == nil {
-		return a.permit, nil
-	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -118,3 +118,28 @@ func TestRequestTrailersThatFrame(t *testing.T) {
 		t.Errorf("the backend got %q, want %q", got, want)
 	}
 }
+
+// A request may wait in the queue for longer than an answer may take: the wait
+// was once part of the bound, and who had waited was cut off half-way.
+func TestLongWaitIsAnswered(t *testing.T) {
+	backend := serveHTTP(t, func(http.ResponseWriter, *http.Request) {})
+	for _, proto := range []string{"1", "2"} {
+		g := start(t, backend, limiter.Policy{Default: limiter.PartitionPolicy{
+			NewLimit: func() limiter.Limit { return fixed(1) }, QueueDepth: 1, MaxWait: 10 * time.Second,
+		}}, httpgate.Options{RequestTimeout: 50 * time.Millisecond, StreamIdle: 50 * time.Millisecond})
+		first, err := g.gate.Admit(t.Context(), limiter.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(400*time.Millisecond, func() { first.End(limiter.Ignored) })
+		resp, err := newClient(t, proto).Get(g.url)
+		if err != nil {
+			t.Errorf("HTTP/%s: %v, want an answer after the wait", proto, err)
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("HTTP/%s: status %d, want 200", proto, resp.StatusCode)
+		}
+	}
+}

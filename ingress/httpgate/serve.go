@@ -74,7 +74,7 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		until = time.Now().Add(req.MaxWait)
 	}
 	waited := rt.stopwatch()
-	permit, err := rt.admit(ctx, &decided)
+	permit, err := rt.admit(ctx, w, &decided)
 	wait := waited()
 	if err != nil {
 		rej, ok := errors.AsType[*limiter.Rejection](err)
@@ -112,11 +112,21 @@ func (rt *route) stopwatch() func() time.Duration {
 func noTime() time.Duration { return 0 }
 
 // admit is the gate's decision, which may have been made on the doorstep.
-func (rt *route) admit(ctx context.Context, a *admitted) (limiter.Permit, error) {
-	if a.ok {
-		return a.await(ctx, rt.gate)
+// The time that a request waits is no part of the bound on writing its answer.
+func (rt *route) admit(ctx context.Context, w http.ResponseWriter, a *admitted) (permit limiter.Permit, err error) {
+	if !a.ok {
+		if a.permit, a.ticket, err = rt.gate.Offer(rt.gate.Now(), a.req); err != nil {
+			return limiter.Permit{}, err
+		}
 	}
-	return rt.gate.Admit(ctx, a.req)
+	if a.ticket == nil {
+		return a.permit, nil
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Time{}) // without support there is no bound to lift
+	permit, err = a.await(ctx, rt.gate)
+	_ = rc.SetWriteDeadline(time.Now().Add(rt.o.writeTimeout()))
+	return permit, err
 }
 
 // unacceptable returns the status and the reason when r is not forwarded
