@@ -188,14 +188,18 @@ func (p *partition) queueOrRefuse(now int64, t *table, req *Request, ticket *Tic
 	spec := p.spec.Load()
 	if !spec.mustRefuse(req) {
 		if ticket == nil {
-			ticket = &Ticket{part: p, table: t, req: *req, ready: make(chan struct{})}
+			ticket = &Ticket{part: p, table: t, req: *req, paid: [2]*Bucket{t.bucket, spec.bucket}, ready: make(chan struct{})}
 		}
 		if ticket.enqueue(now, spec) {
 			return Permit{}, ticket, nil
 		}
 	}
-	t.bucket.Refund(req.cost())
-	spec.bucket.Refund(req.cost())
+	if ticket != nil {
+		ticket.refund()
+	} else {
+		t.bucket.Refund(req.cost())
+		spec.bucket.Refund(req.cost())
+	}
 	return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
 }
 

@@ -17,7 +17,8 @@ type Ticket struct {
 	req      Request
 	deadline int64         // monotonic ns; the queue's bound
 	due      int64         // monotonic ns when the debt is paid; 0 = waits for a permit
-	waiting  [2]*Bucket    // buckets that count this ticket among their waiters
+	paid     [2]*Bucket    // buckets that took tokens for this ticket, whatever is in force by now
+	waiting  [2]*Bucket    // those of them that count this ticket among their waiters
 	ready    chan struct{} // closed when granted
 	notify   func()        // called when granted; guarded by gate.waitMu, nil = nobody
 	granted  bool          // guarded by gate.waitMu
@@ -31,7 +32,8 @@ func newDebt(p *partition, t *table, req *Request, now int64, delay time.Duratio
 	if req.MaxWait > 0 {
 		ticket.deadline = now + int64(req.MaxWait)
 	}
-	ticket.waiting = [2]*Bucket{t.bucket, p.spec.Load().bucket}
+	ticket.paid = [2]*Bucket{t.bucket, p.spec.Load().bucket}
+	ticket.waiting = ticket.paid
 	for _, b := range ticket.waiting {
 		if b != nil {
 			b.waiting.Add(1)
@@ -138,9 +140,9 @@ func (t *Ticket) leaveBuckets() {
 
 // refund returns the tokens of a request that was not admitted.
 func (t *Ticket) refund() {
-	cost := t.req.cost()
-	t.table.bucket.Refund(cost)
-	t.part.spec.Load().bucket.Refund(cost)
+	for _, b := range t.paid {
+		b.Refund(t.req.cost())
+	}
 }
 
 // wait waits for the ticket's end.
