@@ -247,7 +247,7 @@ func (x *exchange) failed(err error) result {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		detail = "the backend closed the connection"
 	}
-	if n := x.r.ContentLength; n < 0 || n > smallUpload || n > 0 && x.start == 0 {
+	if n := x.r.ContentLength; x.r.ProtoMajor == 1 && (n < 0 || n > smallUpload || n > 0 && x.start == 0) {
 		x.w.Header()["Connection"] = closeValue // what is left of the body is unknown
 	}
 	res.cut = problem(x.w, x.r, res.status, detail)

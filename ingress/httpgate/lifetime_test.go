@@ -143,3 +143,25 @@ func TestLongWaitIsAnswered(t *testing.T) {
 		}
 	}
 }
+
+// Over HTTP/2 a body that nobody reads ends its stream. It once ended the whole
+// connection, and with it those of requests that had nothing to do with it.
+func TestFailedUploadKeepsConnection(t *testing.T) {
+	backend := serveRaw(t, func(net.Conn, *bufio.Reader) {}) // closes
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	client := newClient(t, "2")
+	for range 3 {
+		resp, err := client.Post(g.url, "text/plain", strings.NewReader(strings.Repeat("x", 100_000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadGateway {
+			t.Errorf("status %d, want 502", resp.StatusCode)
+		}
+	}
+	if n := g.Status().Connections.Accepted; n != 1 {
+		t.Errorf("%d connections for three requests, want one", n)
+	}
+}
