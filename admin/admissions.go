@@ -178,7 +178,9 @@ func writeRejection(w http.ResponseWriter, d labels.Document, form Form) {
 	if form.Hints && (d.Reason == labels.RequestRate || d.Reason == labels.CostExceedsBurst) {
 		if policy, state := labels.RateLimitFields(form.Rate.PerSecond, form.Rate.BurstSeconds, wait); policy != "" {
 			h.Set("RateLimit-Policy", policy)
-			h.Set("RateLimit", state)
+			if d.Reason.Retryable() { // of a cost that never fits it would say: come back
+				h.Set("RateLimit", state)
+			}
 		}
 	}
 	w.WriteHeader(d.Status)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,8 @@ type WatchOptions struct {
 // that was moved away. An event only says that it is worth reading again.
 type Watcher struct {
 	path  string
-	last  Hash
+	mu    sync.Mutex // guards last
+	last  Hash       // of the content that was last read, here or elsewhere
 	apply func(content []byte) error
 	read  func(path string) ([]byte, error)
 	o     WatchOptions
@@ -144,6 +146,18 @@ func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <
 	}
 }
 
+// Saw notes that the content with this hash was read, here or by somebody else
+// who then put it in force or refused it, and reports whether it is another than
+// the one before. The zero Hash stands for a file that could not be read: what
+// is found next counts as new. It is safe for concurrent use.
+func (w *Watcher) Saw(h Hash) (isNew bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	isNew = h != w.last
+	w.last = h
+	return isNew
+}
+
 // look reads the file once and hands on new content.
 func (w *Watcher) look() {
 	content, err := w.read(w.path)
@@ -156,12 +170,10 @@ func (w *Watcher) look() {
 		w.c.empty.Add(1)
 		return
 	}
-	hash := HashOf(content)
-	if hash == w.last {
+	if !w.Saw(HashOf(content)) {
 		w.c.unchanged.Add(1)
 		return
 	}
-	w.last = hash
 	if w.apply(content) != nil {
 		w.c.refused.Add(1)
 		return

@@ -86,6 +86,6 @@ func checkParts(s streams, file string, cfg *config.Config) (code int) {
 		}
 		return exitInvalid
 	}
-	fmt.Fprintf(s.out, "%s: valid, %d ingresses\n", file, len(cfg.Ingresses))
+	fmt.Fprintf(s.out, "%s: valid, ingresses: %d\n", file, len(cfg.Ingresses))
 	return 0
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/ingress/mongogate"
@@ -33,6 +34,8 @@ type daemon struct {
 	metrics   *observe.Metrics
 	protocols *protocolMetrics
 	tracer    *tracing.Tracer // nil = nothing is traced
+	watcher   *config.Watcher // nil without a file
+	admin     *admin.Server
 	failed    chan error
 	up        chan struct{} // closed when everything listens
 
@@ -232,6 +235,24 @@ var errDraining = errors.New("the daemon is draining, settings stay as they are"
 // errIngressFailed is wrapped by the failure of an ingress.
 var errIngressFailed = errors.New("an ingress failed")
 
+// awaitPermits waits for the permits that callers of the decision API hold, as
+// long as the most patient ingress does.
+func (d *daemon) awaitPermits(start time.Time) {
+	var patience time.Duration
+	cfg := d.running()
+	for i := range cfg.Ingresses {
+		patience = max(patience, drainTimeout(&cfg.Ingresses[i]))
+	}
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for d.admin.Permits() > 0 && time.Since(start) < patience {
+		<-ticker.C
+	}
+	if n := d.admin.Permits(); n > 0 {
+		d.log.Warn("drain was cut short", slog.Int("permits_held_by_callers", n))
+	}
+}
+
 // runFronts waits for the end, and drains. It is the actor that stands for all
 // ingresses.
 func (d *daemon) runFronts(ctx context.Context) error {
@@ -242,7 +263,9 @@ func (d *daemon) runFronts(ctx context.Context) error {
 		err = fmt.Errorf("%w: %w", errIngressFailed, failure)
 	}
 	d.log.Info("draining")
+	start := time.Now()
 	d.drain(context.WithoutCancel(ctx))
+	d.awaitPermits(start)
 	d.log.Info("drained")
 	return err
 }

@@ -74,13 +74,13 @@ func demoQueue(ctx context.Context, s streams, o demoOptions) error {
 
 // play runs one part.
 func (l *queueLeg) play(ctx context.Context, s streams, o demoOptions, broker string) error {
-	_, stop, err := startDemoDaemon(ctx, s, o, fmt.Sprintf(`"backend": %q, "partitions": {"by": "topic"}, "pulsar": {"method": %q,
+	d, stop, err := startDemoDaemon(ctx, s, o, fmt.Sprintf(`"backend": %q, "partitions": {"by": "topic"}, "pulsar": {"method": %q,
 		"topics": [{"name": "noisy", "match": %q, "messages": %d, "burstSeconds": 0.1}]}`, broker, l.method, demoNoisyTopic, demoNoisyRate))
 	if err != nil {
 		return err
 	}
 	defer stop()
-	c, err := pulsarproducer.Connect(ctx, o.listen, pulsarproducer.Options{Unaware: l.unaware})
+	c, err := pulsarproducer.Connect(ctx, d.front("demo").ln.Addr().String(), pulsarproducer.Options{Unaware: l.unaware})
 	if err != nil {
 		return err
 	}

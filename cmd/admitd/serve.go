@@ -174,6 +174,7 @@ func (d *daemon) retune(old, cfg *config.Config) {
 func (d *daemon) run(ctx context.Context, cfg *config.Config, loaded config.Hash) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	got := catchSignals() // before anybody is told that the daemon runs
 	var err error
 	if d.tracer, err = newTracer(ctx, &cfg.Tracing, d.version, d.log); err != nil {
 		return err
@@ -182,6 +183,10 @@ func (d *daemon) run(ctx context.Context, cfg *config.Config, loaded config.Hash
 	adminServer, adminListener, err := d.newAdmin(ctx, cfg)
 	if err != nil {
 		return err
+	}
+	d.admin = adminServer
+	if d.path != "" {
+		d.watcher = config.NewWatcher(d.path, loaded, func(b []byte) error { return d.load(ctx, b) }, config.WatchOptions{})
 	}
 	d.change.Lock()
 	err = d.apply(ctx, cfg)
@@ -197,42 +202,50 @@ func (d *daemon) run(ctx context.Context, cfg *config.Config, loaded config.Hash
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 	close(d.up)
 
-	watcher := config.NewWatcher(d.path, loaded, func(b []byte) error { return d.load(ctx, b) }, config.WatchOptions{})
 	summary := &observe.Summary{Log: d.log, Gates: d.gates}
 	actors := []actor{
-		{"signals", func(ctx context.Context) error { return d.signals(ctx) }},
+		{"signals", func(ctx context.Context) error { return d.signals(ctx, got) }},
 		{"ingresses", d.runFronts},
 		{"admin", func(ctx context.Context) error { return adminServer.Serve(ctx, adminListener) }},
 		{"clock", d.clock.Run},
 		{"summary", func(ctx context.Context) error { summary.Run(ctx); return nil }},
 	}
-	if d.path != "" {
-		actors = append(actors, actor{"watcher", func(ctx context.Context) error { return watcher.Run(ctx) }})
+	if d.watcher != nil {
+		actors = append(actors, actor{"watcher", d.watcher.Run})
 	}
 	err = runActors(ctx, actors)
 	adminServer.Close()
 	return err
 }
 
+// caught are the signals that arrived.
+type caught struct{ hup, term chan os.Signal }
+
+// catchSignals takes the signals that the daemon answers. It takes SIGHUP for
+// good: while the daemon drains it must not end the process.
+func catchSignals() caught {
+	c := caught{hup: make(chan os.Signal, 1), term: make(chan os.Signal, 2)}
+	signal.Notify(c.hup, syscall.SIGHUP)
+	signal.Notify(c.term, syscall.SIGTERM, syscall.SIGINT)
+	return c
+}
+
 // signals reloads on SIGHUP and returns on SIGTERM or SIGINT; the next of these
 // then ends the process at once.
-func (d *daemon) signals(ctx context.Context) error {
-	hup, term := make(chan os.Signal, 1), make(chan os.Signal, 2)
-	signal.Notify(hup, syscall.SIGHUP) // for good: while it drains it must not end the process
-	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
+func (d *daemon) signals(ctx context.Context, got caught) error {
 	for {
 		select {
 		case <-ctx.Done():
-			signal.Stop(term)
+			signal.Stop(got.term)
 			return nil
-		case <-hup:
+		case <-got.hup:
 			_, _ = sd.SdNotify(false, sd.SdNotifyReloading)
 			_ = d.Reload(ctx) // logged and counted where it happens
 			_, _ = sd.SdNotify(false, sd.SdNotifyReady)
-		case sig := <-term:
+		case sig := <-got.term:
 			d.log.Info("signal received, stopping", slog.String("signal", sig.String()))
 			_, _ = sd.SdNotify(false, sd.SdNotifyStopping)
-			go stopAtOnce(term, d.log)
+			go stopAtOnce(got.term, d.log)
 			return nil
 		}
 	}

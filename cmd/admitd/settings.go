@@ -34,6 +34,13 @@ func (d *daemon) Reload(ctx context.Context) error {
 		return &admin.Invalid{Problems: []string{"this daemon runs on a built-in configuration"}}
 	}
 	content, err := config.Read(d.path)
+	if d.watcher != nil { // it must offer what comes next, even if it is what ran before
+		seen := config.Hash{}
+		if err == nil {
+			seen = config.HashOf(content)
+		}
+		d.watcher.Saw(seen)
+	}
 	if err != nil {
 		d.refuse([]string{err.Error()})
 		return &admin.Invalid{Problems: []string{err.Error()}}
@@ -46,7 +53,10 @@ func (d *daemon) load(ctx context.Context, content []byte) error {
 	d.change.Lock()
 	defer d.change.Unlock()
 	cfg, err := config.Parse(d.path, content, d.env)
-	before := d.running()
+	before, token := d.running(), ""
+	if err == nil {
+		token, err = readToken(cfg)
+	}
 	if err == nil {
 		err = d.apply(ctx, cfg)
 	}
@@ -60,6 +70,7 @@ func (d *daemon) load(ctx context.Context, content []byte) error {
 	d.mu.Lock()
 	d.applied, d.problems = time.Now(), nil
 	d.mu.Unlock()
+	d.admin.SetToken(token)
 	d.retune(before, cfg)
 	d.metrics.Reloaded(true, time.Now())
 	d.log.Info("configuration is in force", slog.String("path", d.path), slog.Int("ingresses", len(cfg.Ingresses)))

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A file that was gone when the daemon was told to reload, and comes back as it
+// was, is read by itself. The refusal once stayed for ever: the watcher had seen
+// no change.
+func TestRestoredFileEndsTheRefusal(t *testing.T) {
+	b := startBackend(t)
+	p := startProcess(t, fmt.Sprintf(orders, b.URL, "10s", 0))
+	p.becomes("admitd_config_last_reload_successful", 1)
+	if err := os.Rename(p.path, p.path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	p.becomes("admitd_config_last_reload_successful", 0)
+	if err := os.Rename(p.path+".away", p.path); err != nil {
+		t.Fatal(err)
+	}
+	p.becomes("admitd_config_last_reload_successful", 1)
+}
+
+// A drain waits for the permits that callers of the decision API hold: they can
+// still say how their work went.
+func TestDrainWaitsForDecisions(t *testing.T) {
+	p := startProcess(t, "ingresses:\n  - { name: jobs, drainTimeout: 20s }\n")
+	status, body := p.api(http.MethodPost, "/v1/admissions", `{"ingress": "jobs", "ttlMS": 60000}`)
+	if status != http.StatusCreated {
+		t.Fatalf("admission = %d %s; want 201", status, body)
+	}
+	var held struct{ Permit string }
+	if err := json.Unmarshal([]byte(body), &held); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGTERM)
+	p.said("draining")
+	if status, body := p.api(http.MethodPost, "/v1/admissions", `{"ingress": "jobs"}`); status != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+		t.Errorf("admission while draining = %d %s; want 503 draining", status, body)
+	}
+	if status, body := p.api(http.MethodDelete, "/v1/admissions/"+held.Permit+"?outcome=success", ""); status/100 != 2 {
+		t.Errorf("end while draining = %d %s; want success", status, body)
+	}
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code %d; want 0", code)
+	}
+	if p.count("drain was cut short") > 0 {
+		t.Error("the drain says that it was cut short")
+	}
+}
+
+// A reload reads the token anew, so that it can be changed without a restart.
+func TestReloadReadsTheToken(t *testing.T) {
+	b := startBackend(t)
+	file := filepath.Join(t.TempDir(), "token")
+	put := func(token string) {
+		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("first")
+	p := startProcess(t, fmt.Sprintf("admin: { tokenFile: %q }\n", file)+fmt.Sprintf(orders, b.URL, "1s", 0))
+	reload := func(token string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+p.admin+"/v1/reload", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	put("second")
+	if status := reload("first"); status != http.StatusOK {
+		t.Fatalf("reload with the old token = %d; want 200", status)
+	}
+	if status := reload("first"); status != http.StatusUnauthorized {
+		t.Errorf("with the old token afterwards = %d; want 401", status)
+	}
+	if status := reload("second"); status != http.StatusOK {
+		t.Errorf("with the new token = %d; want 200", status)
+	}
+	put("")
+	if status := reload("second"); status != http.StatusBadRequest {
+		t.Errorf("with an empty token file = %d; want 400: it must not open the port", status)
+	}
+}
