@@ -165,3 +165,27 @@ func TestFailedUploadKeepsConnection(t *testing.T) {
 		t.Errorf("%d connections for three requests, want one", n)
 	}
 }
+
+// Connections to the backend that nobody uses are closed although no other
+// request comes by: they were once looked at only when one did.
+func TestIdleBackendConnectionIsClosed(t *testing.T) {
+	gone := make(chan struct{}, 1)
+	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+		_, _ = readRequestHead(br)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		_, _ = br.ReadByte()
+		gone <- struct{}{}
+	})
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{IdleTimeout: 100 * time.Millisecond})
+	if resp, _ := get(t, g.url); resp.StatusCode != http.StatusOK {
+		t.Fatalf("status %s, want 200", resp.Status)
+	}
+	select {
+	case <-gone:
+	case <-time.After(5 * time.Second):
+		t.Error("the idle connection is still open, want it closed after 100 ms")
+	}
+	if n := g.Status().BackendIdle; n != 0 {
+		t.Errorf("%d connections are idle, want none", n)
+	}
+}

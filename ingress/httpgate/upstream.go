@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,9 +34,10 @@ type upstream struct {
 	dials   atomic.Uint64
 	retries atomic.Uint64
 
-	mu     sync.Mutex // guards the fields below; never held across a wait
-	idle   []*backendConn
-	closed bool
+	mu      sync.Mutex     // guards the fields below; never held across a wait
+	idle    []*backendConn // the oldest first
+	closed  bool
+	reaping bool // reap will be called
 }
 
 // backendConn is one connection. It serves one exchange at a time.
@@ -133,10 +135,32 @@ func (u *upstream) put(bc *backendConn) {
 	default:
 		drop = nil
 		u.idle = append(u.idle, bc)
+		if !u.reaping {
+			u.reaping = true
+			time.AfterFunc(u.maxAge, u.reap)
+		}
 	}
 	u.mu.Unlock()
 	if drop != nil {
 		_ = drop.Close()
+	}
+}
+
+// reap closes what was idle for too long, and comes back while anything is idle.
+func (u *upstream) reap() {
+	u.mu.Lock()
+	now, n := time.Now(), 0
+	for n < len(u.idle) && now.Sub(u.idle[n].since) >= u.maxAge {
+		n++
+	}
+	old := slices.Clone(u.idle[:n])
+	u.idle = slices.Delete(u.idle, 0, n)
+	if u.reaping = len(u.idle) > 0; u.reaping {
+		time.AfterFunc(u.maxAge-now.Sub(u.idle[0].since), u.reap)
+	}
+	u.mu.Unlock()
+	for _, bc := range old {
+		_ = bc.Close()
 	}
 }
 
