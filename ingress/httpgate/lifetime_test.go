@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -187,5 +188,40 @@ func TestIdleBackendConnectionIsClosed(t *testing.T) {
 	}
 	if n := g.Status().BackendIdle; n != 0 {
 		t.Errorf("%d connections are idle, want none", n)
+	}
+}
+
+// A request that was admitted before the drain may still switch protocols: the
+// gate once hung up on it, although the backend had done its part.
+func TestDrainFinishesUpgrade(t *testing.T) {
+	release, arrived := make(chan struct{}), make(chan struct{}, 1)
+	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+		_, _ = readRequestHead(br)
+		arrived <- struct{}{}
+		<-release
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(c, br)
+	})
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	c, br := dial(t, g.addr)
+	_, _ = io.WriteString(c, "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello")
+	<-arrived
+	drained := make(chan error)
+	go func() { drained <- g.Drain(t.Context()) }()
+	for !g.gate.Status().Draining {
+		runtime.Gosched()
+	}
+	<-time.After(50 * time.Millisecond) // the listener is closed by then
+	close(release)
+	resp, err := readReply(br)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Errorf("answer %v, %v; want 101", resp.Response, err)
+	}
+	_ = c.(*net.TCPConn).CloseWrite()
+	if rest, err := io.ReadAll(br); err != nil || string(rest) != "hello" {
+		t.Errorf("read %q, %v; want the echo", rest, err)
+	}
+	if err := <-drained; err != nil {
+		t.Errorf("Drain = %v", err)
 	}
 }

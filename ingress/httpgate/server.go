@@ -159,13 +159,12 @@ func (s *Server) finish(ctx context.Context) {
 	defer close(s.over)
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	gone := s.tunnels.drain()
 	if err := s.http.Shutdown(ctx); err != nil {
 		s.err = fmt.Errorf("%w: ingress %s: %w", ingress.ErrCut, s.gate.Name(), err)
 		_ = s.http.Close() // the listener is closed already
 	}
 	select {
-	case <-gone:
+	case <-s.tunnels.drain(): // not before: a request in flight may become one
 	case <-ctx.Done():
 		if n := s.tunnels.cut(); n > 0 && s.err == nil {
 			s.err = fmt.Errorf("%w: %d tunnels of ingress %s", ingress.ErrCut, n, s.gate.Name())
