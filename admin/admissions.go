@@ -176,11 +176,12 @@ func writeRejection(w http.ResponseWriter, d labels.Document, form Form) {
 		h.Set("Retry-After", strconv.FormatInt(wait, 10))
 	}
 	if form.Hints && (d.Reason == labels.RequestRate || d.Reason == labels.CostExceedsBurst) {
+		if !d.Reason.Retryable() {
+			wait = 0 // a time would say: come back
+		}
 		if policy, state := labels.RateLimitFields(form.Rate.PerSecond, form.Rate.BurstSeconds, wait); policy != "" {
 			h.Set("RateLimit-Policy", policy)
-			if d.Reason.Retryable() { // of a cost that never fits it would say: come back
-				h.Set("RateLimit", state)
-			}
+			h.Set("RateLimit", state)
 		}
 	}
 	w.WriteHeader(d.Status)

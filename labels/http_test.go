@@ -16,6 +16,7 @@ func TestRateLimitFields(t *testing.T) {
 		{50, 0, 1, `"requests";q=50;w=1`, `"requests";r=0;t=1`},
 		{0.5, 1, 2, `"requests";q=1;w=2`, `"requests";r=0;t=2`},
 		{10, 2.5, 1, `"requests";q=30;w=3`, `"requests";r=0;t=1`},
+		{50, 1, 0, `"requests";q=50;w=1`, `"requests";r=0`},
 		{0, 1, 1, "", ""},
 	} {
 		policy, state := labels.RateLimitFields(tc.perSecond, tc.burst, tc.wait)

@@ -104,8 +104,13 @@ func (d *daemon) start(ctx context.Context, f *front, ln net.Listener) {
 		return
 	}
 	f.undo = append(f.undo, d.metrics.WatchDoor(f.name, doorOf{f.server}))
-	if w, ok := f.server.(*wireServer); ok && w.watch != nil {
-		f.undo = append(f.undo, w.watch())
+	switch s := f.server.(type) {
+	case *httpServer:
+		f.undo = append(f.undo, d.protocols.backends.watch(f.name, s.Server))
+	case *wireServer:
+		if s.watch != nil {
+			f.undo = append(f.undo, s.watch())
+		}
 	}
 	f.ln = ln
 	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -19,6 +19,7 @@ type protocolMetrics struct {
 	handshakes, unanswered     *prometheus.CounterVec
 	limited, throttled, events *prometheus.CounterVec
 	queues                     *queueCollector
+	backends                   *backendCollector
 }
 
 // newProtocolMetrics registers the counters.
@@ -33,9 +34,9 @@ func newProtocolMetrics(m *observe.Metrics) (*protocolMetrics, error) {
 		throttled:  vec("admitd_pulsar_throttled_seconds_total", "Time in which producers could not send.", "topic", "reason"),
 		events:     vec("admitd_pulsar_events_total", "What happened on connections to brokers and producers.", "event"),
 	}
-	p.queues = newQueueCollector()
+	p.queues, p.backends = newQueueCollector(), newBackendCollector()
 	var errs []error
-	for _, c := range []prometheus.Collector{p.handshakes, p.unanswered, p.limited, p.throttled, p.events, p.queues} {
+	for _, c := range []prometheus.Collector{p.handshakes, p.unanswered, p.limited, p.throttled, p.events, p.queues, p.backends} {
 		errs = append(errs, m.Register(c))
 	}
 	return p, errors.Join(errs...)

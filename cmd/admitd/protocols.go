@@ -148,7 +148,17 @@ func (s *httpServer) Details() any {
 	st := s.Status()
 	return map[string]any{
 		"tunnels": st.Tunnels, "backendIdle": st.BackendIdle, "backendDials": st.BackendDials, "retries": st.Retries,
+		"backendFailures": failures(st.BackendFailures),
 	}
+}
+
+// failures names the counts of a backend's failures.
+func failures(counts []uint64) map[string]uint64 {
+	out := map[string]uint64{}
+	for _, c := range httpgate.Causes() {
+		out[c.String()] = counts[c]
+	}
+	return out
 }
 
 // wireServer is a gate for a wire protocol as a [server].

@@ -98,3 +98,25 @@ func TestReloadReadsTheToken(t *testing.T) {
 		t.Errorf("with an empty token file = %d; want 400: it must not open the port", status)
 	}
 }
+
+// A backend that is down is told by a metric and by a line of the log, not by
+// one line per request.
+func TestBackendThatIsDownIsTold(t *testing.T) {
+	p := startProcess(t, fmt.Sprintf(orders, "http://127.0.0.1:1", "1s", 0))
+	url := p.url("orders")
+	for range 5 {
+		res, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusBadGateway {
+			t.Errorf("status %d; want 502", res.StatusCode)
+		}
+	}
+	p.becomes(`admitd_backend_failures_total{cause="unreachable",ingress="orders"}`, 5)
+	p.said("backend fails")
+	if n := p.count("backend fails"); n != 1 {
+		t.Errorf("%d lines of the log; want 1", n)
+	}
+}

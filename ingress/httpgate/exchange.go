@@ -229,7 +229,7 @@ func (x *exchange) failed(err error) result {
 		err = x.up.err // what made the reading of the answer fail
 		res.err = err
 	}
-	detail := "the backend cannot be reached"
+	detail, cause := "the backend cannot be reached", Unreachable
 	switch {
 	case errors.Is(err, errTooLarge):
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestEntityTooLarge, "the request body is too large"
@@ -238,14 +238,17 @@ func (x *exchange) failed(err error) result {
 	case errors.Is(err, errClient) || x.ctx.Err() != nil:
 		return result{err: errClient, outcome: limiter.Ignored, cut: true}
 	case isTimeout(err):
-		res.status, detail = http.StatusGatewayTimeout, "the backend did not answer in time"
+		res.status, detail, cause = http.StatusGatewayTimeout, "the backend did not answer in time", Silent
 		if x.patience > 0 && x.patience < shortDeadline {
 			res.outcome = limiter.Ignored
 		}
 	case errors.Is(err, ErrBadResponse):
-		res.outcome, detail = limiter.Ignored, "the backend's answer is not HTTP"
+		res.outcome, detail, cause = limiter.Ignored, "the backend's answer is not HTTP", NotHTTP
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		detail = "the backend closed the connection"
+		detail, cause = "the backend closed the connection", HungUp
+	}
+	if res.status >= http.StatusInternalServerError {
+		x.rt.health.failed(cause, x.rt.o.Backend, err)
 	}
 	if n := x.r.ContentLength; x.r.ProtoMajor == 1 && (n < 0 || n > smallUpload || n > 0 && x.start == 0) {
 		x.w.Header()["Connection"] = closeValue // what is left of the body is unknown

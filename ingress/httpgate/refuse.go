@@ -61,11 +61,11 @@ func (rt *route) rejection(rej *limiter.Rejection, cost float64) (labels.Documen
 	}
 	if rt.o.Rate != nil && !rt.o.NoHints && (doc.Reason == labels.RequestRate || doc.Reason == labels.CostExceedsBurst) {
 		rate := rt.o.Rate(rej.Partition)
+		if !doc.Reason.Retryable() {
+			wait = 0 // a time would say: come back
+		}
 		if policy, state := labels.RateLimitFields(rate.PerSecond, rate.BurstSeconds, wait); policy != "" {
-			fields[3] = field{"RateLimit-Policy", policy}
-			if doc.Reason.Retryable() { // of a cost that never fits it would say: come back
-				fields[4] = field{"RateLimit", state}
-			}
+			fields[3], fields[4] = field{"RateLimit-Policy", policy}, field{"RateLimit", state}
 		}
 	}
 	if doc.Reason == labels.Draining {

@@ -23,6 +23,7 @@ type route struct {
 	id       *identifier
 	upstream *upstream
 	tunnels  *tunnels
+	health   *health
 	hot      *atomic.Int32 // > 0: refusals are to be expected; see doorstep
 }
 

@@ -26,6 +26,7 @@ type Server struct {
 	door    *ingress.Door
 	http    *http.Server
 	tunnels *tunnels
+	health  *health
 	hot     atomic.Int32 // see doorstep
 	log     *slog.Logger
 	timeout time.Duration // of a drain
@@ -47,6 +48,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.health = &health{log: s.log, ingress: gate.Name(), now: gate.Now}
 	if err := s.swap(o); err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.withDefaults()
-	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, hot: &s.hot}
+	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, hot: &s.hot, health: s.health}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
 	rt.upstream, errUp = newUpstream(&o)
@@ -178,6 +180,6 @@ func (s *Server) Status() Status {
 	up := s.route.Load().upstream
 	return Status{
 		Connections: s.door.Status(), Tunnels: s.tunnels.count(), BackendIdle: up.idleCount(),
-		BackendDials: up.dials.Load(), Retries: up.retries.Load(),
+		BackendDials: up.dials.Load(), Retries: up.retries.Load(), BackendFailures: s.health.failures(),
 	}
 }
