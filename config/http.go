@@ -11,6 +11,11 @@ type HTTP struct {
 	// Longest silence inside a body, in either direction. Event streams and
 	// tunnels may be silent.
 	StreamIdle Duration `yaml:"streamIdle" default:"1m" min:"1ms" max:"24h"`
+	// Average rate, bytes per second, at which a client has to send a body until
+	// its answer begins, so that slow clients cannot hold every permit; 0 = any.
+	MinBodyRate Size `yaml:"minBodyRate" default:"500" min:"0" max:"1GiB"`
+	// Time that a client has before that rate counts.
+	BodyGrace Duration `yaml:"bodyGrace" default:"20s" min:"1ms" max:"24h"`
 	// When connections that are not used are closed, on both sides.
 	IdleTimeout Duration `yaml:"idleTimeout" default:"90s" min:"1ms" max:"24h"`
 	// Idle connections kept to the backend.

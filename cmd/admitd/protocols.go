@@ -118,6 +118,10 @@ func (d *daemon) httpOptions(in *config.Ingress, g *limiter.Gate) (httpgate.Opti
 	if h := in.HTTP; h != nil {
 		o.ConnectTimeout, o.HeaderTimeout = time.Duration(h.ConnectTimeout), time.Duration(h.HeaderTimeout)
 		o.StreamIdle, o.IdleTimeout = time.Duration(h.StreamIdle), time.Duration(h.IdleTimeout)
+		o.BodyGrace, o.MinBodyRate = time.Duration(h.BodyGrace), int(h.MinBodyRate)
+		if o.MinBodyRate == 0 {
+			o.MinBodyRate = -1
+		}
 		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams
 	}
 	return o, k, nil

@@ -111,7 +111,7 @@ func (x *exchange) readSmall() error {
 		return nil
 	}
 	x.control()
-	if err := x.rc.SetReadDeadline(time.Now().Add(x.rt.o.StreamIdle)); err != nil {
+	if err := x.rc.SetReadDeadline(time.Now().Add(min(x.rt.o.StreamIdle, x.rt.o.bodyTime(n)))); err != nil {
 		return errClient
 	}
 	if _, err := io.ReadFull(x.r.Body, x.buf[:n]); err != nil {

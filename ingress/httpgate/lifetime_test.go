@@ -225,3 +225,57 @@ func TestDrainFinishesUpgrade(t *testing.T) {
 		t.Errorf("Drain = %v", err)
 	}
 }
+
+// Clients that drip a body hold a permit without using the backend. They are cut
+// off when their average is below the rate, also when they are never silent for
+// long; an answer that has begun frees them.
+func TestDrippingBody(t *testing.T) {
+	backend := serveHTTP(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	for name, length := range map[string]string{"small": "Content-Length: 500\r\n", "large": "Content-Length: 500000\r\n", "chunked": "Transfer-Encoding: chunked\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, backend, limiter.Policy{}, httpgate.Options{MinBodyRate: 1000, BodyGrace: 50 * time.Millisecond, StreamIdle: time.Hour})
+			c, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\n"+length+"\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			over := make(chan struct{})
+			defer close(over)
+			go drip(c, name == "chunked", over)
+			if e := g.ends.wait(t); e.outcome != limiter.Ignored {
+				t.Errorf("outcome %v; want ignored: the backend is not to blame", e.outcome)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != http.StatusRequestTimeout {
+				t.Errorf("status %d; want 408", resp.StatusCode)
+			}
+		})
+	}
+}
+
+// drip sends a byte every few milliseconds.
+func drip(c net.Conn, chunked bool, over <-chan struct{}) {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	piece := "x"
+	if chunked {
+		piece = "1\r\nx\r\n"
+	}
+	for {
+		select {
+		case <-over:
+			return
+		case <-ticker.C:
+			if _, err := io.WriteString(c, piece); err != nil {
+				return
+			}
+		}
+	}
+}

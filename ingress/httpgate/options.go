@@ -3,6 +3,7 @@ package httpgate
 import (
 	"context"
 	"crypto/tls"
+	"math"
 	"net/http"
 	"net/netip"
 	"time"
@@ -16,6 +17,8 @@ const (
 	defaultConnectTimeout = 2 * time.Second
 	defaultRequestTimeout = 30 * time.Second
 	defaultStreamIdle     = 60 * time.Second
+	defaultMinBodyRate    = 500 // bytes per second
+	defaultBodyGrace      = 20 * time.Second
 	defaultHeaderTimeout  = 10 * time.Second
 	defaultIdleTimeout    = 90 * time.Second
 	defaultMaxHeader      = 64 << 10
@@ -75,6 +78,13 @@ type Options struct {
 	// StreamIdle bounds the silence inside a body, in either direction; 0 =
 	// 60 s. Event streams and tunnels may be silent.
 	StreamIdle time.Duration
+	// MinBodyRate is the average rate in bytes per second at which a client has
+	// to send a body, after BodyGrace and until its answer begins, so that a
+	// few slow clients cannot hold every permit. Time in which the backend takes
+	// nothing does not count. 0 = 500, negative = any rate will do.
+	MinBodyRate int
+	// BodyGrace is the time that a client has before its rate counts; 0 = 20 s.
+	BodyGrace time.Duration
 	// HeaderTimeout bounds the reading of a request's head; 0 = 10 s.
 	HeaderTimeout time.Duration
 	// IdleTimeout closes connections that are not used, on both sides; 0 =
@@ -182,6 +192,10 @@ func (o Options) withDefaults() Options {
 	o.ConnectTimeout = orDefault(o.ConnectTimeout, defaultConnectTimeout)
 	o.RequestTimeout = orDefault(o.RequestTimeout, defaultRequestTimeout)
 	o.StreamIdle = orDefault(o.StreamIdle, defaultStreamIdle)
+	o.BodyGrace = orDefault(o.BodyGrace, defaultBodyGrace)
+	if o.MinBodyRate == 0 {
+		o.MinBodyRate = defaultMinBodyRate
+	}
 	o.HeaderTimeout = orDefault(o.HeaderTimeout, defaultHeaderTimeout)
 	o.IdleTimeout = orDefault(o.IdleTimeout, defaultIdleTimeout)
 	o.MaxHeader = orDefault(o.MaxHeader, defaultMaxHeader)
@@ -198,6 +212,14 @@ func (o Options) withDefaults() Options {
 // writeTimeout bounds the time from the last byte of a request to the end of its
 // answer. An answer that takes longer moves this bound along as it flows.
 func (o *Options) writeTimeout() time.Duration { return o.RequestTimeout + 2*o.StreamIdle }
+
+// bodyTime is how long a client may take for n bytes of a body.
+func (o *Options) bodyTime(n int64) time.Duration {
+	if o.MinBodyRate < 0 {
+		return math.MaxInt64
+	}
+	return o.BodyGrace + time.Duration(float64(n)/float64(o.MinBodyRate)*float64(time.Second))
+}
 
 // orDefault returns v, or d when v is not positive.
 func orDefault[T int | time.Duration](v, d T) T {

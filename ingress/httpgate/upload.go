@@ -19,6 +19,7 @@ type upload struct {
 	complete atomic.Bool // the backend has all of it
 	endedAt  int64       // gate's clock at the last write; read it after last
 	err      error       // of the client's side; read it after done
+	began    time.Time   // of the upload, less the time that the backend took; run's own
 
 	mu       sync.Mutex // guards the fields below, and the deadlines that depend on them
 	stopped  bool       // the exchange wants no more of the body
@@ -64,9 +65,10 @@ func (u *upload) run() {
 // copy sends the body in chunks or as it is.
 func (u *upload) copy(buf []byte) (clientErr, err error) {
 	chunked := u.x.r.ContentLength < 0
+	u.began = time.Now()
 	var total int64
 	for {
-		if !u.armClient() {
+		if !u.armClient(total) {
 			return errClient, nil
 		}
 		// Room before and after the data for the frame of a chunk.
@@ -79,9 +81,11 @@ func (u *upload) copy(buf []byte) (clientErr, err error) {
 			u.last.Store(true)
 		}
 		if n > 0 {
+			before := time.Now()
 			if err := u.send(buf, n, chunked); err != nil {
 				return nil, err
 			}
+			u.began = u.began.Add(time.Since(before)) // the client is not to blame for the backend
 		}
 		switch {
 		case errors.Is(rerr, io.EOF) && chunked:
@@ -128,17 +132,22 @@ func (u *upload) lastChunk(b []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// armClient bounds the next read from the client, unless the upload is over,
-// and moves the bound on writing the answer along: an upload may take as long
-// as it flows.
-func (u *upload) armClient() bool {
+// armClient bounds the next read from the client, which has sent total bytes,
+// unless the upload is over: by its silence and, until the answer begins, by its
+// average rate. It moves the bound on writing the answer along: an upload may
+// take as long as it flows.
+func (u *upload) armClient(total int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.stopped {
 		return false
 	}
 	now, o := time.Now(), &u.x.rt.o
-	_ = u.x.rc.SetReadDeadline(now.Add(o.StreamIdle)) // without support the client's silence is not bounded
+	patience := o.StreamIdle
+	if !u.answered {
+		patience = min(patience, o.bodyTime(total)-now.Sub(u.began))
+	}
+	_ = u.x.rc.SetReadDeadline(now.Add(patience)) // without support the client's silence is not bounded
 	if !u.answered {
 		_ = u.x.rc.SetWriteDeadline(now.Add(o.writeTimeout()))
 	}
