@@ -150,12 +150,14 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 		return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
 	}
 	if t.bucket != nil || spec.bucket != nil {
-		delay, reason := g.spend(now, t, spec, req)
+		debts, reason := g.spend(now, t, spec, req)
 		if reason != "" {
 			return Permit{}, nil, p.reject(reason)
 		}
-		if delay > 0 {
-			return Permit{}, newDebt(p, t, req, now, delay), nil
+		if debts != (debtsOwed{}) {
+			ticket := &Ticket{part: p, table: t, req: *req, ready: make(chan struct{})}
+			ticket.owe(now, spec, debts)
+			return Permit{}, ticket, nil
 		}
 	}
 	if p.queued.Load() == 0 { // who waits goes first
@@ -234,45 +236,58 @@ func (g *Gate) pass(now int64, t *table, p *partition, req *Request) Permit {
 }
 
 // spend takes the request's tokens from the gate's and the partition's bucket,
-// from both or from none. A positive delay is a debt to wait for.
-func (g *Gate) spend(now int64, t *table, spec *partitionSpec, req *Request) (time.Duration, labels.Reason) {
+// from both or from none, and returns what is owed to them.
+func (g *Gate) spend(now int64, t *table, spec *partitionSpec, req *Request) (debts debtsOwed, reason labels.Reason) {
 	cost := req.cost()
 	if cost > t.bucket.Burst() || cost > spec.bucket.Burst() {
-		return 0, labels.CostExceedsBurst
+		return debts, labels.CostExceedsBurst
 	}
 	first, ok := t.bucket.pay(now, cost, t.policy.Rate.QueueDepth, req.MaxWait >= 0)
 	if !ok {
-		return 0, labels.RequestRate
+		return debts, labels.RequestRate
 	}
 	second, ok := spec.bucket.pay(now, cost, spec.policy.Rate.QueueDepth, req.MaxWait >= 0)
 	if !ok {
-		t.bucket.Refund(cost)
-		return 0, labels.RequestRate
+		t.bucket.repay(cost, first)
+		return debts, labels.RequestRate
 	}
-	delay := max(first, second)
-	if delay > 0 && req.MaxWait > 0 && delay > req.MaxWait {
-		t.bucket.Refund(cost)
-		spec.bucket.Refund(cost)
-		return 0, labels.RequestRate
+	if req.MaxWait > 0 && max(first, second) > req.MaxWait {
+		t.bucket.repay(cost, first)
+		spec.bucket.repay(cost, second)
+		return debts, labels.RequestRate
 	}
-	return delay, ""
+	return debtsOwed{first, second}, ""
 }
 
+// debtsOwed is how long a request has to wait until its debts with the gate's
+// and the partition's bucket are paid.
+type debtsOwed [2]time.Duration
+
 // pay takes n tokens, on credit when the queue has room and waiting is allowed.
-func (b *Bucket) pay(now int64, n float64, depth int, mayWait bool) (time.Duration, bool) {
+// A positive wait is a debt, with a place among the bucket's waiters.
+func (b *Bucket) pay(now int64, n float64, depth int, mayWait bool) (wait time.Duration, ok bool) {
 	if b == nil {
 		return 0, true
 	}
-	if depth <= 0 || !mayWait {
-		return b.Take(now, n)
+	if wait, ok = b.Take(now, n); ok || depth <= 0 || !mayWait {
+		return wait, ok
 	}
-	if wait, ok := b.Take(now, n); ok {
-		return wait, true
-	}
-	if b.waiting.Load() >= int64(depth) {
+	if b.waiting.Add(1) > int64(depth) {
+		b.waiting.Add(-1)
 		return 0, false
 	}
-	return b.Borrow(now, n, maxBurst)
+	if wait, ok = b.Borrow(now, n, maxBurst); !ok || wait == 0 {
+		b.waiting.Add(-1)
+	}
+	return wait, ok
+}
+
+// repay returns n tokens that pay took, and the place that came with a debt.
+func (b *Bucket) repay(n float64, debt time.Duration) {
+	b.Refund(n)
+	if debt > 0 {
+		b.waiting.Add(-1)
+	}
 }
 
 // acquireTotal takes one permit of the gate's total.

@@ -405,3 +405,35 @@ func TestHintIsComputedAndJittered(t *testing.T) {
 		t.Errorf("base backoff %v at tenfold load; want about 1s", deep)
 	}
 }
+
+// The queue of borrowers is as long as the policy says, however many ask at
+// once.
+func TestRateQueueIsExact(t *testing.T) {
+	const depth = 5
+	synctest.Test(t, func(t *testing.T) {
+		g := limiter.New("g", &limiter.Policy{
+			Rate:    limiter.Rate{PerSecond: 10, BurstSeconds: 0.1, QueueDepth: depth},
+			Default: limiter.PartitionPolicy{NewLimit: newFixed(1000)},
+		}, limiter.Options{})
+		var refused atomic.Int64
+		var wg sync.WaitGroup
+		for range 400 {
+			wg.Go(func() {
+				if _, err := g.Admit(t.Context(), limiter.Request{}); err != nil {
+					refused.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if got := g.Status().Bucket.Waiting; got != depth {
+			t.Errorf("%d wait; want exactly %d", got, depth)
+		}
+		wg.Wait()
+		if want := int64(400 - 1 - depth); refused.Load() != want {
+			t.Errorf("%d refused; want %d", refused.Load(), want)
+		}
+		if b := g.Status().Bucket; b.Waiting != 0 {
+			t.Errorf("%d places are taken after all have gone", b.Waiting)
+		}
+	})
+}

@@ -26,20 +26,18 @@ type Ticket struct {
 	permit   Permit        // valid once granted
 }
 
-// newDebt returns a ticket that waits for borrowed tokens.
-func newDebt(p *partition, t *table, req *Request, now int64, delay time.Duration) *Ticket {
-	ticket := &Ticket{part: p, table: t, req: *req, due: now + int64(delay), ready: make(chan struct{})}
-	if req.MaxWait > 0 {
-		ticket.deadline = now + int64(req.MaxWait)
+// owe makes the ticket wait for tokens that were borrowed.
+func (t *Ticket) owe(now int64, spec *partitionSpec, debts debtsOwed) {
+	t.due = now + int64(max(debts[0], debts[1]))
+	if t.req.MaxWait > 0 {
+		t.deadline = now + int64(t.req.MaxWait)
 	}
-	ticket.paid = [2]*Bucket{t.bucket, p.spec.Load().bucket}
-	ticket.waiting = ticket.paid
-	for _, b := range ticket.waiting {
-		if b != nil {
-			b.waiting.Add(1)
+	t.paid = [2]*Bucket{t.table.bucket, spec.bucket}
+	for i, debt := range debts {
+		if debt > 0 { // it came with a place among the bucket's waiters
+			t.waiting[i] = t.paid[i]
 		}
 	}
-	return ticket
 }
 
 // enqueue puts the ticket at the end of the partition's queue, unless the queue
