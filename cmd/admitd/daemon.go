@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/admin"
@@ -98,7 +99,7 @@ func (d *daemon) apply(ctx context.Context, cfg *config.Config) error {
 	d.mu.Unlock()
 	for name, f := range old {
 		if next[name] != f {
-			d.leaving.Go(func() { d.drainFront(context.WithoutCancel(ctx), f) })
+			d.leaving.Go(func() { _ = d.drainFront(context.WithoutCancel(ctx), f) }) // logged there
 		}
 	}
 	return nil
@@ -198,17 +199,23 @@ func (d *daemon) ingress(name string) *config.Ingress {
 
 // drain stops every ingress and waits for all, those that a reload replaced
 // included.
-func (d *daemon) drain(ctx context.Context) {
+func (d *daemon) drain(ctx context.Context) (clean bool) {
 	d.change.Lock() // a configuration that is being applied comes first
 	d.mu.Lock()
 	d.draining = true
 	fronts := d.fronts
 	d.mu.Unlock()
+	var cut atomic.Bool
 	for _, f := range fronts {
-		d.leaving.Go(func() { d.drainFront(ctx, f) })
+		d.leaving.Go(func() {
+			if d.drainFront(ctx, f) != nil {
+				cut.Store(true)
+			}
+		})
 	}
 	d.change.Unlock()
 	d.leaving.Wait()
+	return !cut.Load()
 }
 
 // isDraining reports whether the end has begun.
@@ -232,12 +239,15 @@ func (d *daemon) gates() []observe.StatusReader {
 // errDraining refuses every change once the end has begun.
 var errDraining = errors.New("the daemon is draining, settings stay as they are")
 
+// errCut is the end of a daemon that did not finish everything in time.
+var errCut = errors.New("drain was cut short: work was still in progress when its time was over")
+
 // errIngressFailed is wrapped by the failure of an ingress.
 var errIngressFailed = errors.New("an ingress failed")
 
 // awaitPermits waits for the permits that callers of the decision API hold, as
 // long as the most patient ingress does.
-func (d *daemon) awaitPermits(start time.Time) {
+func (d *daemon) awaitPermits(start time.Time) (clean bool) {
 	var patience time.Duration
 	cfg := d.running()
 	for i := range cfg.Ingresses {
@@ -248,9 +258,11 @@ func (d *daemon) awaitPermits(start time.Time) {
 	for d.admin.Permits() > 0 && time.Since(start) < patience {
 		<-ticker.C
 	}
-	if n := d.admin.Permits(); n > 0 {
+	n := d.admin.Permits()
+	if n > 0 {
 		d.log.Warn("drain was cut short", slog.Int("permits_held_by_callers", n))
 	}
+	return n == 0
 }
 
 // runFronts waits for the end, and drains. It is the actor that stands for all
@@ -264,8 +276,11 @@ func (d *daemon) runFronts(ctx context.Context) error {
 	}
 	d.log.Info("draining")
 	start := time.Now()
-	d.drain(context.WithoutCancel(ctx))
-	d.awaitPermits(start)
+	served := d.drain(context.WithoutCancel(ctx))
+	ended := d.awaitPermits(start)
 	d.log.Info("drained")
+	if err == nil && !(served && ended) {
+		return errCut
+	}
 	return err
 }

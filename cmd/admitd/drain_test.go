@@ -111,8 +111,8 @@ func TestImpatientDrains(t *testing.T) {
 	p := startProcess(t, fmt.Sprintf(orders, b.URL, "100ms", 0))
 	b.hold(t, p.url("orders"))
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(); code != 0 {
-		t.Errorf("exit code after the drain timeout %d; want 0", code)
+	if code := p.exit(); code != 1 {
+		t.Errorf("exit code after the drain timeout %d; want 1: the drain was not clean", code)
 	}
 	p.said("drain was cut short")
 

@@ -130,7 +130,7 @@ func (d *daemon) serveFront(ctx context.Context, f *front, ln net.Listener) {
 // drainFront stops one ingress: no new connections, new requests refused unless
 // another front goes on with the gate, what is in progress finishes within the
 // drain timeout.
-func (d *daemon) drainFront(ctx context.Context, f *front) {
+func (d *daemon) drainFront(ctx context.Context, f *front) (err error) {
 	if !f.succeeded {
 		f.gate.Drain()
 	}
@@ -139,7 +139,7 @@ func (d *daemon) drainFront(ctx context.Context, f *front) {
 		if s, ok := f.server.(*httpServer); ok && f.succeeded {
 			leave = s.Retire // Drain would drain the gate too
 		}
-		if err := leave(ctx); err != nil {
+		if err = leave(ctx); err != nil {
 			d.log.Warn("drain was cut short", slog.String("ingress", f.name), slog.Any("error", err))
 		}
 		f.stop()
@@ -148,6 +148,7 @@ func (d *daemon) drainFront(ctx context.Context, f *front) {
 	for _, undo := range slices.Concat(f.undo, f.gateUndo) {
 		undo()
 	}
+	return err
 }
 
 // doorOf lets the metrics read a server's connections.

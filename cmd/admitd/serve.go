@@ -39,7 +39,8 @@ func newServe(s streams) *cobra.Command {
 		Long: `Runs the gates that the configuration names, until SIGTERM or SIGINT. Then it
 drains: no new connections, new requests are refused with reason "draining",
 what is in progress finishes within each ingress's drainTimeout. A second
-signal stops at once.
+signal stops at once. Exit status: 0 after a clean drain, 1 when work had to be
+cut off or the daemon failed.
 
 SIGHUP, POST /v1/reload on the admin port and a change of the file itself put a
 new configuration in force. One that does not hold is refused and the running
