@@ -279,7 +279,7 @@ func (d *daemon) runFronts(ctx context.Context) error {
 	served := d.drain(context.WithoutCancel(ctx))
 	ended := d.awaitPermits(start)
 	d.log.Info("drained")
-	if err == nil && !(served && ended) {
+	if err == nil && (!served || !ended) {
 		return errCut
 	}
 	return err
