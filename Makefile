@@ -60,20 +60,25 @@ cpus: ## all packages at 1, 2 and 4 processors, race detector, uncached
 arch: ## import directions and house rules
 	$(GO) test -count=1 ./internal/arch
 
-vet:
+vet: ## go vet
 	$(GO) vet ./...
 
-lint: $(LINT) ## golangci-lint
-	$(LINT) run ./...
+lint: $(LINT) ## golangci-lint, in every module
+	$(LINT) run --allow-parallel-runners ./...
+	@for d in $(NESTED); do \
+	  if [[ -z "$$(cd $$d && $(GO) list ./... 2>/dev/null)" ]]; then continue; fi; \
+	  echo "== $$d"; (cd $$d && $(LINT) run --allow-parallel-runners ./... 2> >(grep -v exclusion_rules >&2)); \
+	done
 
 fmt: $(LINT) ## rewrite formatting
 	$(LINT) fmt ./...
 
-fmt-check: $(LINT)
+fmt-check: $(LINT) ## what fmt would change
 	$(LINT) fmt --diff ./...
 
-tidy-check: # go.mod and go.sum of every module say what the code says
+tidy-check: ## go.mod and go.sum of every module say what the code says
 	$(GO) mod tidy -diff
+	@for d in $(NESTED); do (cd $$d && $(GO) mod tidy -diff); done
 
 $(LINT):
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTVER)
@@ -124,4 +129,4 @@ clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
 .PHONY: help build run test test-nested deps check race cpus arch vet lint fmt fmt-check tidy-check \
-  fuzz bench bench-compare cover vuln lab docs image clean
+  measure fuzz bench bench-compare cover vuln lab docs image clean

@@ -55,7 +55,7 @@ func startDaemon(ctx context.Context, binary, text string) (*daemon, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "serve", "--config", file) //nolint:gosec // the caller names the binary
+	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "serve", "--config", file)
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		return nil, err

@@ -42,12 +42,12 @@ func main() {
 	flag.DurationVar(&o.storm, "storm", 5*time.Second, "how long they go on")
 	flag.StringVar(&o.only, "only", "", "part of the name of the cases to run")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) //nolint:forbidigo // main starts it
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	results, err := run(ctx, o)
 	if err := errors.Join(err, report(os.Stdout, results)); err != nil {
 		fmt.Fprintln(os.Stderr, "bounds:", err)
-		os.Exit(1) //nolint:forbidigo // only main exits
+		os.Exit(1)
 	}
 }
 

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/limiter"
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"github.com/platinummonkey/go-concurrency-limits/core"
 	"github.com/platinummonkey/go-concurrency-limits/limit"
 	gcl "github.com/platinummonkey/go-concurrency-limits/limiter"
 	"github.com/platinummonkey/go-concurrency-limits/strategy"
+
+	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/limiter"
 )
 
 // Contenders returns the limiters of go-concurrency-limits behind its default

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/lab"
-
 	"github.com/admitd/admitd/lab/peers"
 )
 

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +62,7 @@ func run(in io.Reader, out io.Writer) error {
 		return err
 	}
 	if len(groups) == 0 {
-		return fmt.Errorf("no benchmarks on standard input")
+		return errors.New("no benchmarks on standard input")
 	}
 	for _, g := range groups {
 		table(out, g)

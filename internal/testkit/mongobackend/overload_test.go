@@ -2,6 +2,7 @@ package mongobackend_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"slices"
@@ -56,7 +57,7 @@ func closedLoop(t *testing.T, addr string, n int, d time.Duration) *outcome {
 					return // ends outside the span
 				}
 				mu.Lock()
-				if err == nil || err == mongo.ErrNoDocuments {
+				if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
 					o.good = append(o.good, time.Since(at))
 				} else {
 					o.failed++

@@ -89,9 +89,11 @@ func TestAlwaysRefused(t *testing.T) {
 func failPoint(t *testing.T, c *mongo.Client, mode any, commands ...string) {
 	t.Helper()
 	err := c.Database("admin").RunCommand(t.Context(), bson.D{
-		{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode},
+		{Key: "configureFailPoint", Value: "failCommand"},
+		{Key: "mode", Value: mode},
 		{Key: "data", Value: bson.D{
-			{Key: "failCommands", Value: commands}, {Key: "errorCode", Value: 462},
+			{Key: "failCommands", Value: commands},
+			{Key: "errorCode", Value: 462},
 			{Key: "errorLabels", Value: bson.A{"SystemOverloadedError", "RetryableError"}},
 		}},
 	}).Err()
