@@ -277,3 +277,51 @@ func TestDrain(t *testing.T) {
 		}
 	})
 }
+
+// A message that the broker has half of is completed before the drain ends: its
+// receipt would never come.
+func TestDrainCompletesWhatWasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{}, off(), unaware())
+		p.client.open(1, "t")
+		frame := sendFrame(1, 7, 1<<20)
+		p.client.write(frame[:100<<10])
+		synctest.Wait()
+		p.drain()
+		synctest.Wait()
+		p.client.write(frame[100<<10:])
+		synctest.Wait()
+		if got := p.broker.all(pulsarwire.TypeSend); len(got) != 1 || !bytes.Equal(got[0].raw, frame) {
+			t.Fatalf("%d messages arrived; want the one that was begun, as it is", len(got))
+		}
+		p.broker.write(receipt(1, 7))
+		<-p.served
+		if n := len(p.client.all(pulsarwire.TypeSendReceipt)); n != 1 {
+			t.Errorf("the client got %d receipts; want 1", n)
+		}
+	})
+}
+
+// When the client leaves in the middle of it instead, nothing that was held may
+// follow: the broker would read it as the rest of the message.
+func TestNothingFollowsHalfAMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
+		p.client.open(1, "slow")
+		p.client.open(2, "t")
+		for i := range uint64(21) {
+			p.client.write(sendFrame(1, i, 10))
+		}
+		frame := sendFrame(2, 0, 1<<20)
+		p.client.write(frame[:100<<10])
+		time.Sleep(time.Second) // the held message waits for the end of the frame
+		p.drain()
+		synctest.Wait()
+		p.client.conn.Close()
+		<-p.served
+		<-p.broker.done
+		if half := p.broker.partial(); !bytes.Equal(half, frame[:100<<10]) {
+			t.Errorf("%d bytes after the last whole frame; want the %d of the message", len(half), 100<<10)
+		}
+	})
+}

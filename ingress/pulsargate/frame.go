@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -50,7 +52,8 @@ type inspector interface {
 	// inspect decides about one frame. cmd is valid during the call. With
 	// actReplace the bytes are the frame that goes in its place.
 	inspect(now int64, h pulsarwire.Header, cmd []byte) (action, []byte, error)
-	// keep is handed the frame that inspect said to hold.
+	// keep is handed the frame that inspect said to hold, nil when it never
+	// arrived whole.
 	keep(frame []byte)
 	// wait returns when a paused frame is worth inspecting again.
 	wait() error
@@ -67,8 +70,9 @@ type relay struct {
 	reading  busy // while the rest of a frame is awaited
 
 	buf  []byte
-	r, w int // buf[r:w] has arrived and was not passed on
-	calm int // reads in a row that idleSize would have held
+	r, w int  // buf[r:w] has arrived and was not passed on
+	calm int  // reads in a row that idleSize would have held
+	last bool // nothing more is read but the rest of a frame that was begun
 }
 
 // run moves frames until one side ends, and returns why; io.EOF is a clean end.
@@ -86,6 +90,9 @@ func (r *relay) run() error {
 
 // fill reads what there is, at least one byte.
 func (r *relay) fill() error {
+	if r.last {
+		return os.ErrDeadlineExceeded
+	}
 	switch {
 	case r.r == r.w:
 		r.r, r.w = 0, 0
@@ -207,11 +214,8 @@ func (r *relay) divert(act action, h pulsarwire.Header, other []byte) error {
 		}
 	case actHold:
 		frame, err := r.collect(h.Total)
-		if err != nil {
-			return err
-		}
 		r.in.keep(frame)
-		return nil
+		return err
 	default:
 	}
 	if r.w-r.r < h.Total {
@@ -232,10 +236,14 @@ func (r *relay) flush(pos int) error {
 }
 
 // stream passes on what has arrived and the rest of the frame at pos as it
-// arrives. Nobody else may write to that side until the frame is complete.
-func (r *relay) stream(pos, total int) error {
+// arrives. Nobody else may write to that side until the frame is complete, and
+// never again when it stays incomplete: what came next would be read as its rest.
+func (r *relay) stream(pos, total int) (err error) {
 	r.dst.take()
-	defer r.dst.give()
+	defer func() {
+		r.dst.torn = err != nil
+		r.dst.give()
+	}()
 	left := total - (r.w - pos)
 	if err := r.dst.send(r.buf[r.r:r.w]); err != nil {
 		return err
@@ -243,6 +251,12 @@ func (r *relay) stream(pos, total int) error {
 	r.r, r.w = 0, 0
 	for left > 0 {
 		n, err := r.more(r.buf[:min(left, len(r.buf))])
+		if errors.Is(err, os.ErrDeadlineExceeded) && !r.last {
+			// Reading was stopped, but the other side has half of this frame.
+			if r.last, err = true, r.src.SetReadDeadline(time.Time{}); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ type peer struct {
 
 	mu     sync.Mutex
 	frames []seen
+	half   []byte // what came behind the last whole frame
 	err    error
 	done   chan struct{}
 }
@@ -54,7 +55,7 @@ func (p *peer) read() {
 		f, err := in.Next()
 		p.mu.Lock()
 		if err != nil {
-			p.err = err
+			p.err, p.half = err, bytes.Clone(raw.Bytes())
 			p.mu.Unlock()
 			return
 		}
@@ -89,6 +90,14 @@ func (p *peer) all(t pulsarwire.Type) []seen {
 		}
 	}
 	return out
+}
+
+// partial returns what came behind the last whole frame before the connection
+// ended.
+func (p *peer) partial() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.half
 }
 
 // closed reports whether the connection has ended.

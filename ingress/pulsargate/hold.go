@@ -73,14 +73,15 @@ func (c *clientSide) holdLocked(p *producer, f heldFrame) action {
 	return actHold
 }
 
-// keep implements inspector: it is handed the frame that holdLocked made room for.
+// keep implements inspector: it is handed the frame that holdLocked made room
+// for, or gives the room back.
 func (c *clientSide) keep(frame []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, f := c.target, c.frame
 	f.frame = frame
 	c.target, c.frame = nil, heldFrame{}
-	if p.gone { // discarded while it arrived; the client sends it again
+	if p.gone || frame == nil { // discarded while it arrived, or it never did; the client sends it again
 		c.freeLocked(&f)
 		return
 	}

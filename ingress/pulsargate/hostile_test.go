@@ -227,3 +227,25 @@ func TestHeldFramesInPieces(t *testing.T) {
 		}
 	})
 }
+
+// Half a frame that was to be held gives its room back with its connection, or
+// a few such clients would leave no room for anyone.
+func TestHalfAHeldFrameGivesItsRoomBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
+		p.client.open(1, "slow")
+		for i := range uint64(21) {
+			p.client.write(sendFrame(1, i, 10))
+		}
+		p.client.write(sendFrame(1, 21, 1<<20)[:100<<10])
+		synctest.Wait()
+		if s := p.server.Status(); s.HeldFrames != 2 || s.HeldBytes < 1<<20 {
+			t.Fatalf("%+v; want two frames held, the second in advance", s)
+		}
+		p.client.conn.Close()
+		<-p.served
+		if s := p.server.Status(); s.HeldFrames != 0 || s.HeldBytes != 0 {
+			t.Errorf("after the connection the server still counts %+v", s)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package pulsargate
 
 import (
+	"errors"
 	"net"
 	"sync/atomic"
 )
@@ -11,7 +12,12 @@ type lane struct {
 	conn    net.Conn
 	turn    chan struct{} // holds one token: the right to write
 	writing busy
+	torn    bool // half a frame was written, and nothing may follow it; with the turn
 }
+
+// errTorn is returned for what cannot be written behind half a frame. Whoever
+// tore it ends the session.
+var errTorn = errors.New("pulsargate: the frame before is incomplete")
 
 // newLane returns a lane to conn.
 func newLane(conn net.Conn) *lane {
@@ -31,6 +37,9 @@ func (l *lane) write(frames []byte) error {
 func (l *lane) writeAll(frames net.Buffers) error {
 	l.take()
 	defer l.give()
+	if l.torn {
+		return errTorn
+	}
 	l.writing.begin()
 	defer l.writing.end()
 	_, err := frames.WriteTo(l.conn)
@@ -45,6 +54,9 @@ func (l *lane) give() { l.turn <- struct{}{} }
 
 // send writes on behalf of whoever has the right to.
 func (l *lane) send(b []byte) error {
+	if l.torn {
+		return errTorn
+	}
 	l.writing.begin()
 	defer l.writing.end()
 	_, err := l.conn.Write(b)

@@ -81,7 +81,9 @@ func (s *session) run(ctx context.Context) error {
 	s.wg.Go(s.relayDown)
 	err := s.up.run()
 	if ctx.Err() != nil {
-		s.awaitReceipts()
+		if !s.broker.torn { // else one receipt never comes
+			s.awaitReceipts()
+		}
 		err = nil
 	}
 	s.end(err, false)
@@ -121,6 +123,9 @@ func (s *session) awaitReceipts() {
 
 // end makes the session over. The first caller's reason is the one that counts.
 func (s *session) end(cause error, byBroker bool) {
+	if errors.Is(cause, errTorn) {
+		return // a consequence; its cause is about to be told
+	}
 	s.mu.Lock()
 	first := s.cause == nil
 	if first {
