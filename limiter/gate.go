@@ -87,7 +87,7 @@ func (g *Gate) Admit(ctx context.Context, req Request) (Permit, error) {
 	if ticket == nil {
 		return permit, err
 	}
-	return ticket.wait(ctx)
+	return ticket.Wait(ctx)
 }
 
 // TryAdmit is [Gate.Admit] as of now (monotonic nanoseconds) for callers that

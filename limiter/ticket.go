@@ -10,7 +10,7 @@ import (
 
 // Ticket is the place of a request that has to wait: first for tokens that it
 // borrowed, then for a permit. [Gate.Admit] waits by itself; a Ticket is for
-// callers that are driven by events.
+// callers that are driven by events, or have something to do before they wait.
 type Ticket struct {
 	part     *partition
 	table    *table
@@ -126,25 +126,9 @@ func (t *Ticket) Abandon() {
 	t.refund()
 }
 
-// leaveBuckets ends the ticket's place among the borrowers.
-func (t *Ticket) leaveBuckets() {
-	for i, b := range t.waiting {
-		if b != nil {
-			b.waiting.Add(-1)
-			t.waiting[i] = nil
-		}
-	}
-}
-
-// refund returns the tokens of a request that was not admitted.
-func (t *Ticket) refund() {
-	for _, b := range t.paid {
-		b.Refund(t.req.cost())
-	}
-}
-
-// wait waits for the ticket's end.
-func (t *Ticket) wait(ctx context.Context) (Permit, error) {
+// Wait waits for the ticket's end. The error is a [*Rejection], or ctx.Err()
+// when ctx ended first. Nobody else may look at the ticket meanwhile.
+func (t *Ticket) Wait(ctx context.Context) (Permit, error) {
 	clock := t.part.gate.clock
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -166,6 +150,23 @@ func (t *Ticket) wait(ctx context.Context) (Permit, error) {
 		if !queued {
 			return permit, err
 		}
+	}
+}
+
+// leaveBuckets ends the ticket's place among the borrowers.
+func (t *Ticket) leaveBuckets() {
+	for i, b := range t.waiting {
+		if b != nil {
+			b.waiting.Add(-1)
+			t.waiting[i] = nil
+		}
+	}
+}
+
+// refund returns the tokens of a request that was not admitted.
+func (t *Ticket) refund() {
+	for _, b := range t.paid {
+		b.Refund(t.req.cost())
 	}
 }
 

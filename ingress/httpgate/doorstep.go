@@ -2,7 +2,6 @@ package httpgate
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -276,29 +275,4 @@ func (d *doorstep) refuse(rt *route, sc *scratch, rej *limiter.Rejection, cost f
 		return io.EOF
 	}
 	return nil
-}
-
-// await is the rest of [limiter.Gate.Admit] for a request that has a ticket.
-func (a *admitted) await(ctx context.Context, gate *limiter.Gate) (limiter.Permit, error) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		at, indebted := a.ticket.Due()
-		timer.Reset(max(time.Duration(at-gate.Now()), 0))
-		select {
-		case <-ctx.Done():
-			a.ticket.Abandon()
-			return limiter.Permit{}, ctx.Err()
-		case <-a.ticket.Ready():
-			return a.ticket.Permit(), nil
-		case <-timer.C:
-		}
-		if !indebted {
-			return a.ticket.Expire()
-		}
-		permit, queued, err := a.ticket.Resume(gate.Now())
-		if err != nil || !queued {
-			return permit, err
-		}
-	}
 }

@@ -125,7 +125,7 @@ func (rt *route) admit(ctx context.Context, w http.ResponseWriter, a *admitted) 
 	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // without support there is no bound to lift
-	permit, err = a.await(ctx, rt.gate)
+	permit, err = a.ticket.Wait(ctx)
 	_ = rc.SetWriteDeadline(time.Now().Add(rt.o.writeTimeout()))
 	return permit, err
 }
