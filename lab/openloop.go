@@ -72,7 +72,6 @@ type Tally struct {
 
 	mu        sync.Mutex // guards the fields below
 	latencies *hdrhistogram.Histogram
-	refusals  *hdrhistogram.Histogram
 	span      time.Duration // that was counted
 }
 
@@ -105,13 +104,6 @@ func (t *Tally) Quantile(q float64) time.Duration {
 	return time.Duration(t.latencies.ValueAtQuantile(q*100)) * time.Microsecond
 }
 
-// RefusalQuantile returns the latency of refusals at q in [0, 1].
-func (t *Tally) RefusalQuantile(q float64) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return time.Duration(t.refusals.ValueAtQuantile(q*100)) * time.Microsecond
-}
-
 // Goodput returns the good answers per second of the time that was counted.
 // It counts answers by when they came: those after the last arrival do not
 // count, since the backend was no longer under load.
@@ -141,7 +133,6 @@ func NewTally(objective time.Duration) *Tally {
 	return &Tally{
 		objective: objective,
 		latencies: hdrhistogram.New(1, int64(10*time.Minute/time.Microsecond), 3),
-		refusals:  hdrhistogram.New(1, int64(10*time.Minute/time.Microsecond), 3),
 	}
 }
 
@@ -227,17 +218,15 @@ func (t *Tally) count(s Sent, latency time.Duration) {
 	t.attempts.Add(int64(s.Attempts))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	us := max(latency.Microseconds(), 1)
 	switch s.Verdict {
 	case Answered:
 		t.answered.Add(1)
-		_ = t.latencies.RecordValue(us) // cut at the histogram's bound
+		_ = t.latencies.RecordValue(max(latency.Microseconds(), 1)) // cut at the histogram's bound
 		if latency <= t.objective {
 			t.good.Add(1)
 		}
 	case Refused:
 		t.refused.Add(1)
-		_ = t.refusals.RecordValue(us) // cut at the histogram's bound
 	default:
 		t.failed.Add(1)
 	}

@@ -51,14 +51,6 @@ const (
 	BrokerProduceQuotaExceeded        Reason = 4
 )
 
-// Reasons returns every reason in the order of its number.
-func Reasons() []Reason {
-	return []Reason{
-		TopicProduceQuotaExceeded, ResourceGroupProduceQuotaExceeded,
-		ConnectionPendingMessagesBreach, MessageBufferSizeBreach, BrokerProduceQuotaExceeded,
-	}
-}
-
 // String returns the reason as labels and logs carry it. Numbers outside the
 // closed set are "unknown", so that a peer cannot make up labels.
 func (r Reason) String() string {

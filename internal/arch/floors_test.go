@@ -41,7 +41,6 @@ var floors = map[string][]string{
 	"observe":            {"ingress", "limiter", "labels", "clock"},
 	"admin":              {"ingress", "limiter", "labels"},
 	"tracing":            {"limiter", "labels"},
-	"tuner":              {"limiter", "labels"},
 	"lab":                {"limiter", "algorithms", "client", "labels", "clock"},
 	"lab/...":            {"lab", "limiter", "algorithms", "client", "labels", "clock"},
 	"dashboards":         {},

@@ -37,12 +37,11 @@ func (e *Error) Retryable() bool {
 
 // Client is one connection. It is not safe for concurrent use.
 type Client struct {
-	c        net.Conn
-	r        *bufio.Reader
-	in       frame
-	out      []byte
-	id       int32
-	attempts int64
+	c   net.Conn
+	r   *bufio.Reader
+	in  frame
+	out []byte
+	id  int32
 }
 
 // Dial connects and says hello, with backpressure "2" when obedient and
@@ -68,9 +67,6 @@ func Dial(ctx context.Context, addr string, obedient bool) (*Client, error) {
 
 // Close closes the connection.
 func (cl *Client) Close() error { return cl.c.Close() }
-
-// Attempts returns how many commands were sent, retries and hello included.
-func (cl *Client) Attempts() int64 { return cl.attempts }
 
 // Find runs find on a collection, and retries it as drivers do.
 func (cl *Client) Find(ctx context.Context, db, coll string) error {
@@ -106,7 +102,6 @@ func (cl *Client) Do(ctx context.Context, command bsoncore.Document) error {
 // Once runs a command without retrying.
 func (cl *Client) Once(command bsoncore.Document) error {
 	cl.id++
-	cl.attempts++
 	cl.out = appendFrame(cl.out[:0], cl.id, 0, opMsg, command)
 	if _, err := cl.c.Write(cl.out); err != nil {
 		return err

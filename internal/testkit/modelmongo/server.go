@@ -17,7 +17,6 @@ type Server struct {
 	workers chan time.Time // idle ones, with when each became idle; nil = commands cost nothing
 	service time.Duration
 	served  atomic.Int64
-	waiting atomic.Int64
 	set     atomic.Pointer[replicaSet]
 
 	mu      sync.Mutex    // guards restart
@@ -61,9 +60,6 @@ func (s *Server) Join(name, me string, hosts ...string) {
 
 // Served returns how many commands were answered, handshakes left out.
 func (s *Server) Served() int64 { return s.served.Load() }
-
-// Waiting returns how many commands wait for a worker.
-func (s *Server) Waiting() int64 { return s.waiting.Load() }
 
 // Serve accepts from l until ctx is done, and returns when every connection is
 // closed. It closes l.
@@ -145,8 +141,6 @@ func (s *Server) work(ctx context.Context, name string) {
 	restart := s.restart
 	s.mu.Unlock()
 	came := time.Now()
-	s.waiting.Add(1)
-	defer s.waiting.Add(-1)
 	var free time.Time
 	select {
 	case free = <-s.workers:
