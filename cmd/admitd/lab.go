@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -42,19 +41,16 @@ func newLabList(s streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			for _, sc := range scenarios {
 				var variants []string
 				for _, v := range sc.Variants {
 					variants = append(variants, v.Name)
 				}
-				fmt.Fprintf(w, "%s\t%s\n", sc.Name, strings.Join(variants, ", "))
+				about, _, _ := strings.Cut(sc.About, ". ")
+				fmt.Fprintf(s.out, "%s: %s.\n    %s\n", sc.Name, strings.TrimSuffix(about, "."), strings.Join(variants, ", "))
 			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			fmt.Fprintf(s.out, "\nalgorithms: none, fixed-tuned, %s\n", strings.Join(lab.Five(), ", "))
-			return nil
+			_, err = fmt.Fprintf(s.out, "\nalgorithms: none (no gate at all), fixed-tuned (a fixed limit of twice the workers), %s\n", strings.Join(lab.Five(), ", "))
+			return err
 		},
 	}
 }
