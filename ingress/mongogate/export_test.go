@@ -107,6 +107,24 @@ func Walk(b []byte) (elements, size int) {
 	return elements, size
 }
 
+// SetLinger shortens how long a session waits for a client that has gone.
+func SetLinger(s *Server, d time.Duration) { s.linger = d }
+
+// PartitionKey returns the key of a request.
+func PartitionKey(by []string, frame []byte) string {
+	h, err := readHeader(frame, DefaultMaxMessageBytes)
+	if err != nil {
+		panic(err)
+	}
+	parts, err := parseParts(by)
+	if err != nil {
+		panic(err)
+	}
+	ses := &session{s: &Server{parts: parts}}
+	identify(h, frame, &ses.f, &ses.open)
+	return ses.partition()
+}
+
 // ErrFrame is what malformed frames wrap.
 var ErrFrame = errFrame
 

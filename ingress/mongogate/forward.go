@@ -15,6 +15,9 @@ import (
 // is there so that it can be judged. Errors are shorter.
 const judgedMax = 4 << 10
 
+// startMin is the shortest start of a longer reply that is looked at, in bytes.
+const startMin = 64
+
 // openReply is a reply of which the end has not come.
 type openReply struct {
 	left  int // bytes to come; 0 = between replies
@@ -28,7 +31,10 @@ type openReply struct {
 func (ses *session) downstream() error {
 	var at openReply
 	var open opener
-	relay := func() error { return ses.relay(&at, &open) }
+	relay := func() (more bool, err error) {
+		err = ses.relay(&at, &open)
+		return at.left > 0 || len(ses.back.next()) > 0 || !ses.pend.empty(), err
+	}
 	for {
 		err := ses.back.each(relay)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || !ses.draining.Load() {
@@ -130,7 +136,15 @@ func (ses *session) begin(at *openReply, open *opener) (ready bool, err error) {
 		}
 		return false, nil
 	}
+	if !whole && len(b) < startMin { // the flags must be there
+		return false, nil
+	}
 	m, parsed := parseReply(h, b, open)
+	if !whole && !parsed && e.exhaust {
+		if more, err := ses.widen(); more {
+			return false, err
+		}
+	}
 	more := parsed && m.op == opMsg && m.flags&flagMoreToCome != 0
 	if e.streams = more; more {
 		e.stream = h.id
@@ -144,6 +158,14 @@ func (ses *session) begin(at *openReply, open *opener) (ready bool, err error) {
 		at.find.start()
 	}
 	return true, nil
+}
+
+// widen makes room to see more of a reply. more is false when there is none.
+func (ses *session) widen() (more bool, err error) {
+	if err := ses.pour(); err != nil {
+		return true, err
+	}
+	return ses.back.grow() || !ses.back.full(), nil
 }
 
 // parseReply finds the document in a reply, of which the end may be missing.
@@ -186,9 +208,27 @@ func (ses *session) judge(e *entry, m *message, length int) {
 		outcome = limiter.Dropped
 	case e.fair && !r.failed:
 		outcome = limiter.Success
-		if e.sent > 0 {
-			ses.s.observe(time.Duration(ses.s.gate.Now() - e.sent))
+	}
+	ses.endPermit(e, outcome)
+}
+
+// endPermit ends the entry's permit. The latency of a command that took the
+// client longer to send than the gate holds begins when its end was sent: the
+// client's line says nothing of the backend.
+func (ses *session) endPermit(e *entry, outcome limiter.Outcome) {
+	began := e.sent
+	if e.large {
+		began = ses.uploaded.Load()
+		if began == 0 { // answered before its end: no latency
+			began = ses.s.gate.Now()
+			if outcome == limiter.Success {
+				outcome = limiter.Ignored
+			}
 		}
+		e.permit.EndSampled(max(time.Duration(ses.s.gate.Now()-began), 1), outcome)
+	}
+	if e.sent > 0 && outcome == limiter.Success {
+		ses.s.observe(time.Duration(ses.s.gate.Now() - began))
 	}
 	e.permit.End(outcome)
 }

@@ -82,7 +82,7 @@ func readUser(body, db []byte) string {
 	if user == "" {
 		return ""
 	}
-	return user[:min(len(user), maxName)] + "@" + string(db)
+	return user[:min(len(user), maxName)] + "@" + string(db[:min(len(db), maxName)])
 }
 
 // saslUser returns the user in the first message of a SASL conversation.

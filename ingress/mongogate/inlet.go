@@ -76,27 +76,22 @@ func (in *inlet) fill() error {
 // each reads until an error, and calls handle after every read. Where the
 // connection allows, it stays inside one wait of the runtime's poller: a read
 // that did not fill the buffer emptied the socket, and what comes later wakes
-// it, so the read that would only find nothing is saved. The price is that an
-// end of stream that comes in the same instant as bytes is noticed late, when
-// the connection is used again or its keep-alive probe fails.
-func (in *inlet) each(handle func() error) error {
+// it, so the read that would only find nothing is saved unless handle expects
+// more. The price is that an end of stream that comes in the same instant as
+// the last expected bytes is noticed late, when the connection is used again or
+// its keep-alive probe fails.
+func (in *inlet) each(handle func() (more bool, err error)) error {
 	if in.raw == nil {
-		for {
-			if err := in.fill(); err != nil {
-				return err
-			}
-			if err := handle(); err != nil {
-				return err
-			}
-		}
+		return in.eachRead(handle)
 	}
 	var end error
 	err := in.raw.Read(func(fd uintptr) bool {
 		for end == nil {
 			var wait bool
 			if wait, end = in.more(fd); end == nil && !wait {
-				end = handle()
-				wait = in.short
+				var more bool
+				more, end = handle()
+				wait = in.short && !more
 			}
 			if end == nil && wait {
 				in.park()
@@ -109,6 +104,18 @@ func (in *inlet) each(handle func() error) error {
 		return end
 	}
 	return err
+}
+
+// eachRead is each for connections that are not read raw.
+func (in *inlet) eachRead(handle func() (more bool, err error)) error {
+	for {
+		if err := in.fill(); err != nil {
+			return err
+		}
+		if _, err := handle(); err != nil {
+			return err
+		}
+	}
 }
 
 // more reads once from fd behind what is there. wait means that there was

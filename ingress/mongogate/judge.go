@@ -4,9 +4,9 @@ import "github.com/admitd/admitd/labels"
 
 // reply is what a backend's reply says that the gate needs to know.
 type reply struct {
-	failed     bool // ok: 0, or error labels
-	overloaded bool // overload or a timeout: counts as a drop
-	hasCursor  bool
+	failed     bool  // ok: 0, or error labels
+	overloaded bool  // overload or a timeout: counts as a drop
+	hasCursor  bool  // or the backend knows it no more
 	cursor     int64 // 0 = exhausted
 }
 
@@ -25,6 +25,7 @@ func readReply(body []byte) (r reply) {
 		case "code":
 			code, _ := e.number()
 			r.overloaded = r.overloaded || tooSlow(code)
+			r.hasCursor = r.hasCursor || code == codeCursorNotFound
 		case "cursor":
 			if id, ok := lookupIn(e, "id"); ok {
 				r.hasCursor = true
@@ -34,6 +35,9 @@ func readReply(body []byte) (r reply) {
 	}
 	return r
 }
+
+// codeCursorNotFound is the error of a backend that does not know the cursor.
+const codeCursorNotFound = 43
 
 // tooSlow reports whether an error code is one by which a server says that it
 // ran out of time.

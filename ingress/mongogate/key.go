@@ -10,6 +10,10 @@ import (
 	"sync/atomic"
 )
 
+// keyPartMax bounds each part of a partition key, in bytes: keys are kept, and
+// what clients send may be long. Servers accept no longer names.
+const keyPartMax = 255
+
 // part appends one part of a partition key.
 type part func(b []byte, f *facts, ses *session) []byte
 

@@ -49,6 +49,18 @@ func (l *ledger) closed(cursor int64) {
 	delete(l.cursors, cursor)
 }
 
+// killed notes that the cursors that a killCursors names are no more.
+func (l *ledger) killed(body []byte) {
+	list, _ := lookup(body, "cursors")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var e element
+	for s := list.doc(); s.next(&e); {
+		id, _ := e.number()
+		delete(l.cursors, id)
+	}
+}
+
 // began notes a transaction's use at now.
 func (l *ledger) began(t txnKey, now int64) {
 	l.mu.Lock()

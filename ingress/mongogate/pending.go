@@ -32,7 +32,8 @@ type entry struct {
 	monitor bool // a hello that waits for changes: nothing to wait for in a drain
 	sampled bool // the permit is ended
 	fair    bool // the latency says something of the backend
-	getMore bool
+	exhaust bool // a stream may come
+	large   bool // its end was sent later than it was admitted
 	cost    float64
 	size    int // of the request, in bytes
 	sent    int64
@@ -76,17 +77,6 @@ func (p *pending) put(e *entry) {
 	p.free = e
 }
 
-// waitRoom waits after a failed tryPush until a request was answered. It
-// returns false when gone is closed first.
-func (p *pending) waitRoom(gone <-chan struct{}) bool {
-	select {
-	case <-p.room:
-		return true
-	case <-gone:
-		return false
-	}
-}
-
 // tryPush appends e unless there are too many.
 func (p *pending) tryPush(e *entry) bool {
 	p.mu.Lock()
@@ -99,16 +89,21 @@ func (p *pending) tryPush(e *entry) bool {
 	return true
 }
 
-// answerNow reports whether an answer may be written at once. Otherwise the
-// answer is queued, and the reader of replies writes it in its turn.
-func (p *pending) answerNow(id int32, answer []byte) bool {
+// tryAnswer reports whether an answer may be written at once. Otherwise the
+// answer is queued, and the reader of replies writes it in its turn; ok is
+// false when too many wait already.
+func (p *pending) tryAnswer(id int32, answer []byte) (now, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.n == 0 {
-		return true
+	switch {
+	case p.n == 0:
+		return true, true
+	case p.n >= pendingBound:
+		p.full = true
+		return false, false
 	}
 	p.appendLocked(&entry{id: id, kind: kindAnswer, answer: append([]byte(nil), answer...)})
-	return false
+	return false, true
 }
 
 // appendLocked appends e.
@@ -178,6 +173,13 @@ func (p *pending) removeLocked(e *entry) {
 		p.n--
 		return
 	}
+}
+
+// empty reports whether nothing is unanswered.
+func (p *pending) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n == 0
 }
 
 // state reports how many requests are unanswered, and whether all of them are

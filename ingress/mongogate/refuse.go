@@ -74,11 +74,11 @@ const (
 )
 
 // beginReply appends the start of the frame that replies to a request with
-// the document that is appended next: OP_REPLY to OP_QUERY, OP_MSG to
+// the document that is appended next: OP_REPLY to legacy requests, OP_MSG to
 // everything else. It is never compressed, which clients accept. [endFrame]
 // ends it.
 func beginReply(dst []byte, requestID int32, op opcode) []byte {
-	if op != opQuery {
+	if !legacy(op) {
 		dst = appendHeader(dst, requestID, opMsg)
 		return append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
 	}
@@ -87,6 +87,9 @@ func beginReply(dst []byte, requestID int32, op opcode) []byte {
 	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)  // cursor
 	return append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
 }
+
+// legacy reports whether requests of the opcode are answered by OP_REPLY.
+func legacy(op opcode) bool { return op == opQuery || op == opGetMore }
 
 // newReply returns the whole frame that replies with doc.
 func newReply(requestID int32, op opcode, doc []byte) []byte {

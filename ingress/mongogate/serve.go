@@ -86,7 +86,9 @@ func (ses *session) pass(n int, forward bool) error {
 	for left := n; left > 0; {
 		c := min(left, len(in.next()))
 		in.p += c
-		left -= c
+		if left -= c; left == 0 {
+			ses.uploaded.Store(ses.s.gate.Now())
+		}
 		if !forward {
 			in.r = in.p
 		}
@@ -122,6 +124,9 @@ func (ses *session) decide(ctx context.Context, h header, v verdict) (forward bo
 		return true, ses.expect(ctx, h, &entry{kind: kindUnsure})
 	case v == opaque:
 		k = ses.s.commands.other
+		if f.op == opKillCursors {
+			k = ses.s.commands.find([]byte("killCursors"))
+		}
 	case k.class == classFailPoint:
 		return false, ses.answer(h, ses.s.points.configure(f.name, f.body))
 	}
@@ -132,6 +137,9 @@ func (ses *session) decide(ctx context.Context, h header, v verdict) (forward bo
 	case classHello:
 		return ses.hello(ctx, h)
 	case classAuth, classUngated:
+		if f.noReply {
+			return true, ses.connect(ctx)
+		}
 		e := ses.pend.get()
 		e.kind, e.user = kindAuth, readUser(f.body, f.db)
 		if string(f.name) == "saslContinue" { // goes on with what saslStart said
@@ -153,21 +161,46 @@ func (ses *session) expect(ctx context.Context, h header, e *entry) error {
 	}
 	e.id, e.size = h.id, h.length
 	for !ses.pend.tryPush(e) {
-		// What is decided must be on its way, or no reply would ever make room.
-		if err := ses.flush(); err != nil {
+		if err := ses.awaitRoom(); err != nil {
 			e.permit.End(limiter.Dropped)
 			return err
-		}
-		if !ses.pend.waitRoom(ses.ended) {
-			e.permit.End(limiter.Dropped)
-			return errBackendGone
 		}
 	}
 	return nil
 }
 
-// errBackendGone ends a session whose backend left.
-var errBackendGone = errors.New("mongogate: backend gone")
+// awaitRoom waits until one of too many requests was answered. A client that
+// has gone is waited for no longer than one that lingers.
+func (ses *session) awaitRoom() error {
+	// What is decided must be on its way, or no reply would ever make room.
+	if err := ses.flush(); err != nil {
+		return err
+	}
+	defer func() {
+		touched, _ := ses.wait.end() // everything was sent before
+		ses.in.timed = ses.in.timed || touched
+	}()
+	gone := ses.wait.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case <-ses.pend.room:
+			return nil
+		case <-ses.ended:
+			return errBackendGone
+		case <-gone:
+			gone, late = nil, time.After(ses.s.linger)
+		case <-late:
+			return errClientGone
+		}
+	}
+}
+
+// Why a session ends while it waits for replies.
+var (
+	errBackendGone = errors.New("mongogate: backend gone")
+	errClientGone  = errors.New("mongogate: client gone")
+)
 
 // hello passes a handshake. Its first one says who the client is.
 func (ses *session) hello(ctx context.Context, h header) (forward bool, err error) {
@@ -181,6 +214,9 @@ func (ses *session) hello(ctx context.Context, h header) (forward bool, err erro
 	}
 	if why := ses.s.hellos.refuse(&ses.who); why != "" {
 		return false, ses.answer(h, appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", why))
+	}
+	if f.noReply {
+		return true, ses.connect(ctx)
 	}
 	e := ses.pend.get()
 	e.kind, e.monitor = kindHello, f.awaits
@@ -235,6 +271,9 @@ func (ses *session) forwardAdmitted(ctx context.Context, h header, e *entry, k c
 	if e.cost = k.cost; e.cost == 0 {
 		e.cost = 1
 	}
+	if string(f.name) == "killCursors" {
+		ses.s.ledger.killed(f.body)
+	}
 	if f.noReply {
 		if err := ses.connect(ctx); err != nil {
 			e.permit.End(limiter.Dropped)
@@ -244,8 +283,11 @@ func (ses *session) forwardAdmitted(ctx context.Context, h header, e *entry, k c
 		ses.pend.put(e)
 		return nil
 	}
-	e.getMore = string(f.name) == "getMore" || f.op == opGetMore
-	e.fair = !e.getMore && !f.awaits && !f.exhaust
+	getMore := string(f.name) == "getMore" || f.op == opGetMore
+	e.fair, e.exhaust = !getMore && !f.awaits && !f.exhaust, f.exhaust
+	if e.large = len(ses.in.next()) < h.length; e.large {
+		ses.uploaded.Store(0)
+	}
 	e.cursor = f.cursor
 	if f.maxTime > 0 {
 		e.sent = ses.s.gate.Now()
@@ -298,7 +340,9 @@ func (ses *session) partition() string {
 		if i > 0 {
 			b = append(b, '/')
 		}
+		start := len(b)
 		b = p(b, &ses.f, ses)
+		b = b[:min(len(b), start+keyPartMax)]
 	}
 	ses.key = b
 	return ses.s.keys.get(b)
@@ -341,7 +385,7 @@ func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) error
 	}
 	ses.out = beginReply(ses.out[:0], h.id, ses.f.op)
 	ses.out = endFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
-	if ses.f.op == opQuery && ses.f.body == nil {
+	if legacy(ses.f.op) && ses.f.body == nil {
 		markQueryFailure(ses.out)
 	}
 	return ses.reply(h, ses.out)
@@ -360,7 +404,14 @@ func (ses *session) reply(h header, frame []byte) error {
 	if ses.pend.unsure() {
 		return fmt.Errorf("%w: cannot answer behind an unknown opcode", errFrame)
 	}
-	if !ses.pend.answerNow(h.id, frame) {
+	now, ok := ses.pend.tryAnswer(h.id, frame)
+	for !ok {
+		if err := ses.awaitRoom(); err != nil {
+			return err
+		}
+		now, ok = ses.pend.tryAnswer(h.id, frame)
+	}
+	if !now {
 		return nil
 	}
 	_, err := ses.client.Write(frame)

@@ -40,6 +40,7 @@ type Server struct {
 	warned    atomic.Int64 // monotonic ns of the last warning
 	counters  counters
 	anyExempt bool
+	linger    time.Duration
 }
 
 // New returns a server that admits through g. It does not connect to a
@@ -60,6 +61,7 @@ func newServer(g gate, o Options) (*Server, error) {
 	s := &Server{
 		gate: g, o: o, log: o.Log, parts: parts, commands: newCommandTable(&o),
 		hellos:    hellos{mode: o.Topology.Mode, members: o.Topology.Members},
+		linger:    lingerTimeout,
 		anyExempt: len(o.Exempt.Clients)+len(o.Exempt.Applications) > 0,
 	}
 	s.windows.New = func() any {

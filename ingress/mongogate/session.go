@@ -57,6 +57,7 @@ type session struct {
 	user        atomic.Pointer[string] // who authenticated; set by the backend's side
 	draining    atomic.Bool
 	backendGone atomic.Bool
+	uploaded    atomic.Int64 // monotonic ns when the end of the last large request was sent; 0 = it is not
 }
 
 // newSession returns a session for c.
@@ -116,7 +117,7 @@ func (ses *session) connect(ctx context.Context) error {
 		return fmt.Errorf("mongogate: dial %s: %w", addr, err)
 	}
 	ses.backend, ses.backendAddr = c, addr
-	ses.back = newInlet(c, nil)
+	ses.back = newInlet(c, &ses.s.windows)
 	ses.ended = make(chan struct{})
 	go ses.downstreamLoop(ctx)
 	return nil

@@ -1,0 +1,283 @@
+package mongogate_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Refusals that wait behind a slow reply are bounded like requests: a client
+// that pipelines excess cannot fill the gate's memory with answers.
+func TestQueuedRefusalsAreBounded(t *testing.T) {
+	b := startScript(t)
+	s, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	const n = 3000
+	var all []byte
+	for i := range int32(n) {
+		all = append(all, msg(i+1, 0, cmd("find"))...)
+	}
+	sent := make(chan error, 1)
+	go func() { _, err := c.Write(all); sent <- err }()
+	up := b.accept(t)
+	expectFrame(t, up, msg(1, 0, cmd("find")))
+	until(t, "refusals wait", func() bool { return s.Status().RequestRateLimiter.RejectedAdmissions > 500 })
+	if err := up.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := up.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a refused command was forwarded (%v)", err)
+	}
+	if got := s.Status().RequestRateLimiter.RejectedAdmissions; got > 513 {
+		t.Errorf("%d refusals wait behind one reply, want at most 513", got)
+	}
+	write(t, up, reply(1, ok()))
+	expectFrame(t, c, reply(1, ok()))
+	for i := int32(2); i <= 513; i++ { // then the permit is free again
+		expectRefusal(t, c, i)
+	}
+	c.Close()
+	<-sent
+}
+
+// A client that leaves while its pipeline is full is noticed, though none of
+// its bytes are read.
+func TestClientLeavesFullPipeline(t *testing.T) {
+	b := startScript(t)
+	s, addr, _ := serve(t, &limiter.Policy{Mode: limiter.Off}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	mongogate.SetLinger(s, 50*time.Millisecond)
+	c := dial(t, addr)
+	for i := range int32(600) {
+		write(t, c, msg(i+1, 0, cmd("find")))
+	}
+	up := b.accept(t)
+	for i := range int32(512) {
+		expectFrame(t, up, msg(i+1, 0, cmd("find")))
+	}
+	c.Close()
+	until(t, "the gate forgets the connection", func() bool { return s.Status().Connections == 0 })
+}
+
+// Whether a reply is one of a stream stands in its first bytes. They may come
+// late, and in a compressed reply they are only known when the first block is
+// there.
+func TestStreamOfCutReplies(t *testing.T) {
+	b := startScript(t)
+	_, addr, _ := serve(t, &limiter.Policy{}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	more := bson.D{{Key: "getMore", Value: int64(7)}, {Key: "collection", Value: "orders"}, {Key: "$db", Value: "shop"}}
+	noise := make([]byte, 200_000)
+	for i, x := 0, uint32(1); i < len(noise); i++ {
+		x = x*1664525 + 1013904223
+		noise[i] = byte(x >> 24)
+	}
+	batch := append(ok(), bson.E{Key: "pad", Value: noise})
+	plain := func(id, to int32, flags uint32) []byte { return frame(id, to, 2013, msgPayload(flags, batch)) }
+	zstd := func(id, to int32, flags uint32) []byte {
+		f := compressed(id, 3, msgPayload(flags, batch))
+		binary.LittleEndian.PutUint32(f[8:], uint32(to))
+		return f
+	}
+	var up net.Conn
+	for i, build := range []func(id, to int32, flags uint32) []byte{plain, zstd} {
+		request := int32(10 * (i + 1))
+		write(t, c, msg(request, 1<<16, more))
+		if up == nil {
+			up = b.accept(t)
+		}
+		readFrame(t, up)
+		to := request
+		for j := range int32(3) {
+			flags := uint32(2)
+			if j == 2 {
+				flags = 0
+			}
+			f := build(1000+request+j, to, flags)
+			to = 1000 + request + j
+			sent := make(chan error, 1)
+			go func() {
+				_, err := up.Write(f[:17])
+				<-time.After(20 * time.Millisecond)
+				if err == nil {
+					_, err = up.Write(f[17:])
+				}
+				sent <- err
+			}()
+			expectFrame(t, c, f)
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A backend that dies inside a reply, or before all are given, is noticed even
+// when its last bytes and the end of the stream come as one.
+func TestBackendDiesInReply(t *testing.T) {
+	answer := reply(1, append(ok(), bson.E{Key: "pad", Value: make([]byte, 8000)}))
+	for name, last := range map[string][]byte{
+		"inside a short reply": reply(1, ok())[:30], "inside a long reply": answer[:6000], "before the second reply": reply(1, ok()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startScript(t)
+			_, addr, _ := serve(t, &limiter.Policy{}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+			c := dial(t, addr)
+			write(t, c, append(msg(1, 0, cmd("find")), msg(2, 0, cmd("find"))...))
+			up := b.accept(t).(*net.TCPConn)
+			readFrame(t, up)
+			readFrame(t, up)
+			cork(t, up)
+			write(t, up, last)
+			up.Close()
+			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the client still waits, want its connection closed")
+			}
+		})
+	}
+}
+
+// cork makes the last bytes and the end of the stream leave as one segment.
+func cork(t *testing.T, c *net.TCPConn) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tcpCork = 3
+	if cerr := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpCork, 1) }); cerr != nil || err != nil {
+		t.Skip("no TCP_CORK here")
+	}
+}
+
+// Names that no server accepts make no long keys: what clients send is not
+// kept at its full length.
+func TestKeysAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	if got := len(mongogate.PartitionKey([]string{"database", "collection", "command"}, msg(1, 0, bson.D{{Key: long, Value: long}, {Key: "$db", Value: long}}))); got > 800 {
+		t.Errorf("key of %d bytes, want at most 800", got)
+	}
+	if got := len(mongogate.ReadUser(doc(bson.D{{Key: "user", Value: long}}), long)); got > 300 {
+		t.Errorf("user of %d bytes, want at most 300", got)
+	}
+}
+
+// A drain does not wait for cursors that were killed or that the backend does
+// not know any more.
+func TestDrainForgetsDeadCursors(t *testing.T) {
+	b := startScript(t)
+	s, addr, _ := serve(t, &limiter.Policy{}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	open := bson.D{{Key: "cursor", Value: bson.D{{Key: "firstBatch", Value: bson.A{}}, {Key: "id", Value: int64(77)}, {Key: "ns", Value: "shop.orders"}}}, {Key: "ok", Value: 1.0}}
+	gone := bson.D{{Key: "ok", Value: 0.0}, {Key: "code", Value: 43}}
+	kill := cmd("killCursors", bson.E{Key: "cursors", Value: bson.A{int64(76), int64(77)}})
+	more := bson.D{{Key: "getMore", Value: int64(77)}, {Key: "collection", Value: "orders"}, {Key: "$db", Value: "shop"}}
+	var up net.Conn
+	id := int32(0)
+	exchange := func(request, answer bson.D) {
+		id++
+		write(t, c, msg(id, 0, request))
+		if up == nil {
+			up = b.accept(t)
+		}
+		readFrame(t, up)
+		write(t, up, reply(id, answer))
+		readFrame(t, c)
+	}
+	for name, end := range map[string][2]bson.D{"killed": {kill, ok()}, "not found": {more, gone}} {
+		exchange(cmd("find"), open)
+		if n := s.Status().OpenCursors; n != 1 {
+			t.Fatalf("%s: %d open cursors after find, want 1", name, n)
+		}
+		exchange(end[0], end[1])
+		if n := s.Status().OpenCursors; n != 0 {
+			t.Errorf("%s: %d open cursors, want 0", name, n)
+		}
+	}
+}
+
+// A handshake that wants no reply gets none, and none is waited for.
+func TestHandshakeWithoutReply(t *testing.T) {
+	b := startScript(t)
+	s, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	write(t, c, bytes.Join([][]byte{msg(1, 2, cmd("hello")), msg(2, 2, cmd("saslStart")), msg(3, 0, cmd("find"))}, nil))
+	up := b.accept(t)
+	readFrame(t, up)
+	readFrame(t, up)
+	readFrame(t, up)
+	write(t, c, msg(4, 0, cmd("find")))
+	until(t, "the fourth is refused", func() bool { return s.Status().RequestRateLimiter.RejectedAdmissions == 1 })
+	write(t, up, reply(3, ok()))
+	expectFrame(t, c, reply(3, ok()))
+	expectRefusal(t, c, 4)
+}
+
+// Legacy requests are answered in their own opcode, and one that gives cursors
+// back is never dropped.
+func TestLegacyRefusals(t *testing.T) {
+	b := startScript(t)
+	_, addr, _ := serve(t, &limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	write(t, c, msg(1, 2, cmd("insert"))) // the only token
+	up := b.accept(t)
+	readFrame(t, up)
+	more := frame(2, 0, 2005, append(make([]byte, 4), []byte("shop.orders\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00")...))
+	write(t, c, more)
+	got := readFrame(t, c)
+	if op := binary.LittleEndian.Uint32(got[12:]); op != 1 || got[16]&2 == 0 {
+		t.Errorf("OP_GET_MORE refused by opcode %d, flags %x; want OP_REPLY with QueryFailure", op, got[16])
+	}
+	kill := frame(3, 0, 2007, []byte{0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0})
+	write(t, c, kill)
+	expectFrame(t, up, kill)
+}
+
+// The time that a client takes to send a large command is none of the
+// backend's, and says nothing of it.
+func TestSlowUploadIsNoLatency(t *testing.T) {
+	b := startScript(t)
+	limit := &recorder{seen: make(chan time.Duration, 1)}
+	_, addr, _ := serve(t, &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return limit }}},
+		mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	f := msg(1, 0, cmd("insert"), sequence(bson.D{{Key: "a", Value: make([]byte, 1<<20)}}))
+	write(t, c, f[:100_000])
+	up := b.accept(t)
+	<-time.After(300 * time.Millisecond)
+	go func() { _, _ = c.Write(f[100_000:]) }()
+	expectFrame(t, up, f)
+	write(t, up, reply(1, ok()))
+	expectFrame(t, c, reply(1, ok()))
+	select {
+	case got := <-limit.seen:
+		if got <= 0 || got > 200*time.Millisecond {
+			t.Errorf("latency %v, want that of the backend alone", got)
+		}
+	case <-time.After(patience):
+		t.Error("no latency seen")
+	}
+}
+
+// recorder is a limit that tells what it observes.
+type recorder struct{ seen chan time.Duration }
+
+func (*recorder) Current() int { return 10 }
+
+func (r *recorder) Observe(_ int64, latency time.Duration, _ int, _ bool) {
+	select {
+	case r.seen <- latency:
+	default:
+	}
+}
