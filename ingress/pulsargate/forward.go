@@ -86,11 +86,24 @@ func (c *clientSide) open(now int64, body []byte) (action, []byte, error) {
 	if err != nil {
 		return actPass, nil, err
 	}
+	if c.conflicts(&p) {
+		return actSwallow, nil, c.client.write(refusal(p.RequestID, pulsarwire.ServiceNotReady, "the producer is still open"))
+	}
 	if why := c.register(now, &p); why != "" {
 		c.srv.o.Observer.Happened(EventProducerRefused)
 		return actSwallow, nil, c.client.write(refusal(p.RequestID, pulsarwire.TooManyRequests, why))
 	}
 	return actPass, nil, nil
+}
+
+// conflicts reports whether a producer of the same id is open for another topic,
+// or its end is still held. Brokers keep the older of the two, so the gate could
+// not tell whose messages come next.
+func (s *session) conflicts(p *pulsarwire.Producer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.producers[p.ProducerID]
+	return old != nil && !old.closing && (old.ending || old.name != p.Topic)
 }
 
 // register adds a producer to the table, or says why not.
@@ -109,11 +122,16 @@ func (s *session) register(now int64, p *pulsarwire.Producer) (why string) {
 		return "too many bytes held"
 	}
 	if old := s.producers[p.ProducerID]; old != nil {
+		if !old.closing { // asked for twice; brokers keep the first and may refuse the second
+			old.opening++
+			s.requests[p.RequestID] = request{producer: old}
+			return ""
+		}
 		s.dropLocked(old, limiter.Ignored) // the client sends again what had no receipt
 	}
 	name := parseTopic(p.Topic)
 	added := &producer{
-		id: p.ProducerID, topic: s.srv.topics.join(name, now),
+		id: p.ProducerID, name: p.Topic, topic: s.srv.topics.join(name, now), opening: 1,
 		key: partitionKey(s.srv.o.By, &name, s.client.conn.RemoteAddr()), applied: s.srv.applied.Load(),
 	}
 	s.producers[p.ProducerID] = added
@@ -135,13 +153,21 @@ func (c *clientSide) close(now int64, body []byte, size int) (action, []byte, er
 	if p == nil {
 		return actPass, nil, nil
 	}
-	if len(c.requests) < 2*c.srv.limits.Load().MaxProducers {
-		c.requests[m.RequestID] = request{producer: p, closing: true}
-	}
 	if p.releasing {
-		return c.queueLocked(now, p, heldFrame{size: size, control: true}), nil, nil
+		act := c.queueLocked(now, p, heldFrame{size: size, control: true, request: m.RequestID})
+		p.ending = p.ending || act == actHold
+		return act, nil, nil
 	}
+	c.closingLocked(p, m.RequestID)
 	return actPass, nil, nil
+}
+
+// closingLocked records that the end of a producer is forwarded.
+func (s *session) closingLocked(p *producer, id uint64) {
+	p.closing = true
+	if len(s.requests) < 2*s.srv.limits.Load().MaxProducers {
+		s.requests[id] = request{producer: p, closing: true}
+	}
 }
 
 // answered settles the request with the given id.
@@ -153,8 +179,14 @@ func (s *session) answered(id uint64, success bool) {
 		return
 	}
 	delete(s.requests, id)
-	if r.closing == success { // closed, or not opened
-		s.dropLocked(r.producer, limiter.Ignored)
+	p, over := r.producer, r.closing && success
+	if !r.closing {
+		p.opening--
+		p.opened = p.opened || success
+		over = !p.opened && p.opening == 0
+	}
+	if over {
+		s.dropLocked(p, limiter.Ignored)
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 type heldFrame struct {
 	frame   []byte
 	send    pulsarwire.Send
-	size    int  // bytes of the frame, reserved before it has arrived
-	control bool // not a message: it waits only for those before it
+	size    int    // bytes of the frame, reserved before it has arrived
+	control bool   // CLOSE_PRODUCER, not a message: it waits only for those before it
+	request uint64 // its request id
 }
 
 // waiting is the first held message's place in the limiter's queue.
@@ -203,6 +204,7 @@ func (s *session) step(p *producer) step {
 func (s *session) admitHeldLocked(p *producer, now int64) bool {
 	f := &p.held[0]
 	if f.control {
+		s.closingLocked(p, f.request)
 		return true
 	}
 	if p.waiting != nil {

@@ -290,3 +290,50 @@ type fixed int
 
 func (f fixed) Current() int                          { return int(f) }
 func (fixed) Observe(int64, time.Duration, int, bool) {}
+
+// A producer that is asked for twice stays under its limit whatever the broker
+// says to the second request, and for another topic it is not asked for at all:
+// brokers keep the first.
+func TestAProducerAskedForTwiceStaysLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
+		for id, topic := range []string{10: "slow", 11: "slow", 12: "other"} {
+			if topic != "" {
+				p.client.command(pulsarwire.TypeProducer,
+					pulsarwire.Producer{Topic: topic, ProducerID: 1, RequestID: uint64(id)}.Append(nil))
+			}
+		}
+		synctest.Wait()
+		if got := p.client.all(pulsarwire.TypeError); len(got) != 1 {
+			t.Fatalf("%d errors; want one, for the other topic", len(got))
+		} else if e, _ := pulsarwire.DecodeError(got[0].Body); e.RequestID != 12 || e.Code != pulsarwire.ServiceNotReady {
+			t.Errorf("%+v; want request 12 told to come again", e)
+		}
+		p.broker.command(pulsarwire.TypeError, pulsarwire.Error{RequestID: 11, Code: pulsarwire.ServiceNotReady}.Append(nil))
+		p.broker.command(pulsarwire.TypeProducerSuccess, pulsarwire.ProducerSuccess{RequestID: 10, Name: "p"}.Append(nil))
+		for i := range uint64(30) {
+			p.client.write(sendFrame(1, i, 10))
+		}
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 20 {
+			t.Errorf("%d messages passed; want 20", n)
+		}
+		p.client.command(pulsarwire.TypeCloseProducer, pulsarwire.CloseProducer{ProducerID: 1, RequestID: 13}.Append(nil))
+		p.client.open(1, "slow") // its end is held: the broker would still see the old one
+		p.broker.command(pulsarwire.TypeSuccess, pulsarwire.AppendRequestID(nil, 13))
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeProducer)); n != 2 {
+			t.Errorf("%d producers asked for; want the first 2", n)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeCloseProducer)); n != 1 {
+			t.Errorf("%d ends forwarded; want 1, behind what was held", n)
+		}
+		p.client.open(1, "other")
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeProducer)); n != 3 {
+			t.Errorf("%d producers asked for; want a third once the end was forwarded", n)
+		}
+	})
+}

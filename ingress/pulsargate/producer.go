@@ -10,10 +10,15 @@ import (
 // producer is one producer of a session. All fields but the constants are
 // guarded by session.mu.
 type producer struct {
-	id    uint64 // constant, as are the next two
+	id    uint64 // constant, as are the next three
+	name  string // of the topic, as the client spells it
 	topic *topic
 	key   string // of the limiter's partition
 
+	opening int  // PRODUCERs without an answer
+	opened  bool // one was answered with success
+	ending  bool // its CLOSE_PRODUCER is held
+	closing bool // its CLOSE_PRODUCER was forwarded
 	flights flights
 	gone    bool // closed, or replaced by another of the same id
 
