@@ -5,7 +5,7 @@
 // [Guard.Run], measures the clock's steps, compares it with the kernel's other
 // clocks, and listens to what the gates say of their samples. From that it
 // knows one of three states: good, suspect (visible, no consequence) and bad
-// (adaptive limits fall back to their fixed ones). Evidence fades: after ten
+// (adaptive limits fall back to their fixed ones; ADR 5). Evidence fades: after ten
 // clean minutes a state is left by itself.
 //
 // A [Fault] bends the readings on purpose, so that an operator can rehearse

@@ -6,7 +6,7 @@
 // and what must hold. A [Contender] is what stands before the backend: one of
 // our limiters, none, or somebody else's. [Play] plays one variant of a scenario
 // for one contender and seed; equal arguments give equal results, since one
-// goroutine plays every event in order. A [Suite] makes many such runs at a
+// goroutine plays every event in order (ADR 4). A [Suite] makes many such runs at a
 // time, and a [Report] says who kept the criteria.
 //
 // A [Live] run sends the same arrivals to a gate in real time. A [Recorder]

@@ -185,7 +185,7 @@ func (s *partitionSpec) mustRefuse(req *Request) bool {
 
 // queueOrRefuse queues a request that found no permit: on the ticket that it
 // already waits with, or on a new one. A refusal gives the tokens back: no work
-// ran.
+// ran (ADR 1).
 func (p *partition) queueOrRefuse(now int64, t *table, req *Request, ticket *Ticket) (Permit, *Ticket, error) {
 	spec := p.spec.Load()
 	if !spec.mustRefuse(req) {

@@ -38,7 +38,7 @@ type partition struct {
 
 	counts counts
 	name   string    // a client's key for dynamic partitions
-	label  string    // as metrics carry it
+	label  string    // as metrics carry it: never a client's key (ADR 6)
 	queue  []*Ticket // guarded by gate.waitMu, oldest first
 	flow   flow
 

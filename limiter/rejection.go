@@ -12,7 +12,8 @@ var ErrRejected = errors.New("limiter: rejected")
 
 // Rejection is the error returned when a request is refused before any of its
 // work ran. It matches [ErrRejected]. Rejections are shared: one exists per
-// partition and reason, so that refusing allocates nothing. They never change.
+// partition and reason, so that refusing allocates nothing (ADR 2). They never
+// change.
 type Rejection struct {
 	Reason    labels.Reason
 	Ingress   string // name of the gate

@@ -8,7 +8,7 @@
 //
 // Decoding works on the wire form: there is no generated code, so a program may
 // link this package and the upstream client, whose generated code refuses to be
-// registered twice. Decoded values alias the bytes they came from.
+// registered twice (ADR 9). Decoded values alias the bytes they came from.
 //
 // Two commands and one feature flag are not part of the upstream protocol: see
 // [TypeThrottleProducer]. The package imports nothing of ours and keeps no state.

@@ -3,7 +3,7 @@
 // A [Server] takes a request from net/http, identifies it, asks the
 // [limiter.Gate], and forwards what is admitted to the backend over
 // connections of its own; net/http's client and reverse proxy are not on the
-// path, because they cost twice as much as all the rest. Bodies stream both
+// path, because they cost twice as much as all the rest (ADR 3). Bodies stream both
 // ways and are never held in memory beyond one buffer. What is refused is
 // refused before its body is read, so that sending it again is safe.
 //

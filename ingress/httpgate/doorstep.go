@@ -26,7 +26,7 @@ import (
 // how requests are told apart. After anything else the connection is left to
 // net/http for good, because it is no longer known here where a request begins.
 // Nothing is forwarded from here: what reaches the backend is always what
-// net/http has read.
+// net/http has read. ADR 7 tells why.
 type doorstep struct {
 	net.Conn
 	s *Server

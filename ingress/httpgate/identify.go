@@ -96,8 +96,8 @@ func (id *identifier) identify(r *http.Request) limiter.Request {
 	return req
 }
 
-// key returns the partition key: of several parts one string, "" when all are
-// empty.
+// key returns the partition key: of several parts one string (ADR 8), "" when
+// all are empty.
 func (id *identifier) key(r *http.Request) string {
 	if len(id.keys) == 1 {
 		return id.keys[0](r)

@@ -4,5 +4,5 @@
 //
 // They read the time package, so a run takes place in a testing/synctest bubble
 // in which sleeping is what moves time. That is why [Contenders] is played by a
-// test; -out writes the results for 'admitd lab report --peers'.
+// test; -out writes the results for 'admitd lab report --peers'. ADR 10 tells why.
 package peers
