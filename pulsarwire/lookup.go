@@ -113,6 +113,9 @@ func (r TopicRequest) Append(dst []byte) []byte {
 type PartitionedMetadata struct {
 	RequestID  uint64
 	Partitions uint64
+	Failed     bool        // the question was not answered
+	Code       ServerError // of Failed
+	Message    string
 }
 
 // DecodePartitionedMetadata reads the body of a [TypePartitionedMetadataOK].
@@ -125,13 +128,23 @@ func DecodePartitionedMetadata(body []byte) (PartitionedMetadata, error) {
 			p.Partitions = f.value
 		case f.varint(2):
 			p.RequestID = f.value
+		case f.varint(3):
+			p.Failed = f.value != 0
+		case f.varint(4):
+			p.Code = ServerError(int32(f.value))
+		case f.num == 5 && f.kind == protowire.BytesType:
+			p.Message = string(f.bytes)
 		}
 	}
 	return p, f.err("PARTITIONED_METADATA_RESPONSE")
 }
 
-// Append appends the body of p, as a success.
+// Append appends the body of p.
 func (p PartitionedMetadata) Append(dst []byte) []byte {
+	if p.Failed {
+		dst = appendUint(appendUint(dst, 2, p.RequestID), 3, 1)
+		return appendString(appendUint(dst, 4, uint64(p.Code)), 5, p.Message)
+	}
 	return appendUint(appendUint(appendUint(dst, 1, p.Partitions), 2, p.RequestID), 3, 0)
 }
 

@@ -68,6 +68,9 @@ func (c *Client) partitions(ctx context.Context, topic string) (int, error) {
 		return 0, err
 	}
 	m, err := pulsarwire.DecodePartitionedMetadata(f.Body)
+	if err == nil && m.Failed {
+		err = &ServerError{Code: m.Code, Message: m.Message}
+	}
 	return int(m.Partitions), err
 }
 

@@ -138,6 +138,18 @@ func (c *conn) enqueue(add func(out []byte) []byte) error {
 	return nil
 }
 
+// maxBacklog is how many bytes may wait to be written before new messages are
+// turned away. Messages that time out stay among them, so that MaxPending alone
+// would not bound what a connection that stands still costs.
+const maxBacklog = 64 << 20
+
+// full reports whether too much waits to be written.
+func (c *conn) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.out) >= maxBacklog
+}
+
 // write is the goroutine that writes.
 func (c *conn) write() {
 	var batch []byte

@@ -12,7 +12,8 @@ var (
 	// ErrClosed is returned for what can no longer happen because the producer
 	// or its connection is closed.
 	ErrClosed = errors.New("pulsarproducer: closed")
-	// ErrQueueFull is returned for a message beyond MaxPending. It was not sent.
+	// ErrQueueFull is returned for a message beyond MaxPending, or on a connection
+	// with too much to write. It was not sent.
 	ErrQueueFull = errors.New("pulsarproducer: too many messages without a receipt")
 	// ErrTimeout is returned for a message without a receipt in time. It may have
 	// been published.

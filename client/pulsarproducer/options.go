@@ -35,7 +35,8 @@ type ProducerOptions struct {
 	// that comes earlier counts instead.
 	SendTimeout time.Duration
 	// MaxPending bounds the messages without a receipt; more fail with
-	// [ErrQueueFull]. 0 = 1000.
+	// [ErrQueueFull], and so do all while 64 MiB wait to be written to the
+	// connection. 0 = 1000.
 	MaxPending int
 }
 

@@ -61,9 +61,24 @@ func (c *conn) newProducer(ctx context.Context, topic string, o ProducerOptions)
 	}
 	if err != nil {
 		c.forget(p.id)
+		if ctx.Err() != nil { // it may exist by now, and nobody else would end it
+			c.abandon(p.id)
+		}
 		return nil, err
 	}
 	return p, nil
+}
+
+// abandon ends a producer without waiting for the answer.
+func (c *conn) abandon(id uint64) {
+	c.mu.Lock()
+	c.requestID++
+	request := c.requestID
+	c.mu.Unlock()
+	_ = c.enqueue(func(out []byte) []byte { // it fails only when the connection, and with it the producer, is over
+		return pulsarwire.AppendFrame(out, pulsarwire.TypeCloseProducer,
+			pulsarwire.CloseProducer{ProducerID: id, RequestID: request}.Append(nil))
+	})
 }
 
 // Topic returns the topic's name.
@@ -96,6 +111,7 @@ func (p *Producer) launch(ctx context.Context, payload []byte, done func(error))
 	if len(payload) > p.c.max {
 		return fmt.Errorf("%w: message of %d bytes, at most %d", pulsarwire.ErrTooLarge, len(payload), p.c.max)
 	}
+	backlog := p.c.full()
 	now := time.Now()
 	deadline := now.Add(p.o.SendTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -106,7 +122,7 @@ func (p *Producer) launch(ctx context.Context, payload []byte, done func(error))
 	switch {
 	case p.err != nil:
 		return p.err
-	case len(p.pending) >= p.o.MaxPending:
+	case backlog, len(p.pending) >= p.o.MaxPending:
 		return ErrQueueFull
 	}
 	if wait := p.waitLocked(now); wait > deadline.Sub(now) {

@@ -24,12 +24,15 @@ import (
 type server struct {
 	partitions uint64
 	refuse     pulsarwire.ServerError // of every producer; 0 = none
+	unknown    pulsarwire.ServerError // of every question for partitions; 0 = none
+	mute       bool                   // about producers
 
 	mu       sync.Mutex
 	conns    []net.Conn
 	quiet    bool
 	arrived  []arrival
 	receipts []uint64 // ThrottleProducerReceipt, by request id
+	ended    []uint64 // producers, by id
 	hello    pulsarwire.Connect
 	wg       sync.WaitGroup
 }
@@ -72,7 +75,9 @@ func (s *server) answer(f pulsarwire.Frame) (pulsarwire.Type, []byte) {
 		return pulsarwire.TypeConnected, pulsarwire.Connected{ServerVersion: "t", MaxMessageSize: 1 << 20}.Append(nil)
 	case pulsarwire.TypePartitionedMetadata:
 		r, _ := pulsarwire.DecodeTopicRequest(f.Body)
-		return pulsarwire.TypePartitionedMetadataOK, pulsarwire.PartitionedMetadata{RequestID: r.RequestID, Partitions: s.partitions}.Append(nil)
+		return pulsarwire.TypePartitionedMetadataOK, pulsarwire.PartitionedMetadata{
+			RequestID: r.RequestID, Partitions: s.partitions, Failed: s.unknown != 0, Code: s.unknown, Message: "no",
+		}.Append(nil)
 	case pulsarwire.TypeLookup:
 		r, _ := pulsarwire.DecodeTopicRequest(f.Body)
 		return pulsarwire.TypeLookupResponse, pulsarwire.LookupResponse{
@@ -80,6 +85,9 @@ func (s *server) answer(f pulsarwire.Frame) (pulsarwire.Type, []byte) {
 		}.Append(nil)
 	case pulsarwire.TypeProducer:
 		p, _ := pulsarwire.DecodeProducer(f.Body)
+		if s.mute {
+			return 0, nil
+		}
 		if s.refuse != 0 {
 			return pulsarwire.TypeError, pulsarwire.Error{RequestID: p.RequestID, Code: s.refuse, Message: "no"}.Append(nil)
 		}
@@ -96,6 +104,7 @@ func (s *server) answer(f pulsarwire.Frame) (pulsarwire.Type, []byte) {
 		s.receipts = append(s.receipts, id)
 	case pulsarwire.TypeCloseProducer:
 		m, _ := pulsarwire.DecodeCloseProducer(f.Body)
+		s.ended = append(s.ended, m.ProducerID)
 		return pulsarwire.TypeSuccess, pulsarwire.AppendRequestID(nil, m.RequestID)
 	default:
 	}
@@ -413,6 +422,13 @@ func TestSendAsyncNeverBlocks(t *testing.T) {
 		if d := cmp.Diff(want, failed); d != "" {
 			t.Errorf("errors (-want +got):\n%s", d)
 		}
+		sent := 0
+		for err = nil; !errors.Is(err, pulsarproducer.ErrQueueFull) && sent < 100; sent++ {
+			err = p.Send(t.Context(), make([]byte, 1<<20)) // each times out; what was to be written stays
+		}
+		if sent < 60 || sent > 70 {
+			t.Errorf("a message was turned away after %d MiB; want about 64", sent)
+		}
 		c.Close()
 		far.Close()
 	})
@@ -458,6 +474,37 @@ func TestEndings(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A producer whose maker did not wait for the answer is ended.
+func TestProducerGivenUpIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{mute: true}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c := s.connect(t, pulsarproducer.Options{})
+		if _, err := c.NewProducer(ctx, "t", pulsarproducer.ProducerOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("NewProducer = %v; want DeadlineExceeded", err)
+		}
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if d := cmp.Diff([]uint64{1}, s.ended); d != "" {
+			t.Errorf("producers ended (-want +got):\n%s", d)
+		}
+	})
+}
+
+// A question for the partitions that fails does not count as none.
+func TestPartitionsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{unknown: pulsarwire.ServiceNotReady}
+		_, err := s.connect(t, pulsarproducer.Options{}).NewPartitioned(t.Context(), "t", pulsarproducer.ProducerOptions{})
+		var refused *pulsarproducer.ServerError
+		if !errors.As(err, &refused) || refused.Code != pulsarwire.ServiceNotReady || refused.Message != "no" {
+			t.Errorf("NewPartitioned = %v; want ServiceNotReady", err)
+		}
+	})
 }
 
 // A refused producer is a typed error.
