@@ -20,9 +20,21 @@ const (
 )
 
 // opener looks into the start of compressed frames. What is forwarded is the
-// frame as it came. An opener belongs to one goroutine; its buffer is reused.
+// frame as it came. An opener belongs to one goroutine. It holds a buffer from
+// the first frame that it opens until it is released.
 type opener struct {
-	buf []byte
+	buf *[openedMax]byte // nil = none
+}
+
+// openedPool holds buffers of openers.
+var openedPool = sync.Pool{New: func() any { return new([openedMax]byte) }} //nolint:gochecknoglobals // a pool is a cache, not state
+
+// release gives the buffer back. What was opened is gone.
+func (o *opener) release() {
+	if o.buf != nil {
+		openedPool.Put(o.buf)
+		o.buf = nil
+	}
 }
 
 // openedMax bounds what is decompressed of a frame, in bytes.
@@ -30,7 +42,7 @@ const openedMax = 64 << 10
 
 // prefix decompresses the start of an OP_COMPRESSED payload: the original
 // opcode, the algorithm, and the data, of which the end may be missing. The
-// bytes are valid until the next call. whole tells whether they are all there
+// bytes are valid until the next call or release. whole tells whether they are all there
 // is, or, with ok false, whether more input could not help.
 func (o *opener) prefix(p []byte, complete bool) (op opcode, b []byte, whole, ok bool) {
 	if len(p) < 9 {
@@ -42,8 +54,8 @@ func (o *opener) prefix(p []byte, complete bool) (op opcode, b []byte, whole, ok
 		return op, nil, true, false
 	}
 	want := min(size, openedMax)
-	if cap(o.buf) < want {
-		o.buf = make([]byte, want)
+	if o.buf == nil {
+		o.buf = openedPool.Get().(*[openedMax]byte)
 	}
 	n, err := decompress(p[8], o.buf[:want], p[9:])
 	if n == 0 && err != nil {

@@ -125,6 +125,24 @@ func PartitionKey(by []string, frame []byte) string {
 	return ses.partition()
 }
 
+// Sweeps returns how often a full ledger is swept by looks that far apart.
+func Sweeps(looks int, apart time.Duration) int {
+	var l ledger
+	for i := range int64(ledgerBound) {
+		l.opened(i+1, 1)
+	}
+	n, last := 0, l.swept
+	for i := range looks {
+		now := int64(time.Hour) + int64(i)*int64(apart)
+		l.opened(-1, now)
+		l.open(now)
+		if l.swept != last {
+			n, last = n+1, l.swept
+		}
+	}
+	return n
+}
+
 // ErrFrame is what malformed frames wrap.
 var ErrFrame = errFrame
 

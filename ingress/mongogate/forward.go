@@ -33,6 +33,7 @@ func (ses *session) downstream() error {
 	var open opener
 	relay := func() (more bool, err error) {
 		err = ses.relay(&at, &open)
+		open.release()
 		return at.left > 0 || len(ses.back.next()) > 0 || !ses.pend.empty(), err
 	}
 	for {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,13 +86,13 @@ func TestStreamOfCutReplies(t *testing.T) {
 	}
 	batch := append(ok(), bson.E{Key: "pad", Value: noise})
 	plain := func(id, to int32, flags uint32) []byte { return frame(id, to, 2013, msgPayload(flags, batch)) }
-	zstd := func(id, to int32, flags uint32) []byte {
+	packed := func(id, to int32, flags uint32) []byte {
 		f := compressed(id, 3, msgPayload(flags, batch))
 		binary.LittleEndian.PutUint32(f[8:], uint32(to))
 		return f
 	}
 	var up net.Conn
-	for i, build := range []func(id, to int32, flags uint32) []byte{plain, zstd} {
+	for i, build := range []func(id, to int32, flags uint32) []byte{plain, packed} {
 		request := int32(10 * (i + 1))
 		write(t, c, msg(request, 1<<16, more))
 		if up == nil {
@@ -279,5 +280,45 @@ func (r *recorder) Observe(_ int64, latency time.Duration, _ int, _ bool) {
 	select {
 	case r.seen <- latency:
 	default:
+	}
+}
+
+// What a compressed frame was opened into is not held by an idle connection.
+func TestIdleCompressedConnectionsAreSmall(t *testing.T) {
+	b := startScript(t)
+	_, addr, _ := serve(t, &limiter.Policy{}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	big := msgPayload(0, append(cmd("find"), bson.E{Key: "pad", Value: make([]byte, 100_000)}))
+	request, answer := compressed(1, 2, big), compressed(2, 2, big)
+	binary.LittleEndian.PutUint32(answer[8:], 1)
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	const n = 100
+	for range n {
+		c := dial(t, addr)
+		write(t, c, request)
+		up := b.accept(t)
+		expectFrame(t, up, request)
+		write(t, up, answer)
+		expectFrame(t, c, answer)
+	}
+	if held := (heap() - before) / n; held > 40<<10 {
+		t.Errorf("%d bytes held by each idle connection, want at most 40 KiB", held)
+	}
+}
+
+// A ledger that is full of what is still in use is not searched for what may be
+// forgotten with every command, nor by every connection that a drain asks.
+func TestLedgerSweepsSeldom(t *testing.T) {
+	if got := mongogate.Sweeps(1000, time.Millisecond); got > 2 {
+		t.Errorf("%d sweeps in a second, want at most 2", got)
+	}
+	if got := mongogate.Sweeps(10, time.Minute); got < 9 {
+		t.Errorf("%d sweeps in 10 minutes of one look a minute, want at least 9", got)
 	}
 }

@@ -11,6 +11,7 @@ const (
 	cursorLife  = 10 * time.Minute
 	txnLife     = time.Minute
 	ledgerBound = 64 << 10
+	sweepApart  = time.Second // between two searches for them
 )
 
 // txnKey identifies a transaction; the zero value is none.
@@ -25,6 +26,7 @@ type ledger struct {
 	mu      sync.Mutex // guards the fields below; never held across a wait
 	cursors map[int64]int64
 	txns    map[txnKey]int64
+	swept   int64 // monotonic ns of the last sweep; 0 = never
 }
 
 // opened notes that a reply at now (monotonic ns) left a cursor open.
@@ -35,7 +37,7 @@ func (l *ledger) opened(cursor, now int64) {
 		l.cursors = map[int64]int64{}
 	}
 	if len(l.cursors) >= ledgerBound {
-		forget(l.cursors, now, cursorLife)
+		l.sweepLocked(now)
 	}
 	if len(l.cursors) < ledgerBound {
 		l.cursors[cursor] = now
@@ -69,7 +71,7 @@ func (l *ledger) began(t txnKey, now int64) {
 		l.txns = map[txnKey]int64{}
 	}
 	if len(l.txns) >= ledgerBound {
-		forget(l.txns, now, txnLife)
+		l.sweepLocked(now)
 	}
 	if len(l.txns) < ledgerBound {
 		l.txns[t] = now
@@ -99,9 +101,19 @@ func (l *ledger) knows(cursor int64, t txnKey) bool {
 func (l *ledger) open(now int64) (cursors, txns int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.sweepLocked(now)
+	return len(l.cursors), len(l.txns)
+}
+
+// sweepLocked forgets what nobody uses any more, not more often than
+// [sweepApart]: every connection of a drain asks, many times a second.
+func (l *ledger) sweepLocked(now int64) {
+	if l.swept != 0 && now-l.swept < int64(sweepApart) {
+		return
+	}
+	l.swept = now
 	forget(l.cursors, now, cursorLife)
 	forget(l.txns, now, txnLife)
-	return len(l.cursors), len(l.txns)
 }
 
 // forget removes what was last used longer than life before now.

@@ -20,6 +20,7 @@ func (ses *session) upstream(ctx context.Context) error {
 		if err := ses.flush(); err != nil {
 			return err
 		}
+		ses.open.release()
 		if err := ses.fill(); err != nil {
 			return err
 		}
