@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"maps"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,10 +96,9 @@ func (o *pulsarObserver) Happened(event string) {
 
 // queueCollector reads what queue gates hold back when somebody scrapes.
 type queueCollector struct {
-	heldFrames, heldBytes, paused, producers *prometheus.Desc
+	watched[*pulsargate.Server]
 
-	mu   sync.Mutex // guards read
-	read map[string]*pulsargate.Server
+	heldFrames, heldBytes, paused, producers *prometheus.Desc
 }
 
 func newQueueCollector() *queueCollector {
@@ -113,22 +110,6 @@ func newQueueCollector() *queueCollector {
 		heldBytes:  desc("admitd_pulsar_held_bytes", "Size of the messages that wait in the gate."),
 		paused:     desc("admitd_pulsar_paused_connections", "Connections that the gate does not read from."),
 		producers:  desc("admitd_pulsar_producers", "Producers that are open."),
-		read:       map[string]*pulsargate.Server{},
-	}
-}
-
-// watch reads an ingress until stop is called. When an ingress is replaced the
-// new one is watched before the old one stops.
-func (q *queueCollector) watch(ingress string, s *pulsargate.Server) (stop func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.read[ingress] = s
-	return func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if q.read[ingress] == s {
-			delete(q.read, ingress)
-		}
 	}
 }
 
@@ -141,10 +122,7 @@ func (q *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (q *queueCollector) Collect(ch chan<- prometheus.Metric) {
-	q.mu.Lock()
-	read := maps.Clone(q.read)
-	q.mu.Unlock()
-	for ingress, server := range read {
+	for ingress, server := range q.byIngress() {
 		s := server.Status()
 		emit := func(d *prometheus.Desc, v int64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), ingress) //nolint:promlinter // cannot follow d; the running daemon is linted in a test

@@ -39,7 +39,7 @@ func TestKillingOneOfTwoGatesUnderLoad(t *testing.T) {
 	waitFor(t, "the load to move", func() bool {
 		last, _ := calls.last.Load(relays[0].address)
 		at, _ := last.(time.Time)
-		return time.Since(max2(at, killed)) > selection.MinHeartbeat
+		return time.Since(later(at, killed)) > selection.MinHeartbeat
 	})
 	last, _ := calls.last.Load(relays[0].address)
 	if at, ok := last.(time.Time); ok && at.Sub(killed) > selection.MinHeartbeat {
@@ -57,8 +57,8 @@ func TestKillingOneOfTwoGatesUnderLoad(t *testing.T) {
 	}
 }
 
-// max2 returns the later of two times.
-func max2(a, b time.Time) time.Time {
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
