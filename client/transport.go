@@ -21,7 +21,10 @@ const maxDrain = 64 << 10
 // reads the rejections of our gates, and plain 429 and 503 from other servers;
 // [ResponseFailure] says how. Every other response is handed on as it is. When
 // retries end with a refusal, its response is returned with the body intact, so
-// callers see what they would have seen without it.
+// callers see what they would have seen without it. There is one exception: a
+// refusal of a write says that nothing was changed, so it does not stand for an
+// earlier attempt that may have changed something; then that attempt's failure is
+// returned as the error.
 //
 // Each attempt announces "X-Admitd-Backpressure: 1" and, when the request has a
 // deadline, the milliseconds left. A request with a body is sent again only when
@@ -62,7 +65,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return trip.resp, nil
 	}
 	gaveUp, ok := errors.AsType[*Error](err)
-	if trip.resp != nil && (!ok || gaveUp.Canceled == nil) {
+	if trip.resp != nil && (!ok || gaveUp.Canceled == nil && gaveUp.Err == error(trip.refused)) { //nolint:errorlint // the very same
 		return trip.resp, nil
 	}
 	trip.discard()
@@ -111,6 +114,8 @@ type roundTrip struct {
 	req  *http.Request
 	sent bool           // the base got the request, and with it the body to close
 	resp *http.Response // of the last attempt, nil when it had none
+
+	refused *Failure // what resp stands for, nil when it is no failure
 }
 
 // attempt sends the request once.
@@ -136,6 +141,7 @@ func (r *roundTrip) attempt(ctx context.Context, a *Attempt) error {
 		return nil
 	}
 	f.Final = !replayable(r.req)
+	r.refused = f
 	return f
 }
 

@@ -364,6 +364,27 @@ func TestTransportNetworkErrors(t *testing.T) {
 	}
 }
 
+// A refusal of the last attempt does not hide that an earlier one may have
+// written; for a read it may.
+func TestTransportTellsWhatMayHaveWritten(t *testing.T) {
+	reset := &net.OpError{Op: "read", Net: "tcp", Err: errBoom}
+	for method, hides := range map[string]bool{http.MethodPut: false, http.MethodGet: true} {
+		for name, first := range map[string]answer{"reset": {err: reset}, "503": foreign(503, "")} {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{answers: append([]answer{first}, slices.Repeat([]answer{rejection(labels.RequestRate, 0)}, 9)...)}
+				resp, err := newClient(t, client.Options{}).Transport(s).RoundTrip(request(t, method, ""))
+				if err == nil {
+					resp.Body.Close()
+				}
+				if len(s.got) < 2 || (err == nil) != hides || s.open != 0 {
+					t.Errorf("%s after %s: %v after %d attempts with %d bodies open; want a refusal: %v",
+						method, name, err, len(s.got), s.open, hides)
+				}
+			})
+		}
+	}
+}
+
 // A deadline is not overslept: the refusal comes back at once when the hint
 // leaves no time, and the cancellation when the caller gives up during a wait.
 func TestTransportDeadlineAndCancellation(t *testing.T) {
