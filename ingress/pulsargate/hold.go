@@ -20,6 +20,7 @@ type heldFrame struct {
 // waiting is the first held message's place in the limiter's queue.
 type waiting struct {
 	ticket *limiter.Ticket
+	rest   float64 // tokens that its permit is to be charged
 	send   pulsarwire.Send
 	size   int
 }
@@ -34,7 +35,7 @@ func (p *producer) blockLocked(now int64, v *verdict, m *pulsarwire.Send, size i
 	p.resumeAt = now + int64(v.wait)
 	p.notice.due = true
 	if v.ticket != nil {
-		p.waiting = &waiting{ticket: v.ticket, send: *m, size: size}
+		p.waiting = &waiting{ticket: v.ticket, rest: v.rest, send: *m, size: size}
 	}
 }
 
@@ -234,8 +235,7 @@ func (s *session) redeemLocked(p *producer, now int64) bool {
 	w := p.waiting
 	select {
 	case <-w.ticket.Ready():
-		p.waiting = nil
-		s.launchLocked(p, now, &w.send, w.ticket.Permit())
+		s.boardLocked(p, now, w.ticket.Permit())
 		return true
 	default:
 	}
@@ -260,9 +260,16 @@ func (s *session) redeemLocked(p *producer, now int64) bool {
 	case queued:
 		return false
 	}
-	p.waiting = nil
-	s.launchLocked(p, now, &w.send, permit)
+	s.boardLocked(p, now, permit)
 	return true
+}
+
+// boardLocked ends the wait in the limiter's queue with a permit.
+func (s *session) boardLocked(p *producer, now int64, permit limiter.Permit) {
+	w := p.waiting
+	p.waiting = nil
+	permit.Charge(w.rest)
+	s.launchLocked(p, now, &w.send, permit)
 }
 
 // waitLocked returns for how long there is nothing to do, and what may happen

@@ -285,6 +285,27 @@ func TestConcurrencyHolds(t *testing.T) {
 	})
 }
 
+// A batch that is larger than the limiter's bucket is deep pays in full, also
+// when it had to wait for its turn.
+func TestLargeBatchesPayInFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := &limiter.Policy{Default: limiter.PartitionPolicy{Rate: limiter.Rate{PerSecond: 10, QueueDepth: 1000}}}
+		p := play(t, pulsargate.Options{}, policy, unaware())
+		p.client.open(1, "t")
+		start := time.Now()
+		for i := range uint64(4) {
+			p.client.write(pulsarwire.AppendSendFrame(nil, pulsarwire.Send{ProducerID: 1, SequenceID: i, NumMessages: 100},
+				pulsarwire.Metadata{ProducerName: "p", SequenceID: i, PublishTime: 1}, nil))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []time.Duration{0, 9100 * time.Millisecond, 19100 * time.Millisecond, 29100 * time.Millisecond}
+		if d := cmp.Diff(want, arrivals(p.broker, 1, start)); d != "" {
+			t.Errorf("batches of 100 at 10 messages per second (-want +got):\n%s", d)
+		}
+	})
+}
+
 // fixed is a limit that does not move.
 type fixed int
 

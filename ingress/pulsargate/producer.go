@@ -42,6 +42,7 @@ type verdict struct {
 	ok     bool
 	permit limiter.Permit  // when ok
 	ticket *limiter.Ticket // it waits in the limiter's queue; its rates are paid
+	rest   float64         // tokens that the ticket's permit is to be charged
 	wait   time.Duration   // ask again after that
 	limit  string
 	reason pulsarwire.Reason
@@ -117,7 +118,7 @@ func (s *session) offer(now int64, p *producer, m *pulsarwire.Send, mayQueue boo
 		permit.Charge(rest)
 		return verdict{ok: true, permit: permit}
 	}
-	v := verdict{ticket: ticket}
+	v := verdict{ticket: ticket, rest: rest}
 	indebted := false
 	if ticket != nil {
 		var due int64
