@@ -184,7 +184,8 @@ type CloseProducer struct {
 	AssignedURL, AssignedTLS string
 }
 
-// DecodeCloseProducer reads the body of a [TypeCloseProducer].
+// DecodeCloseProducer reads the body of a [TypeCloseProducer], or of a
+// [TypeCloseConsumer], which has the same form.
 func DecodeCloseProducer(body []byte) (CloseProducer, error) {
 	var c CloseProducer
 	f := fields{rest: body}

@@ -15,6 +15,7 @@ const (
 	TypeSuccess               Type = 13
 	TypeError                 Type = 14
 	TypeCloseProducer         Type = 15
+	TypeCloseConsumer         Type = 16
 	TypeProducerSuccess       Type = 17
 	TypePing                  Type = 18
 	TypePong                  Type = 19

@@ -1,6 +1,8 @@
 package pulsargate
 
 import (
+	"fmt"
+
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -11,6 +13,9 @@ type clientSide struct {
 	target *producer // whose frame keep is about to be handed
 	frame  heldFrame // and what is known about it
 	pause  pause     // what wait waits for
+
+	sent     *producer // whose message the frame is that passes; nil = it is none
+	sequence uint64    // of that message
 }
 
 // whole reports that a client's command is always read to its end: one that hid
@@ -19,6 +24,7 @@ func (*clientSide) whole([]byte) bool { return true }
 
 // inspect implements inspector.
 func (c *clientSide) inspect(now int64, h pulsarwire.Header, cmd []byte) (action, []byte, error) {
+	c.sent = nil
 	if c.missing.Load() > 0 {
 		c.pause = pause{kind: pauseMissing}
 		return actPause, nil, nil
@@ -38,6 +44,8 @@ func (c *clientSide) inspect(now int64, h pulsarwire.Header, cmd []byte) (action
 		return c.open(now, command.Body)
 	case pulsarwire.TypeCloseProducer:
 		return c.close(now, command.Body, h.Total)
+	case pulsarwire.TypeConnect: // it would carry to the broker what was meant for the gate
+		return actPass, nil, fmt.Errorf("%w: a second CONNECT", pulsarwire.ErrMalformed)
 	case pulsarwire.TypeThrottleProducerReceipt:
 		if !c.throttling {
 			return actPass, nil, nil
@@ -69,6 +77,7 @@ func (c *clientSide) send(now int64, m *pulsarwire.Send, size int) action {
 	switch {
 	case v.ok:
 		c.launchLocked(p, now, m, v.permit)
+		c.sent, c.sequence = p, m.SequenceID
 		return actPass
 	case c.srv.o.Method == Pause:
 		return c.pauseLocked(now, p, pause{kind: pauseTime, until: now + int64(v.wait), cause: v})
@@ -77,6 +86,20 @@ func (c *clientSide) send(now int64, m *pulsarwire.Send, size int) action {
 	}
 	p.blockLocked(now, &v, m, size)
 	return c.holdLocked(p, heldFrame{send: *m, size: size})
+}
+
+// streamed implements inspector: the latency of a message begins when the broker
+// has all of it, or a slow client would make the broker look slow.
+func (c *clientSide) streamed(now int64) {
+	p := c.sent
+	if p == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := p.flights.n; n > 0 && p.flights.at(n-1).sequence == c.sequence {
+		p.flights.at(n - 1).start = now
+	}
 }
 
 // open registers a producer, or refuses it when the connection or the gate is
@@ -222,7 +245,7 @@ func (*brokerSide) whole(prefix []byte) bool {
 	}
 	switch t {
 	case pulsarwire.TypeConnected, pulsarwire.TypeSendReceipt, pulsarwire.TypeSendError, pulsarwire.TypeSuccess,
-		pulsarwire.TypeError, pulsarwire.TypeCloseProducer, pulsarwire.TypeProducerSuccess,
+		pulsarwire.TypeError, pulsarwire.TypeCloseProducer, pulsarwire.TypeCloseConsumer, pulsarwire.TypeProducerSuccess,
 		pulsarwire.TypeLookupResponse, pulsarwire.TypeTopicMigrated, pulsarwire.TypePing:
 		return true
 	default:
@@ -278,12 +301,14 @@ func (b *brokerSide) rewrite(command pulsarwire.Command) (action, []byte, error)
 	case pulsarwire.TypeTopicMigrated:
 		b.srv.o.Observer.Happened(EventMigrationSuppressed)
 		return actSwallow, nil, nil
-	case pulsarwire.TypeCloseProducer:
+	case pulsarwire.TypeCloseProducer, pulsarwire.TypeCloseConsumer:
 		m, err := pulsarwire.DecodeCloseProducer(command.Body)
 		if err != nil {
 			return actPass, nil, err
 		}
-		b.closedByBroker(m.ProducerID)
+		if command.Type == pulsarwire.TypeCloseProducer {
+			b.closedByBroker(m.ProducerID)
+		}
 		if m.AssignedURL == "" && m.AssignedTLS == "" {
 			return actPass, nil, nil
 		}
@@ -313,6 +338,9 @@ func (s *session) closedByBroker(id uint64) {
 
 // keep implements inspector; nothing of a broker is held.
 func (*brokerSide) keep([]byte) {}
+
+// streamed implements inspector.
+func (*brokerSide) streamed(int64) {}
 
 // wait implements inspector; a broker is never paused.
 func (*brokerSide) wait() error { return nil }

@@ -173,6 +173,26 @@ func TestMigrationIsSuppressed(t *testing.T) {
 	})
 }
 
+// So would the address of a broker that a consumer is handed to.
+func TestConsumersStayOnTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{}, off(), unaware())
+		p.client.open(1, "t")
+		p.broker.command(pulsarwire.TypeCloseConsumer, pulsarwire.CloseProducer{
+			ProducerID: 1, RequestID: 2, AssignedURL: "pulsar://elsewhere:6650", AssignedTLS: "pulsar+ssl://elsewhere:6651",
+		}.Append(nil))
+		synctest.Wait()
+		want := pulsarwire.CloseProducer{ProducerID: 1, RequestID: 2}.Append(nil)
+		got := p.client.all(pulsarwire.TypeCloseConsumer)
+		if len(got) != 1 || !bytes.Equal(got[0].Body, want) {
+			t.Errorf("the client got %v; want the close without addresses", got)
+		}
+		if n := p.server.Status().Producers; n != 1 {
+			t.Errorf("%d producers; want the one whose id is the consumer's too", n)
+		}
+	})
+}
+
 // A new producer is refused, in the protocol's own form, when the connection is
 // past its bounds; what exists goes on.
 func TestProducersAreRefusedPastTheBounds(t *testing.T) {
@@ -230,6 +250,27 @@ func TestReceiptsFeedTheLimiter(t *testing.T) {
 		}
 		if n := p.events.counts()[pulsargate.EventSendReceiptUnknown]; n != 2 {
 			t.Errorf("%d unknown receipts counted; want 2", n)
+		}
+	})
+}
+
+// The time that a client takes for a large message is not the broker's.
+func TestSlowClientsDoNotMakeTheBrokerLookSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := &recorder{}
+		p := play(t, pulsargate.Options{}, &limiter.Policy{Default: limiter.PartitionPolicy{
+			NewLimit: func() limiter.Limit { return limit },
+		}}, unaware())
+		p.client.open(1, "t")
+		frame := sendFrame(1, 0, 1<<20)
+		p.client.write(frame[:100<<10])
+		time.Sleep(10 * time.Second)
+		p.client.write(frame[100<<10:])
+		time.Sleep(30 * time.Millisecond)
+		p.broker.write(receipt(1, 0))
+		synctest.Wait()
+		if d := cmp.Diff([]sample{{30 * time.Millisecond, false}}, limit.samples, cmp.AllowUnexported(sample{})); d != "" {
+			t.Errorf("samples (-want +got):\n%s", d)
 		}
 	})
 }

@@ -55,6 +55,9 @@ type inspector interface {
 	// keep is handed the frame that inspect said to hold, nil when it never
 	// arrived whole.
 	keep(frame []byte)
+	// streamed is called when a frame that passed before it had arrived whole has
+	// gone on to its end.
+	streamed(now int64)
 	// wait returns when a paused frame is worth inspecting again.
 	wait() error
 }
@@ -265,6 +268,7 @@ func (r *relay) stream(pos, total int) (err error) {
 		}
 		left -= n
 	}
+	r.in.streamed(r.now())
 	return nil
 }
 

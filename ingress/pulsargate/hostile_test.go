@@ -29,6 +29,7 @@ func TestImpossibleFramesEndTheConnection(t *testing.T) {
 		"command overruns":  raw(20, 40),
 		"empty command":     raw(4, 0),
 		"not a command":     raw(8, 4, 0xff, 0xff, 0xff, 0xff),
+		"second CONNECT":    pulsarwire.AppendFrame(nil, pulsarwire.TypeConnect, aware().Append(nil)),
 		"two types":         raw(8, 4, 8, 18, 8, 6),
 	} {
 		t.Run(name, func(t *testing.T) {
