@@ -35,9 +35,6 @@ func newWorld(seed uint64) *World {
 // Now returns virtual nanoseconds since the start of the run.
 func (w *World) Now() int64 { return w.now }
 
-// Elapsed returns the virtual time since the start of the run.
-func (w *World) Elapsed() time.Duration { return time.Duration(w.now) }
-
 // Rand returns uniform 64-bit values for a door, the same ones in every run of a
 // seed. Arrivals and service times have streams of their own.
 func (w *World) Rand() uint64 { return w.gates.Uint64() }

@@ -50,8 +50,7 @@ var floors = map[string][]string{
 
 	// beside the house
 	"internal/arch":        {},
-	"internal/testkit":     {"ingress", "limiter", "labels"},
-	"internal/testkit/...": {"internal/testkit", "ingress", "limiter", "labels", "pulsarwire"},
+	"internal/testkit/...": {"ingress", "limiter", "labels", "pulsarwire"},
 }
 
 // owners names, for each outside library that must stay in its place, the rooms
