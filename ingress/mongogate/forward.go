@@ -23,7 +23,9 @@ type openReply struct {
 	left  int // bytes to come; 0 = between replies
 	entry *entry
 	last  bool // no further reply follows for this entry
-	find  cursorFinder
+	// others is true when further replies were expected as this one came.
+	others bool
+	find   cursorFinder
 }
 
 // downstream reads the backend's replies and passes them on. It returns when
@@ -34,7 +36,7 @@ func (ses *session) downstream() error {
 	relay := func() (more bool, err error) {
 		err = ses.relay(&at, &open)
 		open.release()
-		return at.left > 0 || len(ses.back.next()) > 0 || !ses.pend.empty(), err
+		return at.left > 0 || len(ses.back.next()) > 0 || at.others, err
 	}
 	for {
 		err := ses.back.each(relay)
@@ -124,8 +126,8 @@ func (ses *session) begin(at *openReply, open *opener) (ready bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("backend: %w", err)
 	}
-	e := ses.pend.match(h.responseTo)
-	if e == nil { // a reply to a command that wanted none
+	var e *entry
+	if e, at.others = ses.pend.match(h.responseTo); e == nil { // a reply to a command that wanted none
 		ses.s.counters.swallowed.Add(1)
 		at.left, at.entry = h.length, nil
 		return true, ses.pour()
@@ -148,7 +150,7 @@ func (ses *session) begin(at *openReply, open *opener) (ready bool, err error) {
 	}
 	more := parsed && m.op == opMsg && m.flags&flagMoreToCome != 0
 	if e.streams = more; more {
-		e.stream = h.id
+		e.stream, at.others = h.id, true
 	}
 	ses.judge(e, &m, h.length)
 	if e.kind == kindHello || e.inject != nil {

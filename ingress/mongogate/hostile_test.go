@@ -2,6 +2,7 @@ package mongogate_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -310,6 +312,45 @@ func TestIdleCompressedConnectionsAreSmall(t *testing.T) {
 	if held := (heap() - before) / n; held > 40<<10 {
 		t.Errorf("%d bytes held by each idle connection, want at most 40 KiB", held)
 	}
+}
+
+// Sessions that wait in a drain for a cursor of another one leave the processor
+// to it.
+func TestDrainingSessionsPollSeldom(t *testing.T) {
+	b := startScript(t)
+	s, addr, _ := serve(t, &limiter.Policy{}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	c := dial(t, addr)
+	write(t, c, msg(1, 0, cmd("find")))
+	up := b.accept(t)
+	readFrame(t, up)
+	write(t, up, reply(1, append(ok(), bson.E{Key: "cursor", Value: bson.D{{Key: "id", Value: int64(7)}}})))
+	readFrame(t, c)
+
+	near, far := net.Pipe()
+	defer near.Close()
+	counted := &deadlines{Conn: far}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.ServeConn(ctx, counted) }()
+	<-time.After(700 * time.Millisecond)
+	if n := counted.set.Load(); n < 2 || n > 10 {
+		t.Errorf("%d deadlines set in 0.7 s, want 2 to 10", n)
+	}
+	near.Close()
+	<-ended
+}
+
+// deadlines counts the read deadlines that are set.
+type deadlines struct {
+	net.Conn
+
+	set atomic.Int64
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.set.Add(1)
+	return d.Conn.SetReadDeadline(t)
 }
 
 // A ledger that is full of what is still in use is not searched for what may be

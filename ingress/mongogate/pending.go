@@ -118,21 +118,21 @@ func (p *pending) appendLocked(e *entry) {
 }
 
 // match returns the entry that a reply belongs to, nil when it belongs to
-// none. Entries before it that may have no reply are forgotten: servers
+// none, and whether others are unanswered. Entries before it that may have no reply are forgotten: servers
 // answer in order.
-func (p *pending) match(responseTo int32) *entry {
+func (p *pending) match(responseTo int32) (e *entry, others bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for e := p.head; e != nil; e = e.next {
+	for e = p.head; e != nil; e = e.next {
 		if e.kind == kindAnswer || (e.id != responseTo && (!e.streams || e.stream != responseTo)) {
 			continue
 		}
 		for p.head != e && p.head.kind == kindUnsure {
 			p.removeLocked(p.head)
 		}
-		return e
+		return e, p.n > 1
 	}
-	return nil
+	return nil, p.n > 0
 }
 
 // done removes an entry whose reply is written, and returns the answers whose
@@ -173,13 +173,6 @@ func (p *pending) removeLocked(e *entry) {
 		p.n--
 		return
 	}
-}
-
-// empty reports whether nothing is unanswered.
-func (p *pending) empty() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.n == 0
 }
 
 // state reports how many requests are unanswered, and whether all of them are

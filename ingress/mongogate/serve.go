@@ -163,7 +163,11 @@ func (ses *session) expect(ctx context.Context, h header, e *entry) error {
 	e.id, e.size = h.id, h.length
 	for !ses.pend.tryPush(e) {
 		if err := ses.awaitRoom(); err != nil {
-			e.permit.End(limiter.Dropped)
+			outcome := limiter.Dropped
+			if errors.Is(err, errClientGone) {
+				outcome = limiter.Ignored
+			}
+			e.permit.End(outcome)
 			return err
 		}
 	}

@@ -21,8 +21,11 @@ const (
 	// lingerTimeout is how long replies are still passed on to a client that
 	// sent its last request and closed its half of the connection.
 	lingerTimeout = 10 * time.Second
-	// drainPoll is how often a draining session looks whether it may end.
-	drainPoll = 25 * time.Millisecond
+	// drainPoll is how soon a draining session looks again whether it may end.
+	// It doubles up to drainPollMax, so that thousands of idle sessions that
+	// wait for one cursor leave the processor to it.
+	drainPoll    = 25 * time.Millisecond
+	drainPollMax = 400 * time.Millisecond
 )
 
 // session is one client connection and, once a frame is to be forwarded, the
@@ -49,6 +52,7 @@ type session struct {
 	greeted bool
 	claimed string // user of the SASL conversation that goes on
 	exempt  bool
+	poll    time.Duration // until a draining session looks again
 	f       facts
 	open    opener
 	key     []byte // scratch
@@ -193,6 +197,7 @@ func (ses *session) fill() error {
 		err := ses.in.fill()
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			ses.in.eof = errors.Is(err, io.EOF)
+			ses.poll = 0
 			return err
 		}
 		if !ses.draining.Load() {
@@ -211,9 +216,11 @@ var errDrained = errors.New("mongogate: drained")
 // before the first frame and inside a frame, for ever between frames.
 func (ses *session) deadline() error {
 	d := time.Duration(0)
+	draining := ses.draining.Load()
 	switch {
-	case ses.draining.Load():
-		d = drainPoll
+	case draining:
+		ses.poll = min(max(2*ses.poll, drainPoll), drainPollMax)
+		d = ses.poll
 	case ses.backend == nil && !ses.greeted: // bytes that trickle in do not extend it
 		d = max(ses.s.o.HandshakeTimeout-time.Since(ses.began), time.Nanosecond)
 	case len(ses.in.next()) > 0:
@@ -224,7 +231,7 @@ func (ses *session) deadline() error {
 	}
 	ses.in.timed = d > 0
 	err := ses.in.within(d)
-	if d != drainPoll && ses.draining.Load() { // the drain began meanwhile: its deadline was overwritten
+	if !draining && ses.draining.Load() { // the drain began meanwhile: its deadline was overwritten
 		ses.in.timed = true
 		err = ses.in.within(drainPoll)
 	}
