@@ -109,6 +109,9 @@ func (c *clientSide) open(now int64, body []byte) (action, []byte, error) {
 	if err != nil {
 		return actPass, nil, err
 	}
+	if c.pending(p.RequestID) {
+		return actPass, nil, errSameID
+	}
 	if c.conflicts(&p) {
 		return actSwallow, nil, c.client.write(refusal(p.RequestID, pulsarwire.ServiceNotReady, "the producer is still open"))
 	}
@@ -117,6 +120,17 @@ func (c *clientSide) open(now int64, body []byte) (action, []byte, error) {
 		return actSwallow, nil, c.client.write(refusal(p.RequestID, pulsarwire.TooManyRequests, why))
 	}
 	return actPass, nil, nil
+}
+
+// errSameID ends the connection of a client whose answers could not be told apart.
+var errSameID = fmt.Errorf("%w: two requests of the same id", pulsarwire.ErrMalformed)
+
+// pending reports whether a request of that id waits for its answer.
+func (s *session) pending(id uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, found := s.requests[id]
+	return found
 }
 
 // conflicts reports whether a producer of the same id is open for another topic,
@@ -193,13 +207,19 @@ func (s *session) closingLocked(p *producer, id uint64) {
 	}
 }
 
-// answered settles the request with the given id.
-func (s *session) answered(id uint64, success bool) {
+// answered settles the request with the given id. The error says that the client
+// gave two requests the same id, so that a producer which the gate takes for
+// refused exists.
+func (s *session) answered(id uint64, t pulsarwire.Type) error {
+	success := t != pulsarwire.TypeError
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, found := s.requests[id]
 	if !found {
-		return
+		if _, refused := s.refused[id]; refused && t == pulsarwire.TypeProducerSuccess {
+			return errSameID
+		}
+		return nil
 	}
 	delete(s.requests, id)
 	p, over := r.producer, r.closing && success
@@ -211,6 +231,13 @@ func (s *session) answered(id uint64, success bool) {
 	if over {
 		s.dropLocked(p, limiter.Ignored)
 	}
+	if over && !r.closing {
+		if len(s.refused) >= s.srv.limits.Load().MaxProducers {
+			return fmt.Errorf("pulsargate: %d producers were refused", len(s.refused))
+		}
+		s.refused[id] = struct{}{}
+	}
+	return nil
 }
 
 // dropLocked forgets a producer and what it has in flight or held.
@@ -277,7 +304,9 @@ func (b *brokerSide) inspect(now int64, _ pulsarwire.Header, cmd []byte) (action
 		return actPass, nil, err
 	case pulsarwire.TypeProducerSuccess, pulsarwire.TypeSuccess, pulsarwire.TypeError:
 		id, err := pulsarwire.DecodeRequestID(command.Body, 1)
-		b.answered(id, command.Type != pulsarwire.TypeError)
+		if err == nil {
+			err = b.answered(id, command.Type)
+		}
 		return actPass, nil, err
 	case pulsarwire.TypePing:
 		if b.paused.Load() { // the client's own answer waits behind what is not read

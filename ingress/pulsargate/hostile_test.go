@@ -250,3 +250,57 @@ func TestHalfAHeldFrameGivesItsRoomBack(t *testing.T) {
 		}
 	})
 }
+
+// A client that gives two requests the same id cannot pass one's refusal off as
+// the other's, and go on with a producer that the gate does not know.
+func TestRequestsOfTheSameID(t *testing.T) {
+	ask := func(p *pair, id, request uint64) {
+		p.client.command(pulsarwire.TypeProducer, pulsarwire.Producer{Topic: "slow", ProducerID: id, RequestID: request}.Append(nil))
+		synctest.Wait()
+	}
+	answer := func(p *pair, request uint64, ok bool) {
+		if ok {
+			p.broker.command(pulsarwire.TypeProducerSuccess, pulsarwire.ProducerSuccess{RequestID: request, Name: "p"}.Append(nil))
+		} else {
+			p.broker.command(pulsarwire.TypeError, pulsarwire.Error{RequestID: request, Code: 1}.Append(nil))
+		}
+		synctest.Wait()
+	}
+	for name, tc := range map[string]struct {
+		play   func(p *pair)
+		closed bool
+	}{
+		"two producers": {func(p *pair) {
+			ask(p, 1, 5)
+			_, _ = p.client.conn.Write(pulsarwire.AppendFrame(nil, pulsarwire.TypeProducer,
+				pulsarwire.Producer{Topic: "slow", ProducerID: 2, RequestID: 5}.Append(nil)))
+			synctest.Wait()
+		}, true},
+		"another request refused": {func(p *pair) {
+			ask(p, 1, 5)
+			answer(p, 5, false) // of a SUBSCRIBE, say
+			answer(p, 5, true)
+		}, true},
+		"ready later": {func(p *pair) { // an exclusive producer gets two answers
+			ask(p, 1, 5)
+			answer(p, 5, true)
+			answer(p, 5, true)
+		}, false},
+		"another id": {func(p *pair) {
+			ask(p, 1, 5)
+			answer(p, 5, false)
+			ask(p, 1, 6)
+			answer(p, 6, true)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
+				tc.play(p)
+				if p.client.closed() != tc.closed {
+					t.Errorf("closed = %v; want %v", p.client.closed(), tc.closed)
+				}
+			})
+		})
+	}
+}

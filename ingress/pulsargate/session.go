@@ -41,7 +41,8 @@ type session struct {
 	lost      bool       // the broker ended it
 	draining  bool
 	producers map[uint64]*producer
-	requests  map[uint64]request // PRODUCER and CLOSE_PRODUCER without an answer, by request id
+	requests  map[uint64]request  // PRODUCER and CLOSE_PRODUCER without an answer, by request id
+	refused   map[uint64]struct{} // the requests of refused producers, to notice an id that was used twice
 	notices   map[uint64]*producer
 	noticeID  uint64 // of the last notice
 	inFlight  int    // messages forwarded without a receipt
@@ -60,7 +61,8 @@ func newSession(srv *Server, client, broker net.Conn, throttling bool) *session 
 	s := &session{
 		srv: srv, client: newLane(client), broker: newLane(broker), throttling: throttling,
 		done: make(chan struct{}), room: make(chan struct{}, 1),
-		producers: map[uint64]*producer{}, requests: map[uint64]request{}, notices: map[uint64]*producer{},
+		producers: map[uint64]*producer{}, requests: map[uint64]request{}, refused: map[uint64]struct{}{},
+		notices: map[uint64]*producer{},
 	}
 	s.up = relay{
 		src: client, dst: s.broker, in: &clientSide{session: s}, now: srv.gate.Now,
