@@ -83,3 +83,30 @@ func (p *patience) end() (touched bool, err error) {
 	p.watched = nil
 	return true, p.err
 }
+
+// awaitRoom waits until one of too many requests was answered. A client that
+// has gone is waited for no longer than one that lingers.
+func (ses *session) awaitRoom() error {
+	// What is decided must be on its way, or no reply would ever make room.
+	if err := ses.flush(); err != nil {
+		return err
+	}
+	defer func() {
+		touched, _ := ses.wait.end() // everything was sent before
+		ses.in.timed = ses.in.timed || touched
+	}()
+	gone := ses.wait.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case <-ses.pend.room:
+			return nil
+		case <-ses.ended:
+			return errBackendGone
+		case <-gone:
+			gone, late = nil, time.After(ses.s.linger)
+		case <-late:
+			return errClientGone
+		}
+	}
+}

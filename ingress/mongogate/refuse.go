@@ -2,10 +2,12 @@ package mongogate
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
 )
 
 // Codes of errors that the gate answers with, beside [labels.Code].
@@ -100,4 +102,53 @@ func newReply(requestID int32, op opcode, doc []byte) []byte {
 // of a legacy query, which is no command.
 func markQueryFailure(frame []byte) {
 	frame[headerLen] |= replyQueryFailure
+}
+
+// refuse answers a command that was not admitted, or drops it when its client
+// wants no reply.
+func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) error {
+	ses.s.counters.rejected.Add(1)
+	if ses.f.noReply {
+		ses.s.counters.dropped.Add(1)
+		ses.s.o.Observer.FireAndForgetDropped()
+		return ses.flush()
+	}
+	d := rej.Document(cost, !ses.s.o.Refusal.NoHints)
+	if d.BaseBackoffMS > 0 && ses.who.generation == Hinted {
+		base := ses.s.backoff.next(ses.s.gate.Now(), ses.s.counters.successful.Load())
+		d.BaseBackoffMS = max(d.BaseBackoffMS, base.Milliseconds())
+	}
+	ses.out = beginReply(ses.out[:0], h.id, ses.f.op)
+	ses.out = endFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
+	if legacy(ses.f.op) && ses.f.body == nil {
+		markQueryFailure(ses.out)
+	}
+	return ses.reply(h, ses.out)
+}
+
+// answer replies to the frame with a document, in its turn.
+func (ses *session) answer(h header, doc []byte) error {
+	return ses.reply(h, newReply(h.id, ses.f.op, doc))
+}
+
+// reply answers the frame with another, in its turn. The frame is not kept.
+func (ses *session) reply(h header, frame []byte) error {
+	if err := ses.flush(); err != nil {
+		return err
+	}
+	if ses.pend.unsure() {
+		return fmt.Errorf("%w: cannot answer behind an unknown opcode", errFrame)
+	}
+	now, ok := ses.pend.tryAnswer(h.id, frame)
+	for !ok {
+		if err := ses.awaitRoom(); err != nil {
+			return err
+		}
+		now, ok = ses.pend.tryAnswer(h.id, frame)
+	}
+	if !now {
+		return nil
+	}
+	_, err := ses.client.Write(frame)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/admitd/admitd/labels"
@@ -105,13 +106,20 @@ func (ses *session) pass(n int, forward bool) error {
 	return nil
 }
 
-// rest reads more of a frame that is being passed on.
+// rest reads more of a frame that is being passed on. A drain that begins
+// meanwhile wakes it, and does not end it.
 func (ses *session) rest() error {
 	ses.in.timed = true
-	if err := ses.in.within(ses.s.o.FrameTimeout); err != nil {
-		return err
+	for began := time.Now(); ; {
+		if err := ses.in.within(ses.s.o.FrameTimeout); err != nil {
+			return err
+		}
+		err := ses.in.fill()
+		woken := errors.Is(err, os.ErrDeadlineExceeded) && ses.draining.Load() && time.Since(began) < ses.s.o.FrameTimeout
+		if !woken {
+			return err
+		}
 	}
-	return ses.in.fill()
 }
 
 // decide says whether the frame with the identified facts is forwarded. When
@@ -172,33 +180,6 @@ func (ses *session) expect(ctx context.Context, h header, e *entry) error {
 		}
 	}
 	return nil
-}
-
-// awaitRoom waits until one of too many requests was answered. A client that
-// has gone is waited for no longer than one that lingers.
-func (ses *session) awaitRoom() error {
-	// What is decided must be on its way, or no reply would ever make room.
-	if err := ses.flush(); err != nil {
-		return err
-	}
-	defer func() {
-		touched, _ := ses.wait.end() // everything was sent before
-		ses.in.timed = ses.in.timed || touched
-	}()
-	gone := ses.wait.Done()
-	var late <-chan time.Time
-	for {
-		select {
-		case <-ses.pend.room:
-			return nil
-		case <-ses.ended:
-			return errBackendGone
-		case <-gone:
-			gone, late = nil, time.After(ses.s.linger)
-		case <-late:
-			return errClientGone
-		}
-	}
 }
 
 // Why a session ends while it waits for replies.
@@ -372,53 +353,4 @@ func (ses *session) maxWait() time.Duration {
 		return left
 	}
 	return min(wait, left)
-}
-
-// refuse answers a command that was not admitted, or drops it when its client
-// wants no reply.
-func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) error {
-	ses.s.counters.rejected.Add(1)
-	if ses.f.noReply {
-		ses.s.counters.dropped.Add(1)
-		ses.s.o.Observer.FireAndForgetDropped()
-		return ses.flush()
-	}
-	d := rej.Document(cost, !ses.s.o.Refusal.NoHints)
-	if d.BaseBackoffMS > 0 && ses.who.generation == Hinted {
-		base := ses.s.backoff.next(ses.s.gate.Now(), ses.s.counters.successful.Load())
-		d.BaseBackoffMS = max(d.BaseBackoffMS, base.Milliseconds())
-	}
-	ses.out = beginReply(ses.out[:0], h.id, ses.f.op)
-	ses.out = endFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
-	if legacy(ses.f.op) && ses.f.body == nil {
-		markQueryFailure(ses.out)
-	}
-	return ses.reply(h, ses.out)
-}
-
-// answer replies to the frame with a document, in its turn.
-func (ses *session) answer(h header, doc []byte) error {
-	return ses.reply(h, newReply(h.id, ses.f.op, doc))
-}
-
-// reply answers the frame with another, in its turn. The frame is not kept.
-func (ses *session) reply(h header, frame []byte) error {
-	if err := ses.flush(); err != nil {
-		return err
-	}
-	if ses.pend.unsure() {
-		return fmt.Errorf("%w: cannot answer behind an unknown opcode", errFrame)
-	}
-	now, ok := ses.pend.tryAnswer(h.id, frame)
-	for !ok {
-		if err := ses.awaitRoom(); err != nil {
-			return err
-		}
-		now, ok = ses.pend.tryAnswer(h.id, frame)
-	}
-	if !now {
-		return nil
-	}
-	_, err := ses.client.Write(frame)
-	return err
 }
