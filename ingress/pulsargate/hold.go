@@ -29,6 +29,10 @@ type waiting struct {
 // waits long behind it.
 const maxBatch = 64 << 10
 
+// pendingRetry is when a held message looks again for receipts to have come, at
+// the bound on messages in flight.
+const pendingRetry = 5 * time.Millisecond
+
 // blockLocked notes why a producer has to wait from now on.
 func (p *producer) blockLocked(now int64, v *verdict, m *pulsarwire.Send, size int) {
 	p.since, p.limit, p.reason, p.meter = now, v.limit, v.reason, v.meter
@@ -212,6 +216,10 @@ func (s *session) admitHeldLocked(p *producer, now int64) bool {
 		return s.redeemLocked(p, now)
 	}
 	if now < p.resumeAt {
+		return false
+	}
+	if s.inFlight >= s.srv.limits.Load().MaxPending { // held or not, it would be one too many
+		p.resumeAt = now + int64(pendingRetry)
 		return false
 	}
 	v := s.decide(now, p, &f.send, f.size, true)

@@ -285,6 +285,36 @@ func TestConcurrencyHolds(t *testing.T) {
 	})
 }
 
+// What is released counts towards the bound on messages without a receipt.
+func TestPendingBoundHoldsForWhatWasHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := slowTopic(pulsargate.Hold)
+		o.Limits.Topics[0].Messages, o.Limits.MaxPending = 8, 8
+		p := play(t, o, off(), unaware())
+		p.client.open(1, "slow")
+		p.client.open(2, "t")
+		for i := range uint64(7) {
+			p.client.write(sendFrame(1, i, 10)) // four pass, three are held
+		}
+		for i := range uint64(4) {
+			p.client.write(sendFrame(2, i, 10))
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 8 {
+			t.Errorf("%d messages without a receipt; want 8", n)
+		}
+		for i := range uint64(4) {
+			p.broker.write(receipt(2, i))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := sequences(p.broker, 1); len(got) != 7 {
+			t.Errorf("%d messages arrived after receipts; want all 7", len(got))
+		}
+	})
+}
+
 // A batch that is larger than the limiter's bucket is deep pays in full, also
 // when it had to wait for its turn.
 func TestLargeBatchesPayInFull(t *testing.T) {
