@@ -292,13 +292,6 @@ func TestIdleCompressedConnectionsAreSmall(t *testing.T) {
 	big := msgPayload(0, append(cmd("find"), bson.E{Key: "pad", Value: make([]byte, 100_000)}))
 	request, answer := compressed(1, 2, big), compressed(2, 2, big)
 	binary.LittleEndian.PutUint32(answer[8:], 1)
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	before := heap()
 	const n = 100
 	for range n {
@@ -362,4 +355,41 @@ func TestLedgerSweepsSeldom(t *testing.T) {
 	if got := mongogate.Sweeps(10, time.Minute); got < 9 {
 		t.Errorf("%d sweeps in 10 minutes of one look a minute, want at least 9", got)
 	}
+}
+
+// An idle connection holds no buffer, even where the gate cannot wait for bytes
+// without one, as under TLS.
+func TestIdleWrappedConnectionsAreSmall(t *testing.T) {
+	b := startScript(t)
+	s, _, _ := serve(t, &limiter.Policy{}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	before := heap()
+	const n = 100
+	ended := make(chan struct{}, n)
+	var near [n]net.Conn
+	for i := range n {
+		var far net.Conn
+		near[i], far = net.Pipe()
+		go func() { s.ServeConn(t.Context(), far); ended <- struct{}{} }()
+		write(t, near[i], msg(1, 0, cmd("find")))
+		up := b.accept(t)
+		readFrame(t, up)
+		write(t, up, reply(1, ok()))
+		expectFrame(t, near[i], reply(1, ok()))
+	}
+	if held := (heap() - before) / n; held > 28<<10 {
+		t.Errorf("%d bytes held by each idle connection, want at most 28 KiB", held)
+	}
+	for i := range n {
+		near[i].Close()
+		<-ended
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

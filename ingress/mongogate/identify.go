@@ -91,8 +91,8 @@ func (f *facts) command(doc []byte, whole bool) verdict {
 	}
 	f.name = e.key
 	if string(e.key) == "query" || string(e.key) == "$query" {
-		if inner := e.doc(); inner.next(&e) { // OP_QUERY may wrap the command
-			f.name = e.key
+		if inner, body := e.doc(), e.value; inner.next(&e) { // OP_QUERY may wrap the command
+			f.name, f.body = e.key, body
 			f.coll = e.str()
 			f.fields(&inner)
 			return identified

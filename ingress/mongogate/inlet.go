@@ -12,6 +12,10 @@ import (
 // while bytes are on their way.
 const bufSize = 32 << 10
 
+// firstSize is how much of a message is read while no buffer is held, in bytes,
+// where that has to be read to know that it is there.
+const firstSize = 512
+
 // bufPool holds buffers of bufSize.
 var bufPool = sync.Pool{New: func() any { return new([bufSize]byte) }} //nolint:gochecknoglobals // a pool is a cache, not state
 
@@ -21,11 +25,13 @@ type inlet struct {
 	conn    net.Conn
 	raw     syscall.RawConn // nil when bytes can only be read through conn
 	buf     []byte
+	first   []byte         // what an idle connection without raw reads into
 	pooled  *[bufSize]byte // behind buf, unless buf is a window
 	window  *[]byte        // behind buf, when it is a window
 	windows *sync.Pool     // of *[]byte, larger than bufSize
 	r, p, w int
 	timed   bool // a deadline is set
+	hold    bool // the rest of a frame is to come: not idle
 	eof     bool // the other side sends no more
 	short   bool // the last read emptied the socket
 	n       int  // result of the last raw read
@@ -42,6 +48,9 @@ func newInlet(c net.Conn, windows *sync.Pool) *inlet {
 			in.attempt = in.tryRead
 		}
 	}
+	if in.raw == nil {
+		in.first = make([]byte, firstSize)
+	}
 	return in
 }
 
@@ -52,13 +61,16 @@ func (in *inlet) next() []byte { return in.buf[in.p:in.w] }
 func (in *inlet) full() bool { return in.p == 0 && in.w == len(in.buf) && in.w > 0 }
 
 // fill reads once. Everything before p must have been dropped. Without bytes
-// in hand it waits without holding a buffer, where the connection allows that.
+// in hand it waits without holding a buffer.
 func (in *inlet) fill() error {
-	if in.r == in.w {
+	switch {
+	case in.r < in.w || (in.hold && in.raw == nil):
+	case in.raw != nil:
 		in.release()
-		if in.raw != nil {
-			return in.fillRaw()
-		}
+		return in.fillRaw()
+	default:
+		in.release()
+		return in.fillFirst()
 	}
 	in.take()
 	in.compact()
@@ -112,7 +124,8 @@ func (in *inlet) eachRead(handle func() (more bool, err error)) error {
 		if err := in.fill(); err != nil {
 			return err
 		}
-		if _, err := handle(); err != nil {
+		var err error
+		if in.hold, err = handle(); err != nil {
 			return err
 		}
 	}
@@ -146,6 +159,20 @@ func (in *inlet) compact() {
 		in.p -= in.r
 		in.r = 0
 	}
+}
+
+// fillFirst waits for the first bytes and takes a buffer when they are there.
+func (in *inlet) fillFirst() error {
+	n, err := in.conn.Read(in.first)
+	if n > 0 {
+		in.take()
+		in.w = copy(in.buf, in.first[:n])
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
 }
 
 // fillRaw waits for bytes and takes a buffer when they are there.

@@ -109,7 +109,8 @@ func (ses *session) pass(n int, forward bool) error {
 // rest reads more of a frame that is being passed on. A drain that begins
 // meanwhile wakes it, and does not end it.
 func (ses *session) rest() error {
-	ses.in.timed = true
+	ses.in.timed, ses.in.hold = true, true
+	defer func() { ses.in.hold = false }()
 	for began := time.Now(); ; {
 		if err := ses.in.within(ses.s.o.FrameTimeout); err != nil {
 			return err
