@@ -70,7 +70,9 @@ type relay struct {
 	in       inspector
 	now      func() int64
 	maxFrame int
-	reading  busy // while the rest of a frame is awaited
+	patience time.Duration // for each begun MiB of a frame that is handled as it arrives; 0 = for ever
+	left     int64         // ns that reading the rest of such a frame may still take
+	reading  busy          // while the rest of a frame is awaited
 
 	buf  []byte
 	r, w int  // buf[r:w] has arrived and was not passed on
@@ -248,6 +250,7 @@ func (r *relay) stream(pos, total int) (err error) {
 		r.dst.give()
 	}()
 	left := total - (r.w - pos)
+	r.expect(total)
 	if err := r.dst.send(r.buf[r.r:r.w]); err != nil {
 		return err
 	}
@@ -276,6 +279,7 @@ func (r *relay) stream(pos, total int) (err error) {
 // of its own, which grows only as the bytes arrive.
 func (r *relay) collect(total int) ([]byte, error) {
 	n := min(total, r.w-r.r)
+	r.expect(total)
 	frame := append(make([]byte, 0, n), r.buf[r.r:r.r+n]...)
 	r.r += n
 	for len(frame) < total {
@@ -290,11 +294,23 @@ func (r *relay) collect(total int) ([]byte, error) {
 	return frame, nil
 }
 
+// expect notes how long reading a frame of total bytes may take. A peer that sends it
+// byte by byte does not stall, and yet holds a permit, or room, meanwhile.
+func (r *relay) expect(total int) {
+	if r.patience > 0 {
+		r.left = int64(r.patience) * int64(1+total>>20)
+	}
+}
+
 // more reads into b within a frame.
 func (r *relay) more(b []byte) (int, error) {
 	r.reading.begin()
 	defer r.reading.end()
+	begin := r.now()
 	n, err := r.src.Read(b)
+	if r.left -= r.now() - begin; r.left < 0 && r.patience > 0 {
+		return 0, errStalled
+	}
 	if n > 0 {
 		return n, nil
 	}

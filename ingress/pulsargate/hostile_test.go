@@ -137,6 +137,36 @@ func TestDeafAndMuteClients(t *testing.T) {
 	})
 }
 
+// A client that sends a large message byte by byte does not keep its permit.
+func TestDrippingClientsAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return fixed(1) }}}
+		p := play(t, pulsargate.Options{StallTimeout: 10 * time.Second}, policy, unaware())
+		p.client.open(1, "t")
+		frame := sendFrame(1, 0, 1<<20) // of two begun MiB
+		p.client.write(frame[:100<<10])
+		for i := range 19 {
+			time.Sleep(time.Second)
+			p.client.write(frame[100<<10+i:][:1])
+		}
+		synctest.Wait()
+		if p.client.closed() {
+			t.Fatal("closed before its time")
+		}
+		time.Sleep(1100 * time.Millisecond)
+		_, _ = p.client.conn.Write([]byte{0})
+		<-p.served
+		if n := p.events.counts()[pulsargate.EventStalled]; n != 1 {
+			t.Errorf("%d stalls counted; want 1", n)
+		}
+		if permit, err := p.gate.TryAdmit(p.gate.Now(), limiter.Request{Key: "persistent://public/default/t"}); err != nil {
+			t.Errorf("its permit is still held: %v", err)
+		} else {
+			permit.End(limiter.Ignored)
+		}
+	})
+}
+
 // Many producers, topics and commands without end stay within their bounds.
 func TestTablesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

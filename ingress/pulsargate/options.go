@@ -44,7 +44,8 @@ type Options struct {
 	// for its CONNECT; 0 = 10 s.
 	DialTimeout time.Duration
 	// StallTimeout is how long a peer may leave a frame half sent, or what was
-	// written to it unread, before its connection is closed; 0 = 60 s.
+	// written to it unread, before its connection is closed, and for how long a
+	// client may be sending each begun MiB of a frame above 32 KiB; 0 = 60 s.
 	StallTimeout time.Duration
 	// Dial connects to a broker; nil = TCP, with TLS when it is set.
 	Dial func(ctx context.Context, address string) (net.Conn, error)

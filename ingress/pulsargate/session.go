@@ -66,7 +66,7 @@ func newSession(srv *Server, client, broker net.Conn, throttling bool) *session 
 	}
 	s.up = relay{
 		src: client, dst: s.broker, in: &clientSide{session: s}, now: srv.gate.Now,
-		maxFrame: srv.maxFrame(),
+		maxFrame: srv.maxFrame(), patience: srv.o.StallTimeout,
 	}
 	s.down = relay{src: broker, dst: s.client, in: &brokerSide{s}, now: srv.gate.Now, maxFrame: maxBrokerFrame}
 	return s
