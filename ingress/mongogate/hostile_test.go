@@ -36,7 +36,7 @@ func TestQueuedRefusalsAreBounded(t *testing.T) {
 	go func() { _, err := c.Write(all); sent <- err }()
 	up := b.accept(t)
 	expectFrame(t, up, msg(1, 0, cmd("find")))
-	until(t, "refusals wait", func() bool { return s.Status().RequestRateLimiter.RejectedAdmissions > 500 })
+	until(t, "refusals wait", func() bool { return s.Status().RequestRateLimiter.RejectedAdmissions >= 512 })
 	if err := up.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}

@@ -212,11 +212,12 @@ func TestPassThrough(t *testing.T) {
 // answer of the gate waits for the replies before it.
 func TestPipelinedOrder(t *testing.T) {
 	b := startScript(t)
-	_, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	s, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}})
 	c := dial(t, addr)
 	write(t, c, bytes.Join([][]byte{msg(1, 0, cmd("find")), msg(2, 0, cmd("find")), msg(3, 0, cmd("find"))}, nil))
 	up := b.accept(t)
 	expectFrame(t, up, msg(1, 0, cmd("find")))
+	until(t, "both are refused", func() bool { return s.Status().RequestRateLimiter.RejectedAdmissions == 2 })
 	write(t, up, reply(1, ok()))
 	expectFrame(t, c, reply(1, ok()))
 	expectRefusal(t, c, 2)
