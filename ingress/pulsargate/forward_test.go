@@ -319,6 +319,32 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// A held message that waits in the limiter's queue leaves it when a drain begins,
+// and takes no permit that others could have.
+func TestDrainLeavesTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := &limiter.Policy{Default: limiter.PartitionPolicy{
+			NewLimit: func() limiter.Limit { return fixed(2) }, QueueDepth: 10, MaxWait: time.Minute,
+		}}
+		p := play(t, pulsargate.Options{}, policy, unaware())
+		p.client.open(1, "t")
+		for i := range uint64(3) {
+			p.client.write(sendFrame(1, i, 10))
+		}
+		p.drain()
+		time.Sleep(2 * time.Second)
+		p.broker.write(receipt(1, 0))
+		synctest.Wait()
+		permit, err := p.gate.TryAdmit(p.gate.Now(), limiter.Request{Key: "persistent://public/default/t"})
+		if err != nil {
+			t.Errorf("with one of two messages in flight: %v", err)
+		}
+		permit.End(limiter.Ignored)
+		p.broker.write(receipt(1, 1))
+		<-p.served
+	})
+}
+
 // A message that the broker has half of is completed before the drain ends: its
 // receipt would never come.
 func TestDrainCompletesWhatWasBegun(t *testing.T) {

@@ -115,14 +115,19 @@ func (s *session) discardLocked(p *producer) {
 		s.freeLocked(&p.held[i])
 	}
 	p.held = nil
+	p.abandonLocked()
+	if p.gives != nil {
+		close(p.gives)
+		p.gives = nil
+	}
+}
+
+// abandonLocked leaves the limiter's queue and takes back what was paid.
+func (p *producer) abandonLocked() {
 	if p.waiting != nil {
 		p.waiting.ticket.Abandon()
 		refund(p.topic.meters.Load().meters, &p.waiting.send, p.waiting.size)
 		p.waiting = nil
-	}
-	if p.gives != nil {
-		close(p.gives)
-		p.gives = nil
 	}
 }
 
@@ -181,6 +186,7 @@ func (s *session) step(p *producer) step {
 	}
 	next := step{gone: p.gives, wait: time.Hour}
 	if s.draining {
+		p.abandonLocked() // nothing is released any more; others may have its place
 		return next
 	}
 	s.checkReceiptLocked(p, now)
