@@ -48,7 +48,8 @@ type Options struct {
 	// "/". Each is one of database, collection (database.collection), command,
 	// application, driver, user (user@database), client (address),
 	// client:BITS (IPv4 prefix length; IPv6 is cut at /64), readPreference,
-	// comment. None = every request in the partition "default".
+	// comment; each part is cut at 255 bytes. None = every request in the
+	// partition "default".
 	PartitionBy []string
 	// Costs in tokens by command name ("aggregate") or by class: read, write,
 	// admin, release, other. A command's own cost wins. 0 or missing = 1.
