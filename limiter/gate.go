@@ -149,7 +149,7 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 	if full && t.holds(now, spec, req) {
 		return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
 	}
-	if t.bucket != nil || spec.bucket != nil {
+	if (t.bucket != nil || spec.bucket != nil) && !takeBoth(now, t.bucket, spec.bucket, req.cost()) {
 		debts, reason := g.spend(now, t, spec, req)
 		if reason != "" {
 			return Permit{}, nil, p.reject(reason)
@@ -257,6 +257,19 @@ func (g *Gate) spend(now int64, t *table, spec *partitionSpec, req *Request) (de
 		return debts, labels.RequestRate
 	}
 	return debtsOwed{first, second}, ""
+}
+
+// takeBoth takes n tokens from each bucket, or from neither. It is the way of
+// nearly every request.
+func takeBoth(now int64, a, b *Bucket, n float64) bool {
+	if _, ok := a.Take(now, n); !ok {
+		return false
+	}
+	if _, ok := b.Take(now, n); !ok {
+		a.Refund(n)
+		return false
+	}
+	return true
 }
 
 // debtsOwed is how long a request has to wait until its debts with the gate's
