@@ -84,6 +84,9 @@ func gateFailure(resp *http.Response, cause error) *Failure {
 	}
 }
 
+// documentPatience is how long the body of a refusal may take, which is small.
+const documentPatience = 10 * time.Second
+
 // readDocument reads the rejection document in a response, if it is one. The
 // body can be read again from its beginning. Reading ahead also lets a refused
 // request's connection serve others while this one waits.
@@ -91,7 +94,10 @@ func readDocument(resp *http.Response) (labels.Document, bool) {
 	if !mayBeRejection(resp) {
 		return labels.Document{}, false
 	}
+	original := resp.Body
+	slow := time.AfterFunc(documentPatience, func() { _ = original.Close() })
 	head, err := io.ReadAll(io.LimitReader(resp.Body, labels.MaxDocument+1))
+	slow.Stop()
 	resp.Body = &rereadBody{Reader: rest(head, resp.Body, err), body: resp.Body}
 	media, _, mediaErr := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil || mediaErr != nil || media != "application/problem+json" && media != "application/json" {

@@ -166,14 +166,20 @@ func (r *roundTrip) next(ctx context.Context, n int) (*http.Request, error) {
 	return req, nil
 }
 
+// drainPatience is how long the rest of a refusal may take that nobody reads.
+const drainPatience = time.Second
+
 // discard gives up the last response, reading a small rest of its body so that
 // the connection can be used again.
 func (r *roundTrip) discard() {
 	if r.resp == nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, r.resp.Body, maxDrain) // best effort; Close copes with the rest
-	r.resp.Body.Close()
+	body := r.resp.Body
+	slow := time.AfterFunc(drainPatience, func() { _ = body.Close() }) // a rest that drips is not worth the connection
+	_, _ = io.CopyN(io.Discard, body, maxDrain)                        // best effort; Close copes with the rest
+	slow.Stop()
+	body.Close()
 	r.resp = nil
 }
 
