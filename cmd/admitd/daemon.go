@@ -202,8 +202,11 @@ func (d *daemon) ingress(name string) *config.Ingress {
 func (d *daemon) drain(ctx context.Context) (clean bool) {
 	d.change.Lock() // a configuration that is being applied comes first
 	d.mu.Lock()
-	d.draining = true
 	fronts := d.fronts
+	for _, f := range fronts {
+		f.gate.Drain() // before anybody is told that the daemon drains
+	}
+	d.draining = true
 	d.mu.Unlock()
 	var cut atomic.Bool
 	for _, f := range fronts {
