@@ -24,30 +24,39 @@ type Listener struct {
 	ctx    context.Context //nolint:containedctx // the listener's own life: done when it is closed
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the acceptor and whoever waits
-	err    error          // why accepting stopped; written before done is closed
-	done   chan struct{}
+	err    error          // why accepting stopped; read it after over
+	over   chan struct{}  // closed when nothing of the listener runs any more
 }
+
+// lastCall is how long a connection that came in as the listener was closed is
+// still offered to Accept, so that its client is served and not cut off.
+const lastCall = 100 * time.Millisecond
 
 // Listen puts inner behind the door and starts to accept. The listener is
 // closed, and inner with it, by Close or when ctx is done.
 func (d *Door) Listen(ctx context.Context, inner net.Listener) *Listener {
-	l := &Listener{inner: inner, door: d, ready: make(chan net.Conn), done: make(chan struct{})}
+	l := &Listener{inner: inner, door: d, ready: make(chan net.Conn), over: make(chan struct{})}
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.ctx = ctx
 	context.AfterFunc(ctx, func() { _ = inner.Close() })
 	l.wg.Go(l.acceptAll)
+	go l.end()
 	return l
 }
 
-// Accept returns the next connection that came in. After Close it returns
-// [net.ErrClosed].
+// end says when everybody has gone.
+func (l *Listener) end() {
+	l.wg.Wait()
+	close(l.over)
+}
+
+// Accept returns the next connection that came in. After Close it returns those
+// that came in before it, and then [net.ErrClosed].
 func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.ready:
 		return c, nil
-	case <-l.ctx.Done():
-		return nil, net.ErrClosed
-	case <-l.done:
+	case <-l.over:
 		if l.err != nil && !errors.Is(l.err, net.ErrClosed) {
 			return nil, l.err
 		}
@@ -60,7 +69,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Close() error {
 	l.cancel()
 	err := l.inner.Close()
-	l.wg.Wait()
+	<-l.over
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
@@ -74,7 +83,7 @@ func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 // waits for a client: whoever must wait does so in a goroutine of its own, and
 // these are bounded by the bound on open connections.
 func (l *Listener) acceptAll() {
-	defer close(l.done)
+	defer l.cancel() // who still waits has nobody left to wait for
 	backoff := firstBackoff
 	for {
 		c, err := l.inner.Accept()
@@ -150,7 +159,14 @@ func (l *Listener) deliver(c *conn) {
 	l.door.opened(c)
 	select {
 	case l.ready <- c:
+		return
 	case <-l.ctx.Done():
+	}
+	last := time.NewTimer(lastCall)
+	defer last.Stop()
+	select {
+	case l.ready <- c:
+	case <-last.C:
 		_ = c.Close() // nobody will take it
 	}
 }
