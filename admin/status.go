@@ -64,8 +64,11 @@ type partitionDocument struct {
 	Algorithm string             `json:"algorithm"`
 	Limit     int                `json:"limit"`
 	InFlight  int                `json:"inFlight"`
+	Abandoned int                `json:"abandoned"` // of these, the ones whose callers have gone
+	Wasted    float64            `json:"wasted"`    // share of the work done that was for nobody, 0 to 1
 	Queued    int                `json:"queued"`
-	BaseRTTMS float64            `json:"baseRTTMS"` // 0 = unknown
+	BaseRTTMS float64            `json:"baseRTTMS"`     // 0 = unknown
+	Why       string             `json:"why,omitempty"` // why the limit last changed
 	Fallback  bool               `json:"fallback"`
 	Requests  *bucketDocument    `json:"requests,omitempty"`
 	State     map[string]float64 `json:"state,omitempty"`
@@ -76,7 +79,8 @@ type countsDocument struct {
 	Received    uint64                   `json:"received"`
 	Admitted    uint64                   `json:"admitted"`
 	Exempted    uint64                   `json:"exempted"`
-	Abandoned   uint64                   `json:"abandoned"`
+	GaveUp      uint64                   `json:"gaveUp"`    // while they waited
+	Abandoned   uint64                   `json:"abandoned"` // while the backend worked
 	Dropped     uint64                   `json:"dropped"`
 	Ignored     uint64                   `json:"ignored"`
 	Rejected    map[labels.Reason]uint64 `json:"rejected,omitempty"`    // without zeros
@@ -151,7 +155,7 @@ func newConnections(c *ingress.Status) *connectionsDocument {
 func newPartition(p *limiter.PartitionStatus, fallback bool) partitionDocument {
 	d := partitionDocument{
 		Name: p.Name, Label: p.Label, Algorithm: p.Algorithm, Limit: p.Limit, InFlight: p.InFlight, Queued: p.Queued,
-		BaseRTTMS: float64(p.BaseRTT) / float64(time.Millisecond), Fallback: fallback, Requests: newBucket(p.Bucket),
+		Abandoned: p.Abandoned, Wasted: p.WastedShare, Why: p.Why, BaseRTTMS: float64(p.BaseRTT) / float64(time.Millisecond), Fallback: fallback, Requests: newBucket(p.Bucket),
 		Counts: newSum(),
 	}
 	d.Counts.add(&p.Counts)
@@ -177,6 +181,7 @@ func (d *countsDocument) add(c *limiter.Counts) {
 	d.Received += c.Received()
 	d.Admitted += c.Admitted
 	d.Exempted += c.Exempted
+	d.GaveUp += c.GaveUp
 	d.Abandoned += c.Abandoned
 	d.Dropped += c.Dropped
 	d.Ignored += c.Ignored

@@ -76,7 +76,8 @@ func contract() []metric {
 	return []metric{
 		{"admitd_requests_received_total", "counter", "ingress partition"},
 		{"admitd_requests_admitted_total", "counter", "ingress partition"},
-		{"admitd_requests_rejected_total", "counter", "ingress partition reason"},
+		{"admitd_requests_rejected_total", "counter", "ingress limit partition reason"},
+		{"admitd_requests_abandoned_total", "counter", "ingress partition"},
 		{"admitd_requests_exempted_total", "counter", "ingress"},
 		{"admitd_request_duration_seconds", "histogram", "ingress outcome partition"},
 		{"admitd_concurrency_limit", "gauge", "algorithm ingress partition"},

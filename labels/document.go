@@ -32,6 +32,7 @@ type Document struct {
 	Reason        Reason   `json:"reason"`
 	Ingress       string   `json:"ingress"`
 	Partition     string   `json:"partition"`
+	Limit         Limit    `json:"limit,omitempty"`         // which limit refused; "" = not told
 	RetryAfterMS  int64    `json:"retryAfterMS,omitempty"`  // milliseconds until a retry may succeed; 0 = unknown
 	BaseBackoffMS int64    `json:"baseBackoffMS,omitempty"` // base of the client's exponential backoff, ms; 0 = client's own
 }
@@ -76,6 +77,9 @@ func (d *Document) AppendJSON(b []byte) []byte {
 	b = appendString(append(b, `],"reason":`...), string(d.Reason))
 	b = appendString(append(b, `,"ingress":`...), d.Ingress)
 	b = appendString(append(b, `,"partition":`...), d.Partition)
+	if d.Limit != "" {
+		b = appendString(append(b, `,"limit":`...), string(d.Limit))
+	}
 	if d.RetryAfterMS > 0 {
 		b = strconv.AppendInt(append(b, `,"retryAfterMS":`...), d.RetryAfterMS, 10)
 	}

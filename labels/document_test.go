@@ -21,6 +21,7 @@ func TestDocumentGoldenBytes(t *testing.T) {
 	for _, reason := range labels.Reasons() {
 		t.Run(string(reason), func(t *testing.T) {
 			d := labels.New(reason, "orders", "checkout")
+			d.Limit = labels.ByPartition
 			if reason.Retryable() {
 				d.RetryAfterMS, d.BaseBackoffMS = 137, 100
 			}
@@ -46,7 +47,7 @@ func TestDocumentGoldenBytes(t *testing.T) {
 func TestDocumentRoundTrip(t *testing.T) {
 	for _, name := range []string{"checkout", `quo"te\`, "new\nline", "tenant-é", "<script>", "\x00\x1f", strings.Repeat("k", 256)} {
 		want := labels.New(labels.QueueTimeout, name, name)
-		want.RetryAfterMS = 5
+		want.RetryAfterMS, want.Limit = 5, labels.ByTotal
 		b := want.AppendJSON(nil)
 		if !json.Valid(b) {
 			t.Fatalf("%q: not JSON: %s", name, b)

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/admitd/admitd/labels"
 )
 
 // Options are the collaborators of a [Gate]. The zero value works.
@@ -136,23 +134,23 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 		return g.pass(now, t, p, req), nil, nil
 	}
 	if g.draining.Load() {
-		return Permit{}, nil, p.reject(labels.Draining)
+		return Permit{}, nil, p.reject(drainingIngress)
 	}
 	spec := p.spec.Load()
-	limit := p.limit(spec)
+	limit := p.places(spec)
 	full := p.tally.held() >= limit && spec.mustRefuse(req)
 	if full && now == unread && t.holds(p.lastTouch(), spec, req) {
-		return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
+		return Permit{}, nil, p.reject(fullPartition)
 	}
 	now = g.at(now)
 	p.touch(now)
 	if full && t.holds(now, spec, req) {
-		return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
+		return Permit{}, nil, p.reject(fullPartition)
 	}
 	if (t.bucket != nil || spec.bucket != nil) && !takeBoth(now, t.bucket, spec.bucket, req.cost()) {
-		debts, reason := g.spend(now, t, spec, req)
-		if reason != "" {
-			return Permit{}, nil, p.reject(reason)
+		debts, why, ok := g.spend(now, t, spec, req)
+		if !ok {
+			return Permit{}, nil, p.reject(why)
 		}
 		if debts != (debtsOwed{}) {
 			ticket := &Ticket{part: p, table: t, req: *req, ready: make(chan struct{})}
@@ -160,12 +158,15 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 			return Permit{}, ticket, nil
 		}
 	}
+	why := fullPartition
 	if p.queued.Load() == 0 { // who waits goes first
-		if held, ok := p.acquire(limit, t.total); ok {
+		held, full, ok := p.acquire(limit, t.total)
+		if ok {
 			return p.grant(now, held, t.total), nil, nil
 		}
+		why = full
 	}
-	return p.queueOrRefuse(now, t, req, nil)
+	return p.queueOrRefuse(now, t, req, nil, why)
 }
 
 // holds reports whether the request's tokens are there at now, in the gate's
@@ -186,7 +187,7 @@ func (s *partitionSpec) mustRefuse(req *Request) bool {
 // queueOrRefuse queues a request that found no permit: on the ticket that it
 // already waits with, or on a new one. A refusal gives the tokens back: no work
 // ran (ADR 1).
-func (p *partition) queueOrRefuse(now int64, t *table, req *Request, ticket *Ticket) (Permit, *Ticket, error) {
+func (p *partition) queueOrRefuse(now int64, t *table, req *Request, ticket *Ticket, why cause) (Permit, *Ticket, error) {
 	spec := p.spec.Load()
 	if !spec.mustRefuse(req) {
 		if ticket == nil {
@@ -202,7 +203,7 @@ func (p *partition) queueOrRefuse(now int64, t *table, req *Request, ticket *Tic
 		t.bucket.Refund(req.cost())
 		spec.bucket.Refund(req.cost())
 	}
-	return Permit{}, nil, p.reject(labels.ConcurrencyLimit)
+	return Permit{}, nil, p.reject(why)
 }
 
 // pass lets a request through whatever the limits say, and counts what they
@@ -221,15 +222,15 @@ func (g *Gate) pass(now int64, t *table, p *partition, req *Request) Permit {
 		return p.grant(now, p.force(t.total), t.total)
 	}
 	req.MaxWait = -1
-	if _, reason := g.spend(now, t, spec, req); reason != "" {
-		p.counts.wouldReject[reason.Index()].Add(1)
+	if _, why, ok := g.spend(now, t, spec, req); !ok {
+		p.counts.wouldReject[why].Add(1)
 		return p.grant(now, p.force(t.total), t.total)
 	}
-	held, ok := p.acquire(p.limit(spec), t.total)
+	held, why, ok := p.acquire(p.places(spec), t.total)
 	if !ok {
 		t.bucket.Refund(req.cost()) // as the refusal would
 		spec.bucket.Refund(req.cost())
-		p.counts.wouldReject[labels.ConcurrencyLimit.Index()].Add(1)
+		p.counts.wouldReject[why].Add(1)
 		held = p.force(t.total)
 	}
 	return p.grant(now, held, t.total)
@@ -237,26 +238,32 @@ func (g *Gate) pass(now int64, t *table, p *partition, req *Request) Permit {
 
 // spend takes the request's tokens from the gate's and the partition's bucket,
 // from both or from none, and returns what is owed to them.
-func (g *Gate) spend(now int64, t *table, spec *partitionSpec, req *Request) (debts debtsOwed, reason labels.Reason) {
+func (g *Gate) spend(now int64, t *table, spec *partitionSpec, req *Request) (debts debtsOwed, why cause, ok bool) {
 	cost := req.cost()
-	if cost > t.bucket.Burst() || cost > spec.bucket.Burst() {
-		return debts, labels.CostExceedsBurst
+	switch {
+	case cost > t.bucket.Burst():
+		return debts, costOfIngress, false
+	case cost > spec.bucket.Burst():
+		return debts, costOfPartition, false
 	}
 	first, ok := t.bucket.pay(now, cost, t.policy.Rate.QueueDepth, req.MaxWait >= 0)
 	if !ok {
-		return debts, labels.RequestRate
+		return debts, rateOfIngress, false
 	}
 	second, ok := spec.bucket.pay(now, cost, spec.policy.Rate.QueueDepth, req.MaxWait >= 0)
 	if !ok {
 		t.bucket.repay(cost, first)
-		return debts, labels.RequestRate
+		return debts, rateOfPartition, false
 	}
 	if req.MaxWait > 0 && max(first, second) > req.MaxWait {
 		t.bucket.repay(cost, first)
 		spec.bucket.repay(cost, second)
-		return debts, labels.RequestRate
+		if first > second {
+			return debts, rateOfIngress, false
+		}
+		return debts, rateOfPartition, false
 	}
-	return debtsOwed{first, second}, ""
+	return debtsOwed{first, second}, 0, true
 }
 
 // takeBoth takes n tokens from each bucket, or from neither. It is the way of

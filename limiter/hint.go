@@ -76,7 +76,7 @@ func (p *partition) rates(now int64) (admits, rejects float64) {
 	if f.at != 0 && elapsed < int64(rateSampleMinimum) && elapsed >= 0 && f.admits > 0 {
 		return f.admits, f.rejects
 	}
-	admitted, rejected := p.tally.granted(), p.counts.rejectedTotal()
+	admitted, rejected := p.tally.granted(), p.counts.rejected.sum()
 	if f.at == 0 || elapsed <= 0 || elapsed > 10*int64(rateSampleMinimum) {
 		f.at, f.admitted, f.rejected = now, admitted, rejected
 		f.admits, f.rejects = 0, 0
@@ -90,12 +90,4 @@ func (p *partition) rates(now int64) (admits, rejects float64) {
 		f.at, f.admitted, f.rejected = now, admitted, rejected
 	}
 	return f.admits, f.rejects
-}
-
-// rejectedTotal sums the rejections of every reason.
-func (c *counts) rejectedTotal() (n uint64) {
-	for i := range c.rejected {
-		n += c.rejected[i].Load()
-	}
-	return n
 }

@@ -10,6 +10,18 @@ import "time"
 //	Algorithm() string              // its name, as the configuration spells it
 //	BaseRTT() time.Duration         // latency without load as it believes it, 0 = unknown
 //	State() map[string]float64      // inner state for operators; keys are snake_case
+//	Why() string                    // why it last changed, one of a closed set of words
+//
+//	// Left learns from a caller that has gone while its request was at work:
+//	// the latency will be at least age. inFlight is as for Observe. The permit
+//	// ends later, and is observed then if it ends as Success or Dropped.
+//	Left(now int64, age time.Duration, inFlight int)
+//
+//	// Watch is called once, when a partition begins to use the limit. demand
+//	// returns how many requests have asked the partition for a permit, and how
+//	// many of these were refused one; both only grow, and those that wait are
+//	// in neither yet. It is cheap, and may be called from Observe and Left.
+//	Watch(demand func() (offered, refused uint64))
 type Limit interface {
 	// Current returns the present limit, at least 1. A partition holds at most
 	// 1,048,575 permits, whatever it returns.

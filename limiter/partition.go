@@ -3,8 +3,6 @@ package limiter
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/admitd/admitd/labels"
 )
 
 // maxLatency is the longest latency that teaches a limit; longer ones are cut
@@ -20,7 +18,6 @@ const (
 	discardedEpoch           // the machine was suspended meanwhile
 	discardedTooLong         // beyond maxLatency
 	discardedCount    = iota
-	rejectionReasons  = 5
 	coarseShift       = 30 // monotonic ns >> 30 is about a second
 	idleForEviction   = 10 // coarse seconds
 	rateSampleMinimum = time.Second
@@ -35,6 +32,7 @@ type partition struct {
 	queued   atomic.Int64 // waiters in queue
 	recorder Recorder
 	touched  atomic.Uint32 // coarse second of the last request or end of one
+	left     atomic.Int32  // permits held whose callers have gone
 
 	counts counts
 	name   string    // a client's key for dynamic partitions
@@ -42,7 +40,7 @@ type partition struct {
 	queue  []*Ticket // guarded by gate.waitMu, oldest first
 	flow   flow
 
-	rejections [rejectionReasons]Rejection
+	rejections [causeCount]atomic.Pointer[Rejection] // made when first needed
 }
 
 // partitionSpec is what a policy says of a partition; replaced as a whole.
@@ -58,9 +56,11 @@ type partitionSpec struct {
 // counts are what the gate counts per partition. They only grow. The path of
 // an admitted request pays for none of them, see tally.
 type counts struct {
-	rejected, wouldReject [rejectionReasons]atomic.Uint64
+	rejected, wouldReject byCause
 	exempted              atomic.Uint64
-	abandoned             atomic.Uint64 // gone while waiting
+	gaveUp                atomic.Uint64 // gone while waiting
+	left                  atomic.Uint64 // gone while the backend worked
+	wasted                atomic.Uint64 // those of them whose work has ended
 	dropped, ignored      atomic.Uint64 // ended with that outcome
 	discarded             [discardedCount]atomic.Uint64
 }
@@ -68,9 +68,6 @@ type counts struct {
 // newPartition returns a partition of the given policy.
 func (g *Gate) newPartition(name, label string, policy *PartitionPolicy, now int64) *partition {
 	p := &partition{gate: g, name: name, label: label}
-	for i, reason := range labels.Reasons() {
-		p.rejections[i] = Rejection{Reason: reason, Ingress: g.name, Partition: name, part: p}
-	}
 	if g.observer != nil {
 		p.recorder = g.observer.Recorder(label)
 	}
@@ -98,6 +95,11 @@ func (p *partition) adopt(policy *PartitionPolicy, now int64) {
 		next.limit = policy.NewLimit()
 	} else {
 		next.limit = fixed(defaultFallback)
+	}
+	if l, ok := next.limit.(interface {
+		Watch(demand func() (offered, refused uint64))
+	}); ok && (old == nil || old.limit != next.limit) {
+		l.Watch(p.demand)
 	}
 	var bucket *Bucket
 	if old != nil {
@@ -130,6 +132,24 @@ func (p *partition) limit(s *partitionSpec) int64 {
 	return int64(min(max(s.limit.Current(), 1), maxHeld))
 }
 
+// places returns the permits that may be held as far as new requests are
+// concerned: the limit in force, or none while too much of it is held for
+// callers that have gone.
+func (p *partition) places(s *partitionSpec) int64 {
+	limit := p.limit(s)
+	if !p.mayAbandon(limit) {
+		return 0
+	}
+	return limit
+}
+
+// demand returns how many requests asked for a permit, and how many found
+// none. Both only grow. Requests refused by a rate asked for none.
+func (p *partition) demand() (offered, refused uint64) {
+	refused = p.counts.rejected.forPermit()
+	return p.tally.granted() + refused, refused + p.counts.wouldReject.forPermit()
+}
+
 // touch notes that the partition is in use, at a granularity of a second so
 // that the common case is one load.
 func (p *partition) touch(now int64) {
@@ -143,25 +163,26 @@ func (p *partition) touch(now int64) {
 func (p *partition) lastTouch() int64 { return int64(p.touched.Load()) << coarseShift }
 
 // acquire takes a permit when the partition and the gate's total have room,
-// and returns the permits then held in the partition.
-func (p *partition) acquire(limit, total int64) (held int64, ok bool) {
+// and returns the permits then held in the partition; else why there is none.
+func (p *partition) acquire(limit, total int64) (held int64, why cause, ok bool) {
 	if total == 0 {
-		return p.tally.take(limit, oneHeld|oneGranted)
+		held, ok = p.tally.take(limit, oneHeld|oneGranted)
+		return held, fullPartition, ok
 	}
 	for {
 		held, ok = p.tally.take(limit, oneHeld)
 		if !ok {
-			return held, false
+			return held, fullPartition, false
 		}
 		if p.gate.acquireTotal(total) {
 			p.tally.add(oneGranted)
-			return held, true
+			return held, 0, true
 		}
 		p.tally.release()
 		// Whoever gave a permit of the total back meanwhile found this place
 		// taken and woke nobody who waits for it, so it is for us to look again.
 		if p.gate.inTotal.Load() >= total {
-			return held, false
+			return held, fullTotal, false
 		}
 	}
 }
@@ -186,6 +207,10 @@ func (p *partition) grant(now, held, total int64) Permit {
 // end releases a permit, teaches the limit and wakes who waits.
 func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outcome) {
 	p.touch(now) // while it is held, refusals may not read the clock
+	if permit.word&permitLeft != 0 {
+		p.left.Add(-1)
+		p.counts.wasted.Add(1)
+	}
 	p.tally.release()
 	if permit.word&permitTotal != 0 {
 		p.gate.inTotal.Add(-1)
@@ -233,10 +258,14 @@ func (p *partition) learn(now int64, latency time.Duration, word permitWord, o O
 }
 
 // reject counts a refusal and returns it.
-func (p *partition) reject(reason labels.Reason) *Rejection {
-	i := reason.Index()
-	p.counts.rejected[i].Add(1)
-	return &p.rejections[i]
+func (p *partition) reject(why cause) *Rejection {
+	p.counts.rejected[why].Add(1)
+	if r := p.rejections[why].Load(); r != nil {
+		return r
+	}
+	c := Causes()[why]
+	p.rejections[why].CompareAndSwap(nil, &Rejection{Reason: c.Reason, Limit: c.Limit, Ingress: p.gate.name, Partition: p.name, part: p})
+	return p.rejections[why].Load()
 }
 
 // fixed is the limit of a policy that names none.

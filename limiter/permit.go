@@ -20,7 +20,7 @@ type Permit struct {
 // permitWord is what a permit knows besides, in one word: three words travel
 // from call to call in registers.
 //
-//	bits 0-2    permitHeld, permitBare, permitTotal
+//	bits 0-3    permitHeld, permitBare, permitTotal, permitLeft
 //	bits 8-31   permits held in the partition when it was granted, itself included
 //	bits 32-63  the clock's epoch then
 type permitWord uint64
@@ -29,6 +29,7 @@ const (
 	permitHeld  permitWord = 1 << iota // always set
 	permitBare                         // the gate was off: teach nothing
 	permitTotal                        // counted in the gate's total
+	permitLeft                         // the caller has gone
 
 	seenShift  = 8
 	epochShift = 32
@@ -53,6 +54,20 @@ func (p *Permit) take() Permit {
 		return Permit{}
 	}
 	return Permit{part: p.part, start: p.start, word: word}
+}
+
+// markLeft notes in the permit that its caller has gone, and reports whether
+// that is news: it is held and was not marked before.
+func (p *Permit) markLeft() (permitWord, bool) {
+	for {
+		word := atomic.LoadUint64((*uint64)(&p.word))
+		if word == 0 || permitWord(word)&permitLeft != 0 {
+			return 0, false
+		}
+		if atomic.CompareAndSwapUint64((*uint64)(&p.word), word, word|uint64(permitLeft)) {
+			return permitWord(word), true
+		}
+	}
 }
 
 // End returns the permit and reports how the work went. Only the first call

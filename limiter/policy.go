@@ -72,4 +72,10 @@ type PartitionPolicy struct {
 	QueueDepth int
 	// MaxWait is how long they may wait; 0 with a QueueDepth = 1 s.
 	MaxWait time.Duration
+	// QueueAuto has the partition choose both by itself; QueueDepth and MaxWait
+	// are then not looked at.
+	QueueAuto bool
+	// Objective is the latency promised for what is admitted, which waiting in
+	// an automatic queue must not use up; 0 = none is promised.
+	Objective time.Duration
 }

@@ -12,19 +12,20 @@ var ErrRejected = errors.New("limiter: rejected")
 
 // Rejection is the error returned when a request is refused before any of its
 // work ran. It matches [ErrRejected]. Rejections are shared: one exists per
-// partition and reason, so that refusing allocates nothing (ADR 2). They never
+// partition and cause, so that refusing allocates nothing (ADR 2). They never
 // change.
 type Rejection struct {
 	Reason    labels.Reason
-	Ingress   string // name of the gate
-	Partition string // name of the partition that refused, never empty; clients' keys appear as they are
+	Limit     labels.Limit // whose limit it was that refused
+	Ingress   string       // name of the gate
+	Partition string       // name of the partition that refused, never empty; clients' keys appear as they are
 
 	part *partition
 }
 
 // Error implements error.
 func (r *Rejection) Error() string {
-	return "limiter: " + string(r.Reason) + " in partition " + r.Partition + " of " + r.Ingress
+	return "limiter: " + string(r.Reason) + " of the " + string(r.Limit) + " in partition " + r.Partition + " of " + r.Ingress
 }
 
 // Is makes every Rejection match [ErrRejected].
@@ -44,6 +45,7 @@ type Hint struct {
 // cost. Without hints the two waits are left out.
 func (r *Rejection) Document(cost float64, hints bool) labels.Document {
 	d := labels.New(r.Reason, r.Ingress, r.Partition)
+	d.Limit = r.Limit
 	if hints {
 		h := r.Hint(cost)
 		d.RetryAfterMS = ceilMS(h.RetryAfter)

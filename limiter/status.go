@@ -51,11 +51,16 @@ type PartitionStatus struct {
 	Algorithm string
 	Limit     int // in force: the fallback while the clock is not trusted
 	InFlight  int
-	Queued    int
-	BaseRTT   time.Duration // 0 = unknown
-	Bucket    *BucketStatus // nil = unlimited
-	State     map[string]float64
-	Counts    Counts
+	Abandoned int // of those in flight, the ones whose callers have gone
+	// WastedShare is the share of the work that has ended that was finished for
+	// nobody, 0 to 1.
+	WastedShare float64
+	Queued      int
+	BaseRTT     time.Duration // 0 = unknown
+	Why         string        // why the limit last changed, as its algorithm words it; "" = it does not tell
+	Bucket      *BucketStatus // nil = unlimited
+	State       map[string]float64
+	Counts      Counts
 }
 
 // LabelStatus sums partitions.
@@ -65,26 +70,34 @@ type LabelStatus struct {
 	Partitions int
 	Limit      int
 	InFlight   int
-	Queued     int
-	BaseRTT    time.Duration      // the largest; 0 = unknown
-	State      map[string]float64 // of the only partition; nil when there are several
-	Counts     Counts
+	Abandoned  int // of those in flight, the ones whose callers have gone
+	// WastedShare is as in [PartitionStatus], over all of them.
+	WastedShare float64
+	Queued      int
+	BaseRTT     time.Duration      // the largest; 0 = unknown
+	State       map[string]float64 // of the only partition; nil when there are several
+	Counts      Counts
 }
 
 // Counts are totals since the gate was made.
 type Counts struct {
 	Admitted, Exempted uint64
-	Abandoned          uint64 // callers that went away while they waited
+	GaveUp             uint64 // callers that went away while they waited
+	Abandoned          uint64 // callers that went away while the backend worked for them
+	Wasted             uint64 // of these, the ones whose work has ended
 	Dropped, Ignored   uint64 // permits ended with that outcome
 	Rejected           map[labels.Reason]uint64
 	WouldReject        map[labels.Reason]uint64 // shadow mode
+	// RejectedBy and WouldRejectBy part the same by the limit that refused,
+	// without zeros.
+	RejectedBy, WouldRejectBy map[Cause]uint64
 	// Discarded latencies, by reason: clock, epoch, too_long.
 	Discarded map[string]uint64
 }
 
 // Received is every request that was decided or gave up.
 func (c *Counts) Received() uint64 {
-	n := c.Admitted + c.Abandoned
+	n := c.Admitted + c.GaveUp
 	for _, r := range c.Rejected {
 		n += r
 	}
@@ -94,18 +107,15 @@ func (c *Counts) Received() uint64 {
 // snapshot reads the counts.
 func (c *counts) snapshot() Counts {
 	s := Counts{
-		Exempted: c.exempted.Load(), Abandoned: c.abandoned.Load(),
+		Exempted: c.exempted.Load(), GaveUp: c.gaveUp.Load(), Abandoned: c.left.Load(), Wasted: c.wasted.Load(),
 		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(),
-		Rejected: make(map[labels.Reason]uint64, rejectionReasons), WouldReject: make(map[labels.Reason]uint64, rejectionReasons),
 		Discarded: map[string]uint64{
 			"clock": c.discarded[discardedClock].Load(), "epoch": c.discarded[discardedEpoch].Load(),
 			"too_long": c.discarded[discardedTooLong].Load(),
 		},
 	}
-	for i, reason := range labels.Reasons() {
-		s.Rejected[reason] = c.rejected[i].Load()
-		s.WouldReject[reason] = c.wouldReject[i].Load()
-	}
+	s.Rejected, s.RejectedBy = c.rejected.snapshot()
+	s.WouldReject, s.WouldRejectBy = c.wouldReject.snapshot()
 	return s
 }
 
@@ -120,18 +130,27 @@ func (p *partition) snapshot() Counts {
 func (c *Counts) add(o Counts) {
 	c.Admitted += o.Admitted
 	c.Exempted += o.Exempted
+	c.GaveUp += o.GaveUp
 	c.Abandoned += o.Abandoned
+	c.Wasted += o.Wasted
 	c.Dropped += o.Dropped
 	c.Ignored += o.Ignored
-	for k, v := range o.Rejected {
-		c.Rejected[k] += v
+	c.Rejected = addMap(c.Rejected, o.Rejected)
+	c.WouldReject = addMap(c.WouldReject, o.WouldReject)
+	c.RejectedBy = addMap(c.RejectedBy, o.RejectedBy)
+	c.WouldRejectBy = addMap(c.WouldRejectBy, o.WouldRejectBy)
+	c.Discarded = addMap(c.Discarded, o.Discarded)
+}
+
+// addMap adds more to sum, which may be nil while there is nothing to add.
+func addMap[K comparable](sum, more map[K]uint64) map[K]uint64 {
+	if sum == nil && len(more) > 0 {
+		sum = make(map[K]uint64, len(more))
 	}
-	for k, v := range o.WouldReject {
-		c.WouldReject[k] += v
+	for k, n := range more {
+		sum[k] += n
 	}
-	for k, v := range o.Discarded {
-		c.Discarded[k] += v
-	}
+	return sum
 }
 
 // Status returns a snapshot of the gate. It takes time proportional to the
@@ -166,7 +185,9 @@ func (g *Gate) Status() Status {
 		}
 	}
 	for _, label := range sum.order {
-		s.Labels = append(s.Labels, *sum.rows[label])
+		row := sum.rows[label]
+		row.WastedShare = share(row.Counts.Wasted, row.Counts.Admitted-min(row.Counts.Admitted, uint64(row.InFlight)))
+		s.Labels = append(s.Labels, *row)
 	}
 	return s
 }
@@ -198,6 +219,14 @@ func (g *Gate) Load() (held, limit int64) {
 	return held, limit
 }
 
+// share returns part of whole, 0 when there is nothing.
+func share(part, whole uint64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return min(float64(part)/float64(whole), 1)
+}
+
 // labelSum adds partitions up by label.
 type labelSum struct {
 	rows  map[string]*LabelStatus
@@ -219,6 +248,7 @@ func (l *labelSum) add(p *PartitionStatus) {
 	row.Partitions++
 	row.Limit += p.Limit
 	row.InFlight += p.InFlight
+	row.Abandoned += p.Abandoned
 	row.Queued += p.Queued
 	row.BaseRTT = max(row.BaseRTT, p.BaseRTT)
 	row.Counts.add(p.Counts)
@@ -245,8 +275,9 @@ func (p *partition) status(now int64) PartitionStatus {
 	spec := p.spec.Load()
 	s := PartitionStatus{
 		Name: p.name, Label: p.label, Limit: int(p.limit(spec)), InFlight: int(p.tally.held()),
-		Queued: int(p.queued.Load()), Bucket: spec.bucket.status(now), Counts: p.snapshot(),
+		Abandoned: int(max(p.left.Load(), 0)), Queued: int(p.queued.Load()), Bucket: spec.bucket.status(now), Counts: p.snapshot(),
 	}
+	s.WastedShare = share(s.Counts.Wasted, s.Counts.Admitted-min(s.Counts.Admitted, uint64(s.InFlight)))
 	if l, ok := spec.limit.(interface{ Algorithm() string }); ok {
 		s.Algorithm = l.Algorithm()
 	}
@@ -255,6 +286,9 @@ func (p *partition) status(now int64) PartitionStatus {
 	}
 	if l, ok := spec.limit.(interface{ State() map[string]float64 }); ok {
 		s.State = l.State()
+	}
+	if l, ok := spec.limit.(interface{ Why() string }); ok {
+		s.Why = l.Why()
 	}
 	return s
 }

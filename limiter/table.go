@@ -284,13 +284,13 @@ func (g *Gate) forget(second int64) {
 // add adds the counts of o, which no longer change.
 func (c *counts) add(o *counts) {
 	c.exempted.Add(o.exempted.Load())
-	c.abandoned.Add(o.abandoned.Load())
+	c.gaveUp.Add(o.gaveUp.Load())
+	c.left.Add(o.left.Load())
+	c.wasted.Add(o.wasted.Load())
 	c.dropped.Add(o.dropped.Load())
 	c.ignored.Add(o.ignored.Load())
-	for i := range o.rejected {
-		c.rejected[i].Add(o.rejected[i].Load())
-		c.wouldReject[i].Add(o.wouldReject[i].Load())
-	}
+	c.rejected.add(&o.rejected)
+	c.wouldReject.add(&o.wouldReject)
 	for i := range o.discarded {
 		c.discarded[i].Add(o.discarded[i].Load())
 	}

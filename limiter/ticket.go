@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/admitd/admitd/labels"
 )
 
 // Ticket is the place of a request that has to wait: first for tokens that it
@@ -93,12 +91,15 @@ func (t *Ticket) Resume(now int64) (permit Permit, queued bool, err error) {
 		t.req.MaxWait = left
 	}
 	p, total := t.part, t.table.total
+	why := fullPartition
 	if p.queued.Load() == 0 {
-		if held, ok := p.acquire(p.limit(p.spec.Load()), total); ok {
+		held, full, ok := p.acquire(p.places(p.spec.Load()), total)
+		if ok {
 			return p.grant(now, held, total), false, nil
 		}
+		why = full
 	}
-	permit, next, err := p.queueOrRefuse(now, t.table, &t.req, t)
+	permit, next, err := p.queueOrRefuse(now, t.table, &t.req, t, why)
 	return permit, next != nil, err
 }
 
@@ -109,7 +110,11 @@ func (t *Ticket) Expire() (Permit, error) {
 		return t.Permit(), nil
 	}
 	t.refund()
-	return Permit{}, t.part.reject(labels.QueueTimeout)
+	why := latePartition
+	if p := t.part; p.tally.held() < p.places(p.spec.Load()) {
+		why = lateTotal // its own partition had room
+	}
+	return Permit{}, t.part.reject(why)
 }
 
 // Abandon gives up because the caller went away; a permit granted in the
@@ -122,7 +127,7 @@ func (t *Ticket) Abandon() {
 	}
 	t.leaveBuckets()
 	t.due = 0
-	t.part.counts.abandoned.Add(1)
+	t.part.counts.gaveUp.Add(1)
 	t.refund()
 }
 
@@ -227,9 +232,9 @@ func (g *Gate) pumpLocked(p *partition) {
 	if len(p.queue) == 0 {
 		return
 	}
-	limit, total := p.limit(p.spec.Load()), g.table.Load().total
+	limit, total := p.places(p.spec.Load()), g.table.Load().total
 	for len(p.queue) > 0 {
-		held, ok := p.acquire(limit, total)
+		held, _, ok := p.acquire(limit, total)
 		if !ok {
 			return
 		}

@@ -7,7 +7,6 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -20,16 +19,22 @@ type StatusReader interface {
 // by the name in their status; of two with one name the later is exposed.
 func (m *Metrics) Watch(name string, g StatusReader) (stop func()) { return m.gates.watch(name, g) }
 
+// cause is why requests are refused, with the labels that say so.
+type cause struct {
+	limiter.Cause
+	limit, reason *dto.LabelPair
+}
+
 // gates collects the metrics that follow from the status of gates.
 type gates struct {
 	received, admitted, rejected, exempted    family
-	abandoned, wouldReject, discarded         family
+	gaveUp, abandoned, wouldReject, discarded family
 	limit, inFlight, queued, baseRTT, state   family
 	tokens, waiting, fallback, draining, mode family
 	partitions, total, lastHint               family
 
-	reasons []*dto.LabelPair // in the order of labels.Reasons
-	modes   []*dto.LabelPair // by limiter.Mode
+	causes []cause          // in the order of limiter.Causes
+	modes  []*dto.LabelPair // by limiter.Mode
 
 	mu   sync.Mutex // guards the fields below
 	read map[string]StatusReader
@@ -43,7 +48,8 @@ func newGates() *gates {
 		admitted:    newCounter("requests_admitted_total", "Requests that were granted a permit."),
 		rejected:    newCounter("requests_rejected_total", "Requests that were refused before any work ran."),
 		exempted:    newCounter("requests_exempted_total", "Requests that passed because they are exempt."),
-		abandoned:   newCounter("requests_abandoned_total", "Requests whose caller went away while they waited."),
+		gaveUp:      newCounter("requests_gave_up_total", "Requests whose caller went away while they waited."),
+		abandoned:   newCounter("requests_abandoned_total", "Requests whose caller went away while the backend worked for them."),
 		wouldReject: newCounter("requests_would_reject_total", "Requests that passed in shadow mode and would have been refused."),
 		discarded:   newCounter("latency_samples_discarded_total", "Latencies that taught no limit."),
 
@@ -62,8 +68,8 @@ func newGates() *gates {
 		total:      newGauge("permits_total_limit", "Hard bound on permits over all partitions; 0 = none."),
 		lastHint:   newGauge("last_retry_hint_seconds", "The wait that the last refused request was told."),
 	}
-	for _, reason := range labels.Reasons() {
-		g.reasons = append(g.reasons, pair("reason", string(reason)))
+	for _, c := range limiter.Causes() {
+		g.causes = append(g.causes, cause{c, pair("limit", string(c.Limit)), pair("reason", string(c.Reason))})
 	}
 	for _, mode := range []limiter.Mode{limiter.Enforce, limiter.Shadow, limiter.Off} {
 		g.modes = append(g.modes, pair("mode", mode.String()))
@@ -141,11 +147,12 @@ func (g *gates) collectLabel(b *builder, ingress *dto.LabelPair, l *limiter.Labe
 	c := &l.Counts
 	b.add(&g.received, float64(c.Received()), both...)
 	b.add(&g.admitted, float64(c.Admitted), both...)
+	b.add(&g.gaveUp, float64(c.GaveUp), both...)
 	b.add(&g.abandoned, float64(c.Abandoned), both...)
-	for i, reason := range labels.Reasons() {
-		b.add(&g.rejected, float64(c.Rejected[reason]), ingress, partition, g.reasons[i])
-		if n := c.WouldReject[reason]; n > 0 {
-			b.add(&g.wouldReject, float64(n), ingress, partition, g.reasons[i])
+	for _, why := range g.causes {
+		b.add(&g.rejected, float64(c.RejectedBy[why.Cause]), ingress, why.limit, partition, why.reason)
+		if n := c.WouldRejectBy[why.Cause]; n > 0 {
+			b.add(&g.wouldReject, float64(n), ingress, why.limit, partition, why.reason)
 		}
 	}
 	for reason, n := range c.Discarded {

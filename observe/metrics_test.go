@@ -136,7 +136,8 @@ func TestContract(t *testing.T) {
 	}{
 		"admitd_requests_received_total":                      {dto.MetricType_COUNTER, "ingress partition"},
 		"admitd_requests_admitted_total":                      {dto.MetricType_COUNTER, "ingress partition"},
-		"admitd_requests_rejected_total":                      {dto.MetricType_COUNTER, "ingress partition reason"},
+		"admitd_requests_rejected_total":                      {dto.MetricType_COUNTER, "ingress limit partition reason"},
+		"admitd_requests_abandoned_total":                     {dto.MetricType_COUNTER, "ingress partition"},
 		"admitd_requests_exempted_total":                      {dto.MetricType_COUNTER, "ingress"},
 		"admitd_request_duration_seconds":                     {dto.MetricType_HISTOGRAM, "ingress outcome partition"},
 		"admitd_concurrency_limit":                            {dto.MetricType_GAUGE, "algorithm ingress partition"},
@@ -179,7 +180,7 @@ func TestValues(t *testing.T) {
 	for name, want := range map[string]string{
 		"admitd_requests_received_total":                      "ingress=orders,partition=checkout 6",
 		"admitd_requests_admitted_total":                      "ingress=orders,partition=checkout 5",
-		"admitd_requests_rejected_total":                      "ingress=orders,partition=checkout,reason=request_rate 1",
+		"admitd_requests_rejected_total":                      "ingress=orders,limit=partition,partition=checkout,reason=request_rate 1",
 		"admitd_request_duration_seconds":                     "ingress=orders,outcome=dropped,partition=checkout 1",
 		"admitd_permits_ended_total":                          "ingress=orders,outcome=ignored,partition=checkout 1",
 		"admitd_concurrency_limit":                            "algorithm=vegas,ingress=orders,partition=checkout 3",
@@ -287,7 +288,7 @@ func TestShadowAndExempt(t *testing.T) {
 	}
 	p.End(limiter.Success)
 	got := gather(t, m)
-	if d := cmp.Diff([]string{"ingress=s,partition=default,reason=request_rate 2"}, series(got["admitd_requests_would_reject_total"])); d != "" {
+	if d := cmp.Diff([]string{"ingress=s,limit=ingress,partition=default,reason=request_rate 2"}, series(got["admitd_requests_would_reject_total"])); d != "" {
 		t.Errorf("would reject (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff([]string{"ingress=s 1"}, series(got["admitd_requests_exempted_total"])); d != "" {
@@ -376,7 +377,7 @@ func TestReceivedAddsUp(t *testing.T) {
 		for _, reason := range labels.Reasons() {
 			rejected += l.Counts.Rejected[reason]
 		}
-		if got, want := l.Counts.Received(), l.Counts.Admitted+l.Counts.Abandoned+rejected; got != want {
+		if got, want := l.Counts.Received(), l.Counts.Admitted+l.Counts.GaveUp+rejected; got != want {
 			t.Errorf("%s: received %d; want %d", l.Label, got, want)
 		}
 	}

@@ -47,7 +47,7 @@ ingresses:
 type refusal struct {
 	Status                    int
 	Type, Title, Reason       string
-	Ingress, Partition        string
+	Ingress, Partition, Limit string
 	Labels                    []any
 	Wait, RateFields, Problem bool // is there a wait, are there RateLimit fields, is it problem+json
 }
@@ -74,7 +74,7 @@ func (a *answer) refusal(t *testing.T) refusal {
 	labels, _ := doc["errorLabels"].([]any)
 	return refusal{
 		Status: a.status, Type: text("type"), Title: text("title"), Reason: text("reason"),
-		Ingress: text("ingress"), Partition: text("partition"), Labels: labels, Wait: wait > 0,
+		Ingress: text("ingress"), Partition: text("partition"), Limit: text("limit"), Labels: labels, Wait: wait > 0,
 		RateFields: a.header.Get("RateLimit") != "" && a.header.Get("RateLimit-Policy") != "",
 		Problem:    a.header.Get("Content-Type") == "application/problem+json",
 	}
@@ -97,30 +97,30 @@ func TestRefusals(t *testing.T) {
 		want          refusal
 	}{
 		"rate": {ingress: "rate", first: serves, want: refusal{
-			Status: 429, Type: quota, Reason: "request_rate", Partition: "default", Labels: retry, Wait: true, RateFields: true,
+			Status: 429, Type: quota, Reason: "request_rate", Limit: "ingress", Partition: "default", Labels: retry, Wait: true, RateFields: true,
 		}},
 		"concurrency": {ingress: "slots", fields: []string{"X-Tenant", "shop"}, first: func(t *testing.T, url string) {
 			t.Helper()
 			p.put(strings.Replace(fmt.Sprintf(limiters, b.URL), "name: shop", "name: shop, limit: { algorithm: fixed, limit: 1 }", 1))
 			holdAs(t, b, url, "shop")
 		}, want: refusal{
-			Status: 503, Type: busy, Reason: "concurrency_limit", Partition: "shop", Labels: retry, Wait: true,
+			Status: 503, Type: busy, Reason: "concurrency_limit", Limit: "partition", Partition: "shop", Labels: retry, Wait: true,
 		}},
 		"queue": {ingress: "queue", first: func(t *testing.T, url string) { t.Helper(); b.hold(t, url) }, want: refusal{
-			Status: 503, Type: busy, Reason: "queue_timeout", Partition: "default", Labels: retry, Wait: true,
+			Status: 503, Type: busy, Reason: "queue_timeout", Limit: "partition", Partition: "default", Labels: retry, Wait: true,
 		}},
 		"cost": {ingress: "cost", path: "/report", first: serves, want: refusal{
-			Status: 429, Type: quota, Reason: "cost_exceeds_burst", Partition: "default", Labels: never, RateFields: true,
+			Status: 429, Type: quota, Reason: "cost_exceeds_burst", Limit: "ingress", Partition: "default", Labels: never, RateFields: true,
 		}},
 		"cost by header": {ingress: "cost", fields: []string{"X-Cost", "100"}, want: refusal{
-			Status: 429, Type: quota, Reason: "cost_exceeds_burst", Partition: "default", Labels: never, RateFields: true,
+			Status: 429, Type: quota, Reason: "cost_exceeds_burst", Limit: "ingress", Partition: "default", Labels: never, RateFields: true,
 		}},
 		// The default cost was not passed to the gates once.
 		"default cost": {ingress: "dear", want: refusal{
-			Status: 429, Type: quota, Reason: "cost_exceeds_burst", Partition: "default", Labels: never, RateFields: true,
+			Status: 429, Type: quota, Reason: "cost_exceeds_burst", Limit: "ingress", Partition: "default", Labels: never, RateFields: true,
 		}},
 		"no hints, one status": {ingress: "plain", first: serves, want: refusal{
-			Status: 462, Type: quota, Reason: "request_rate", Partition: "default", Labels: retry,
+			Status: 462, Type: quota, Reason: "request_rate", Limit: "ingress", Partition: "default", Labels: retry,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("refusal (-want +got):\n%s", diff)
 			}
-			series := fmt.Sprintf("admitd_requests_rejected_total{ingress=%q,partition=%q,reason=%q}", tc.ingress, tc.want.Partition, tc.want.Reason)
+			series := fmt.Sprintf("admitd_requests_rejected_total{ingress=%q,limit=%q,partition=%q,reason=%q}", tc.ingress, tc.want.Limit, tc.want.Partition, tc.want.Reason)
 			if n, ok := p.metric(series); !ok || n < 1 {
 				t.Errorf("%s = %v, %v; want at least 1", series, n, ok)
 			}
@@ -209,5 +209,5 @@ func TestShadowRefusesNobody(t *testing.T) {
 	for range 5 {
 		serves(t, p.url("rate"))
 	}
-	p.becomes(`admitd_requests_would_reject_total{ingress="rate",partition="default",reason="request_rate"}`, 4)
+	p.becomes(`admitd_requests_would_reject_total{ingress="rate",limit="ingress",partition="default",reason="request_rate"}`, 4)
 }

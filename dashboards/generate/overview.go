@@ -66,7 +66,7 @@ func shedding() []panel {
 			queries: []query{
 				{sum("outcome", per("admitd_permits_ended_total", gate)), "{{outcome}}"},
 				{sum("", per("admitd_requests_rejected_total", gate)), "rejected"},
-				{sum("", per("admitd_requests_abandoned_total", gate)), "abandoned"},
+				{sum("", per("admitd_requests_gave_up_total", gate)), "gave up"},
 			},
 		},
 		{

@@ -62,12 +62,13 @@ func partitionNow() []panel {
 func partitionRequests() []panel {
 	return []panel{
 		{
-			kind: series, title: "Received, admitted, abandoned", unit: perSecond, w: 8,
-			about: "Requests per second that were decided, that got a permit, and whose caller left while waiting. The gap between the first two is what was refused.",
+			kind: series, title: "Received, admitted, given up", unit: perSecond, w: 8,
+			about: "Requests per second that were decided, that got a permit, whose caller left while waiting, and whose caller left while the backend worked for it. The gap between the first two is what was refused.",
 			queries: []query{
 				{sum("", per("admitd_requests_received_total", part)), "received"},
 				{sum("", per("admitd_requests_admitted_total", part)), "admitted"},
-				{sum("", per("admitd_requests_abandoned_total", part)), "abandoned"},
+				{sum("", per("admitd_requests_gave_up_total", part)), "gave up waiting"},
+				{sum("", per("admitd_requests_abandoned_total", part)), "left work behind"},
 			},
 		},
 		{

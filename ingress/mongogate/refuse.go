@@ -35,6 +35,9 @@ func appendRefusal(dst []byte, d *labels.Document, g Generation, o *Refusal) []b
 	dst = bsoncore.AppendStringElement(dst, "reason", string(d.Reason))
 	dst = bsoncore.AppendStringElement(dst, "ingress", d.Ingress)
 	dst = bsoncore.AppendStringElement(dst, "partition", d.Partition)
+	if d.Limit != "" {
+		dst = bsoncore.AppendStringElement(dst, "limit", string(d.Limit))
+	}
 	return endDocument(dst, at)
 }
 

@@ -42,7 +42,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestRefusalGolden(t *testing.T) {
 	for _, reason := range labels.Reasons() {
 		d := labels.New(reason, "orders", "checkout")
-		d.RetryAfterMS, d.BaseBackoffMS = 137, 400
+		d.RetryAfterMS, d.BaseBackoffMS, d.Limit = 137, 400, labels.ByPartition
 		golden(t, string(reason), mongogate.RefusalFrame(7, false, d, mongogate.Hinted, mongogate.Refusal{}))
 	}
 	d := labels.New(labels.RequestRate, "orders", "checkout")
