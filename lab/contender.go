@@ -18,15 +18,42 @@ type Contender struct {
 // Door is what requests go through. All calls come from the goroutine that
 // plays the world.
 type Door interface {
-	// Enter asks for admission. Exactly one of the callbacks is called, now or
-	// at a later virtual time.
-	Enter(r Request, admitted func(End), refused func(Refusal))
+	// Enter asks for admission. Exactly one of the entrant's methods is called:
+	// now, and then withdraw is nil, or at a later virtual time. withdraw takes
+	// the request out of the door's queue, since its caller has left; nothing is
+	// called then.
+	Enter(r Request, e Entrant) (withdraw func())
 	// Limit returns the present limit for reports; 0 = it has none.
 	Limit() int
 }
 
-// End ends an admitted request. It is called once.
-type End func(o limiter.Outcome)
+// Entrant is who asks for admission.
+type Entrant interface {
+	// Admitted hands over a permit, whose End must be called.
+	Admitted(p Permit)
+	// Refused ends the request.
+	Refused(why Refusal)
+}
+
+// Permit is held by an admitted request. [limiter.Permit] is one.
+type Permit interface {
+	// End returns the permit. It is called once.
+	End(o limiter.Outcome)
+}
+
+// Leaver is a [Permit] that stays held when the caller leaves and the backend
+// goes on working, as those of our gates do. Other permits are ended as Ignored
+// at that moment, as proxies do that use the libraries they come from.
+type Leaver interface {
+	Permit
+	Leave()
+}
+
+// EndFunc is a [Permit] that is a function.
+type EndFunc func(o limiter.Outcome)
+
+// End implements [Permit].
+func (f EndFunc) End(o limiter.Outcome) { f(o) }
 
 // Refusal computes what a refused client is told; nil = nothing. It is called
 // at most once, at the moment of the refusal.
@@ -36,15 +63,16 @@ type Refusal func() labels.Document
 type Request struct {
 	Key      string
 	Cost     float64
-	Patience time.Duration // until the client gives up; 0 = forever
+	Patience time.Duration // until the client gives up, where it says so; 0 = it does not
 }
 
 // open is the door of the contender "none".
 type open struct{}
 
 // Enter implements [Door].
-func (open) Enter(_ Request, admitted func(End), _ func(Refusal)) {
-	admitted(func(limiter.Outcome) {})
+func (open) Enter(_ Request, e Entrant) func() {
+	e.Admitted(EndFunc(func(limiter.Outcome) {}))
+	return nil
 }
 
 // Limit implements [Door].
@@ -82,66 +110,22 @@ func newGateDoor(w *World, policy func() *limiter.Policy) *gateDoor {
 }
 
 // Enter implements [Door].
-func (d *gateDoor) Enter(r Request, admitted func(End), refused func(Refusal)) {
+func (d *gateDoor) Enter(r Request, e Entrant) (withdraw func()) {
 	req := limiter.Request{Key: r.Key, Cost: r.Cost, MaxWait: r.Patience}
 	permit, ticket, err := d.gate.Offer(d.gate.Now(), req)
 	switch {
 	case err != nil:
-		refused(refusal(err, r.Cost))
+		e.Refused(refusal(err, r.Cost))
+		return nil
 	case ticket == nil:
-		admitted(d.end(permit))
+		e.Admitted(&permit)
+		return nil
 	default:
-		d.wait(ticket, r, admitted, refused)
+		wait := &waiter{d: d, ticket: ticket, cost: r.Cost, e: e}
+		wait.begin()
+		return wait.withdraw
 	}
 }
-
-// wait plays the wait that [limiter.Gate.Admit] does with timers.
-func (d *gateDoor) wait(t *limiter.Ticket, r Request, admitted func(End), refused func(Refusal)) {
-	over := false
-	settle := func() bool {
-		select {
-		case <-t.Ready():
-			over = true
-			admitted(d.end(t.Permit()))
-		default:
-		}
-		return over
-	}
-	t.Notify(func() { d.w.After(0, func() { _ = over || settle() }) })
-	at, indebted := t.Due()
-	var due func()
-	due = func() {
-		if over || settle() {
-			return
-		}
-		if !indebted {
-			over = true
-			permit, err := t.Expire()
-			if err != nil {
-				refused(refusal(err, r.Cost))
-				return
-			}
-			admitted(d.end(permit))
-			return
-		}
-		permit, queued, err := t.Resume(d.gate.Now())
-		switch {
-		case err != nil:
-			over = true
-			refused(refusal(err, r.Cost))
-		case !queued:
-			over = true
-			admitted(d.end(permit))
-		default:
-			at, indebted = t.Due()
-			d.w.After(time.Duration(at-d.gate.Now()), due)
-		}
-	}
-	d.w.After(time.Duration(at-d.gate.Now()), due)
-}
-
-// end returns the function that ends a permit.
-func (*gateDoor) end(p limiter.Permit) End { return func(o limiter.Outcome) { p.End(o) } }
 
 // refusal returns the wire form of a refusal.
 func refusal(err error, cost float64) Refusal {

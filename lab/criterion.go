@@ -13,7 +13,8 @@ const Best = "best"
 
 // Criterion is something that must hold, on the mean over all seeds.
 type Criterion struct {
-	// Variants that it holds for; none = all.
+	// Variants that it holds for, or names of what they are combined from; none =
+	// all.
 	Variants []string `yaml:"variants"`
 	// Window that is judged; "" = the first.
 	Window string `yaml:"window"`
@@ -38,6 +39,7 @@ func measures() map[string]func(*Result, *WindowResult) float64 {
 		"answered":      func(_ *Result, w *WindowResult) float64 { return share(w.Answered, w.Offered) },
 		"refused":       func(_ *Result, w *WindowResult) float64 { return share(w.Refused, w.Offered) },
 		"falseRefused":  func(_ *Result, w *WindowResult) float64 { return share(w.FalseRefused, w.Offered) },
+		"wasted":        func(_ *Result, w *WindowResult) float64 { return share(w.Wasted, w.Wasted+w.Answered) },
 		"failed":        func(_ *Result, w *WindowResult) float64 { return share(w.Failed, w.Offered) },
 		"attempts":      func(_ *Result, w *WindowResult) float64 { return share(w.Attempts, w.Offered) },
 		"p50":           func(_ *Result, w *WindowResult) float64 { return w.P50 },
@@ -56,6 +58,7 @@ func measures() map[string]func(*Result, *WindowResult) float64 {
 //	good, answered           shares of the requests
 //	refused, failed          shares of the requests
 //	falseRefused             share refused while the backend could serve all
+//	wasted                   share of what the backend finished that nobody waited for
 //	attempts                 per request
 //	p50, p99                 latency of answers, seconds
 //	neighbours               share answered of the tenants that are not noisy
@@ -103,8 +106,8 @@ func (c *Criterion) who() []string {
 }
 
 // appliesTo reports whether the criterion is about a variant.
-func (c *Criterion) appliesTo(variant string) bool {
-	return len(c.Variants) == 0 || slices.Contains(c.Variants, variant)
+func (c *Criterion) appliesTo(v *Variant) bool {
+	return len(c.Variants) == 0 || slices.ContainsFunc(c.Variants, v.named)
 }
 
 // validate reports every problem.
@@ -124,14 +127,14 @@ func (c *Criterion) validate(s *Scenario) error {
 		}
 	}
 	for _, name := range c.Variants {
-		if _, ok := s.Variant(name); !ok {
+		if !slices.ContainsFunc(s.Variants, func(v Variant) bool { return v.named(name) }) {
 			fail("%s: there is no variant %s", c.Measure, name)
 		}
 	}
 	for _, v := range s.Variants {
 		run := s.apply(&v)
 		has := slices.ContainsFunc(run.Windows, func(w Window) bool { return w.Name == c.Window })
-		if c.appliesTo(v.Name) && c.Window != "" && !has {
+		if c.appliesTo(&v) && c.Window != "" && !has {
 			fail("%s: variant %s has no window %s", c.Measure, v.Name, c.Window)
 		}
 	}

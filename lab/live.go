@@ -78,7 +78,7 @@ func (l *Live) Run(ctx context.Context) (*LiveResult, error) {
 func (r *liveRun) schedule(ctx context.Context) error {
 	s := r.l.Scenario
 	w := newWorld(r.l.Seed)
-	g := &game{w: w, s: s}
+	g := newGame(w, s, r.l.Seed)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var failed error
@@ -88,7 +88,7 @@ func (r *liveRun) schedule(ctx context.Context) error {
 		}
 	}
 	g.capacity = r.l.Capacity
-	for _, h := range s.Health {
+	for _, h := range s.healthSteps() {
 		w.At(int64(h.At), func() {
 			if failed == nil && r.l.Health != nil {
 				failed = r.await(ctx, timer, time.Duration(w.now))

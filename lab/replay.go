@@ -151,11 +151,12 @@ func (t *Trace) Replay(c Contender, o ReplayOptions) (*Result, error) {
 	}
 	s.setDefaults()
 	w := newWorld(o.Seed)
-	g := &game{w: w, s: s, backend: newBackend(w, s.Backend), tally: newVirtualTally(s), slow: 1}
+	g := newGame(w, s, o.Seed)
+	g.main, g.noisy = &stream{g: g}, &stream{g: g}
 	g.doors = []Door{c.New(w)}
 	g.every(watchEvery, g.watch)
 	t.feed(g, t.works(m, o.Seed))
-	w.run(time.Duration(s.For) + settle + time.Duration(s.Timeout))
+	w.run(time.Duration(s.For) + settle + s.longestWait())
 	return g.result(c.Name, o.Seed), nil
 }
 
@@ -168,7 +169,7 @@ func (t *Trace) feed(g *game, works []float64) {
 	var next func(i int)
 	next = func(i int) {
 		a := &t.Arrivals[i]
-		g.load = rates[a.At/int64(time.Second)]
+		g.main.rate = rates[a.At/int64(time.Second)]
 		g.launch(&flight{key: a.Key, tokens: a.Cost, work: works[i]})
 		if i+1 < len(t.Arrivals) {
 			g.w.At(t.Arrivals[i+1].At, func() { next(i + 1) })

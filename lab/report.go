@@ -77,7 +77,7 @@ func NewReport(scenarios []*Scenario, results []*Result) *Report {
 		}
 		for i := range s.Variants {
 			run := s.apply(&s.Variants[i])
-			v := VariantReport{Name: s.Variants[i].Name, Load: run.Load[0].Load}
+			v := VariantReport{Name: s.Variants[i].Name, Load: run.loadSteps()[0].Load}
 			for _, w := range run.Windows {
 				v.Windows = append(v.Windows, w.Name)
 			}
@@ -87,7 +87,7 @@ func NewReport(scenarios []*Scenario, results []*Result) *Report {
 			}
 			sr.Variants = append(sr.Variants, v)
 			for j := range s.Pass {
-				if s.Pass[j].appliesTo(v.Name) {
+				if s.Pass[j].appliesTo(&s.Variants[i]) {
 					r.Verdicts = append(r.Verdicts, judge(s.Name, &v, &s.Pass[j]))
 				}
 			}

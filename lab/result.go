@@ -49,6 +49,7 @@ type WindowResult struct {
 	Refused      int `json:"refused"`
 	FalseRefused int `json:"falseRefused"` // while the backend could serve all that was offered
 	Failed       int `json:"failed"`       // timed out, or the backend's queue was full
+	Wasted       int `json:"wasted"`       // attempts that the backend finished when nobody waited for them
 	Attempts     int `json:"attempts"`
 
 	// Latencies of answers, in seconds: of the attempt that was answered. Where
@@ -146,6 +147,16 @@ func (t *virtualTally) ended(e *ending) {
 	}
 }
 
+// wasted counts work that was finished for nobody, by the moment at which its
+// request was due.
+func (t *virtualTally) wasted(born int64) {
+	for i := range t.windows {
+		if w := &t.s.Windows[i]; born >= int64(w.From) && born < int64(w.To) {
+			t.windows[i].Wasted++
+		}
+	}
+}
+
 // count adds one request to a step.
 func (s *Step) count(v Verdict, good bool) {
 	s.Offered++
@@ -206,7 +217,7 @@ func (t *virtualTally) result(contender string, seed uint64) *Result {
 		if t.neighbours != nil {
 			w.NeighboursP99 = quantile(t.neighbours[i], 99)
 		}
-		vain := time.Duration(t.s.Timeout).Seconds()
+		vain := time.Duration(max(t.s.Timeout, t.s.Clients.Patience.Most)).Seconds()
 		if w.Answered == 0 {
 			w.P50, w.P99, w.P999 = vain, vain, vain
 		}

@@ -7,11 +7,8 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// handTuned is the fixed limit that an operator who knows the model would
-// choose: twice its workers.
-const handTuned = 16
-
-// tunedName is its name in reports.
+// tunedName is the name in reports of the fixed limit that an operator who
+// knows the model would choose: twice its workers.
 const tunedName = "fixed-tuned"
 
 // Five returns the names of the limiters that the product ships.
@@ -24,14 +21,18 @@ func Five() []string {
 // Contenders returns those that the lab knows by itself for a scenario: no gate,
 // a fixed limit tuned by hand for the model, and the five with their defaults.
 func Contenders(s *Scenario) []Contender {
-	list := []Contender{
-		None(),
-		Gated(tunedName, s.gatePolicy(algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: handTuned}})),
-	}
+	list := []Contender{None(), Fixed(s, tunedName, 2*s.Backend.Workers)}
 	for _, kind := range Five() {
 		list = append(list, Gated(kind, s.gatePolicy(algorithms.Settings{Algorithm: kind})))
 	}
 	return list
+}
+
+// Fixed returns a fixed limit over all gates of a scenario as a contender: each
+// has its part, at least 1.
+func Fixed(s *Scenario, name string, limit int) Contender {
+	each := max(limit/s.Gates, 1)
+	return Gated(name, s.gatePolicy(algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: each}}))
 }
 
 // gatePolicy returns the policy of a gate whose partitions all have the same

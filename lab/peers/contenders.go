@@ -57,13 +57,13 @@ type door struct {
 }
 
 // Enter implements [lab.Door].
-func (d *door) Enter(_ lab.Request, admitted func(lab.End), refused func(lab.Refusal)) {
+func (d *door) Enter(_ lab.Request, e lab.Entrant) (withdraw func()) {
 	listener, ok := d.limiter.Acquire(context.Background()) //nolint:forbidigo // the library wants one and never waits on it
 	if !ok {
-		refused(nil)
-		return
+		e.Refused(nil)
+		return nil
 	}
-	admitted(func(o limiter.Outcome) {
+	e.Admitted(lab.EndFunc(func(o limiter.Outcome) {
 		switch o {
 		case limiter.Success:
 			listener.OnSuccess()
@@ -72,7 +72,8 @@ func (d *door) Enter(_ lab.Request, admitted func(lab.End), refused func(lab.Ref
 		default:
 			listener.OnDropped()
 		}
-	})
+	}))
+	return nil
 }
 
 // Limit implements [lab.Door].
@@ -84,19 +85,20 @@ type failsafe struct {
 }
 
 // Enter implements [lab.Door].
-func (f *failsafe) Enter(_ lab.Request, admitted func(lab.End), refused func(lab.Refusal)) {
+func (f *failsafe) Enter(_ lab.Request, e lab.Entrant) (withdraw func()) {
 	permit, ok := f.limiter.TryAcquirePermit()
 	if !ok {
-		refused(nil)
-		return
+		e.Refused(nil)
+		return nil
 	}
-	admitted(func(o limiter.Outcome) {
+	e.Admitted(lab.EndFunc(func(o limiter.Outcome) {
 		if o == limiter.Success {
 			permit.Record()
 		} else {
 			permit.Drop()
 		}
-	})
+	}))
+	return nil
 }
 
 // Limit implements [lab.Door].

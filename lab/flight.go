@@ -1,0 +1,115 @@
+package lab
+
+import (
+	"time"
+
+	"github.com/admitd/admitd/client"
+	"github.com/admitd/admitd/labels"
+)
+
+// flight is one request on its way, over all its attempts.
+type flight struct {
+	g        *game
+	door     Door
+	key      string
+	noisy    bool
+	tokens   float64       // that the gate charges
+	work     float64       // for the backend, as a multiple of its mean
+	patience time.Duration // of its client, for one attempt
+	born     int64         // virtual ns when it was due
+	sent     int64         // virtual ns of the attempt in progress
+	deadline int64         // virtual ns; 0 = none
+	tries    int           // attempts made
+	state    client.State
+}
+
+// send starts one request of unit cost.
+func (g *game) send(key string, noisy bool) {
+	g.launch(&flight{key: key, noisy: noisy, tokens: 1, work: 1})
+}
+
+// launch starts one request.
+func (g *game) launch(f *flight) {
+	f.g, f.born, f.patience, f.state = g, g.w.now, g.patience(), client.State{Kind: client.Read}
+	f.door = g.doors[0]
+	if len(g.doors) > 1 {
+		f.door = g.doors[g.w.arrivals.IntN(len(g.doors))]
+	}
+	if d := g.s.Clients.Deadline; d > 0 {
+		f.deadline = f.born + int64(d)
+	}
+	f.try()
+}
+
+// try makes one attempt.
+func (f *flight) try() {
+	g := f.g
+	f.tries++
+	f.sent = g.w.now
+	patience := f.patience
+	if f.deadline > 0 {
+		patience = min(patience, time.Duration(f.deadline-g.w.now))
+	}
+	g.tally.step(g.w.now).Attempts++
+	r := Request{Key: f.key, Cost: f.tokens}
+	if g.s.Clients.TellDeadline {
+		r.Patience = patience
+	}
+	a := &attempt{f: f}
+	a.withdraw = f.door.Enter(r, a)
+	if !a.gone {
+		g.w.After(patience, a.expire)
+	}
+}
+
+// answered ends the request.
+func (f *flight) answered() {
+	f.g.policy.Done(&f.state, f.g.budget)
+	f.end(Answered)
+}
+
+// refused retries or ends the request.
+func (f *flight) refused(why Refusal) {
+	var doc *labels.Document
+	if f.g.policy.MaxRetries > 0 && why != nil {
+		d := why()
+		doc = &d
+	}
+	failure := f.g.s.Clients.refused(doc)
+	if !f.again(&failure) {
+		f.end(Refused)
+	}
+}
+
+// failed retries or ends a request that has no answer.
+func (f *flight) failed() {
+	failure := f.g.s.Clients.lost()
+	if !f.again(&failure) {
+		f.end(Failed)
+	}
+}
+
+// again asks the real policy whether to retry, and plans the retry.
+func (f *flight) again(failure *client.Failure) bool {
+	g := f.g
+	left := client.NoDeadline
+	if f.deadline > 0 {
+		left = time.Duration(f.deadline - g.w.now)
+	}
+	d := g.policy.Next(&f.state, failure, left, g.budget)
+	if !d.Retry {
+		return false
+	}
+	g.w.After(d.Wait, f.try)
+	return true
+}
+
+// end counts the request.
+func (f *flight) end(v Verdict) {
+	g := f.g
+	// Of a request that was sent again, the latency is that of the attempt that
+	// counted: the waits before it are the client's own.
+	g.tally.ended(&ending{
+		born: f.born, latency: time.Duration(g.w.now - f.sent), tries: f.tries, noisy: f.noisy, spare: g.spare(), verdict: v,
+	})
+}
