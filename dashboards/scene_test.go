@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/client/pulsarproducer"
-	"github.com/admitd/admitd/internal/testkit/modelmongo"
-	"github.com/admitd/admitd/internal/testkit/modelpulsar"
+	"github.com/admitd/admitd/internal/modelmongo"
+	"github.com/admitd/admitd/internal/modelpulsar"
 )
 
 // scene is the daemon under load, built from source, twice: one with every

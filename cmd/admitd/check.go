@@ -3,13 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon"
 )
 
 // Exit codes of check.
@@ -73,14 +73,7 @@ func isPathError(err error) bool {
 // checkParts builds what can be built without listening, so that a problem that
 // only a constructor finds, or that lies in another file, is found here too.
 func checkParts(s streams, file string, cfg *config.Config) (code int) {
-	d, err := newDaemon(streams{io.Discard, io.Discard}, "", cfg, nil)
-	_, noToken := readToken(cfg)
-	problems := []error{err, noToken}
-	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
-		_, problem := d.newFront(&cfg.Ingresses[i])
-		problems = append(problems, problem)
-	}
-	if err := errors.Join(problems...); err != nil {
+	if err := daemon.Check(cfg); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			fmt.Fprintf(s.err, "%s: %s\n", file, line)
 		}

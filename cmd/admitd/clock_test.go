@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/admitd/admitd/config"
 )
 
 // An operator rehearses a clock fault: limits fall back to their fixed form,
@@ -31,22 +28,4 @@ func TestRehearsedClockFault(t *testing.T) {
 		t.Errorf("status says nothing of the clock: %s", body)
 	}
 	serves(t, p.url("orders"))
-}
-
-// The clock is held to the smallest latency that a limit must tell from others.
-// It was not told of any once.
-func TestShortest(t *testing.T) {
-	cfg, err := config.Parse("test", []byte(`
-ingresses:
-  - name: jobs
-    partitions:
-      default: { limit: { algorithm: aimd, requestTimeout: 300ms } }
-      named: [ { name: quick, limit: { algorithm: aimd, requestTimeout: 5ms } }, { name: other } ]
-`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := shortest(cfg); got != 5*time.Millisecond {
-		t.Errorf("shortest = %v; want 5ms", got)
-	}
 }

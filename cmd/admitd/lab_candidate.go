@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon"
 	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/limiter"
 )
@@ -15,7 +17,7 @@ func candidate(file, ingress string) (lab.Contender, error) {
 	if err != nil {
 		return lab.Contender{}, err
 	}
-	if _, err := buildPolicy(in); err != nil {
+	if _, err := daemon.Policy(in, nil); err != nil {
 		return lab.Contender{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return lab.Gated("candidate", func(w *lab.World) *limiter.Policy { return repeatable(in, w) }), nil
@@ -41,18 +43,9 @@ func candidateIngress(file, name string) (*config.Ingress, error) {
 // repeatable returns the policy of an ingress whose limits take their randomness
 // from the world. The policy was built before, so that it cannot fail now.
 func repeatable(in *config.Ingress, w *lab.World) *limiter.Policy {
-	p, err := buildPolicy(in)
+	p, err := daemon.Policy(in, func(s *algorithms.Settings) { s.Vegas.Rand, s.Gradient.Rand = w.Rand, w.Rand })
 	if err != nil {
 		panic(err) // see candidate
-	}
-	seeded := func(l *config.Limit) func() limiter.Limit {
-		s := settings(l)
-		s.Vegas.Rand, s.Gradient.Rand = w.Rand, w.Rand
-		return func() limiter.Limit { return mustLimit(s) }
-	}
-	p.Default.NewLimit = seeded(&in.Partitions.Default.Limit)
-	for i := range in.Partitions.Named {
-		p.Named[i].NewLimit = seeded(&in.Partitions.Named[i].Limit)
 	}
 	return p
 }

@@ -150,35 +150,13 @@ func (o *labLive) driver(run *lab.Scenario) (send func(context.Context, string) 
 		return nil, nil, err
 	}
 	base := &http.Transport{MaxIdleConnsPerHost: 4096, IdleConnTimeout: 10 * time.Second}
-	hc := &http.Client{Transport: c.Transport(&attemptCounter{next: base})}
+	sender := lab.NewHTTPSender(c, base)
 	send = func(ctx context.Context, key string) lab.Sent {
-		a := &attempts{}
-		ctx = context.WithValue(ctx, attemptsKey{}, a)
-		verdict := sendTenant(ctx, hc, o.target, o.tenantHeader, key)
-		return lab.Sent{Verdict: verdict, Attempts: a.n, Last: time.Since(a.last)}
+		header := o.tenantHeader
+		if key == "" {
+			header = ""
+		}
+		return sender.Send(ctx, o.target, header, key)
 	}
 	return send, base.CloseIdleConnections, nil
-}
-
-// tenantTransport names the tenant in every request.
-type tenantTransport struct {
-	next        http.RoundTripper
-	header, key string
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (t tenantTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if t.key != "" {
-		r = r.Clone(r.Context())
-		r.Header.Set(t.header, t.key)
-	}
-	return t.next.RoundTrip(r)
-}
-
-// sendTenant makes one request as a tenant.
-func sendTenant(ctx context.Context, hc *http.Client, url, header, key string) lab.Verdict {
-	if key == "" {
-		return sendHTTP(ctx, hc, url)
-	}
-	return sendHTTP(ctx, &http.Client{Transport: tenantTransport{hc.Transport, header, key}}, url)
 }

@@ -7,11 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/limiter"
 )
 
 // quickScenario ends in a moment and judges one thing.
@@ -142,40 +139,5 @@ func TestLabCandidate(t *testing.T) {
 	}
 	if _, err := candidate(file, "payments"); err == nil || !strings.Contains(err.Error(), "--ingress") {
 		t.Errorf("an ingress that is not there: %v", err)
-	}
-}
-
-// Two fronts that write to one file share the recording; the last one to leave
-// closes it, and the file is a trace.
-func TestRecordingsAreShared(t *testing.T) {
-	var r recordings
-	file := filepath.Join(t.TempDir(), "orders.trace")
-	trace := &config.Trace{File: file, MaxSize: 1 << 16}
-	first, leaveFirst, err := r.use(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, leaveSecond, err := r.use(trace)
-	if err != nil || first != second {
-		t.Fatalf("the second front has a recording of its own: %v", err)
-	}
-	gate := limiter.New("orders", &limiter.Policy{}, limiter.Options{Tracer: second})
-	if err := leaveFirst(); err != nil {
-		t.Fatal(err)
-	}
-	permit, err := gate.TryAdmit(gate.Now(), limiter.Request{Key: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	permit.EndSampled(time.Millisecond, limiter.Success)
-	if err := leaveSecond(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := readTrace(file)
-	if err != nil || len(got.Arrivals) != 1 || !got.Arrivals[0].Served || got.Arrivals[0].Key != "a" {
-		t.Errorf("trace is %+v, %v; want one arrival of a, served", got, err)
-	}
-	if _, _, err := r.use(&config.Trace{File: file, MaxSize: 1}); err == nil {
-		t.Error("a file that has its size was opened")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/client/selection"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon"
 )
 
 // One of two gates is killed under load, its connections cut in the middle of
@@ -85,20 +86,20 @@ func startGate(t *testing.T, backend string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDaemon(streams{io.Discard, io.Discard}, "", cfg, nil)
+	d, err := daemon.New(cfg, daemon.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- d.run(ctx, cfg, config.Hash{}) }()
+	go func() { ended <- d.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	select {
 	case err := <-ended:
 		t.Fatal(err)
-	case <-d.up:
+	case <-d.Up():
 	}
-	return d.front("orders").ln.Addr().String()
+	return d.Address("orders").String()
 }
 
 // relay copies bytes to a gate, and can be cut off like a machine that dies.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/admitd/admitd/client/pulsarproducer"
 	"github.com/admitd/admitd/ingress/pulsargate"
-	"github.com/admitd/admitd/internal/testkit/modelpulsar"
+	"github.com/admitd/admitd/internal/modelpulsar"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )

@@ -34,7 +34,7 @@ var floors = map[string][]string{
 	"ingress":               {"limiter", "labels"},
 	"client/pulsarproducer": {"labels", "client", "pulsarwire"},
 
-	// 3: siblings do not know each other; cmd introduces them
+	// 3: siblings do not know each other; daemon introduces them
 	"ingress/httpgate":   {"ingress", "limiter", "labels"},
 	"ingress/mongogate":  {"ingress", "limiter", "labels"},
 	"ingress/pulsargate": {"ingress", "limiter", "labels", "pulsarwire"},
@@ -46,10 +46,16 @@ var floors = map[string][]string{
 	"dashboards":         {},
 
 	// 4
+	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/pulsargate", "observe", "admin", "tracing", "lab", "labels"},
+	"top":        {},
 	"cmd/admitd": {anything},
 
 	// beside the house
 	"internal/arch":        {},
+	"internal/demo":        {"daemon", "admin", "config", "lab", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpulsar"},
+	"internal/modelhttp":   {},
+	"internal/modelmongo":  {"labels"},
+	"internal/modelpulsar": {"pulsarwire"},
 	"internal/testkit/...": {"ingress", "limiter", "labels", "pulsarwire"},
 }
 
@@ -58,7 +64,7 @@ var floors = map[string][]string{
 var owners = map[string][]string{
 	"github.com/platinummonkey/go-concurrency-limits": {"algorithms"},
 	"github.com/knadh/koanf":                          {"config"},
-	"github.com/prometheus/client_golang":             {"observe", "cmd"},
+	"github.com/prometheus/client_golang":             {"observe", "daemon"},
 	"github.com/go-chi/chi":                           {"ingress/httpgate", "admin"},
 	"github.com/spf13/cobra":                          {"cmd"},
 	"go.opentelemetry.io/otel":                        {"tracing"},
@@ -124,6 +130,9 @@ func TestPlanRefuses(t *testing.T) {
 		{"admin", "config"},
 		{"client", "limiter"},
 		{"lab", "observe"},
+		{"admin", "daemon"},
+		{"top", "daemon"},
+		{"daemon", "internal/testkit/mongobackend"},
 	} {
 		allowed, key, ok := plan(tc.from)
 		if !ok {

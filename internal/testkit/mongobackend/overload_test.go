@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/admitd/admitd/ingress/mongogate"
-	"github.com/admitd/admitd/internal/testkit/modelmongo"
+	"github.com/admitd/admitd/internal/modelmongo"
 	"github.com/admitd/admitd/limiter"
 )
 

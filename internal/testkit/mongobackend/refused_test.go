@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/admitd/admitd/ingress/mongogate"
-	"github.com/admitd/admitd/internal/testkit/modelmongo"
+	"github.com/admitd/admitd/internal/modelmongo"
 )
 
 // operations run each kind of operation once; the key is the command.

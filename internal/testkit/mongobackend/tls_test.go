@@ -18,7 +18,7 @@ import (
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/mongogate"
-	"github.com/admitd/admitd/internal/testkit/modelmongo"
+	"github.com/admitd/admitd/internal/modelmongo"
 	"github.com/admitd/admitd/limiter"
 )
 

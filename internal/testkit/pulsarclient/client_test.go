@@ -16,7 +16,7 @@ import (
 	plog "github.com/apache/pulsar-client-go/pulsar/log"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
-	"github.com/admitd/admitd/internal/testkit/modelpulsar"
+	"github.com/admitd/admitd/internal/modelpulsar"
 	"github.com/admitd/admitd/limiter"
 )
 

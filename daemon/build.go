@@ -1,0 +1,137 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/admitd/admitd/algorithms"
+	"github.com/admitd/admitd/clock"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/limiter"
+)
+
+// This file is where the compiler checks that the rooms fit together.
+var (
+	_ limiter.Limit = algorithms.Limit(nil)
+	_ limiter.Clock = (*clock.Guard)(nil)
+)
+
+// Policy turns one ingress of the configuration into a policy. A tune that is not
+// nil may change the settings of each limit before it is made.
+func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Policy, error) {
+	mode, err := parseMode(in.Mode)
+	if err != nil {
+		return nil, err
+	}
+	p := &limiter.Policy{
+		Mode: mode,
+		Rate: limiter.Rate{
+			PerSecond: in.Requests.Rate, BurstSeconds: in.Requests.BurstSeconds, QueueDepth: in.Requests.QueueDepth,
+		},
+		Total:         in.Partitions.Total,
+		MaxPartitions: in.Partitions.Max,
+	}
+	form := in.Partitions.Default
+	p.Default, err = buildPartition(limiter.DefaultPartition, &form, tune)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range in.Partitions.Named {
+		np, err := buildPartition(n.Name, &config.Partition{
+			Rate: n.Rate, BurstSeconds: n.BurstSeconds, Limit: n.Limit, Queue: n.Queue,
+		}, tune)
+		if err != nil {
+			return nil, err
+		}
+		np.Match = n.Match
+		p.Named = append(p.Named, np)
+	}
+	return p, nil
+}
+
+// buildPartition turns the form of a partition into its policy.
+func buildPartition(name string, form *config.Partition, tune func(*algorithms.Settings)) (limiter.PartitionPolicy, error) {
+	s := settings(&form.Limit)
+	signature := fmt.Sprintf("%+v", s)
+	if tune != nil {
+		tune(&s)
+	}
+	if err := s.Validate(); err != nil {
+		return limiter.PartitionPolicy{}, fmt.Errorf("partition %s: %w", name, err)
+	}
+	return limiter.PartitionPolicy{
+		Name:       name,
+		Rate:       limiter.Rate{PerSecond: form.Rate, BurstSeconds: form.BurstSeconds},
+		NewLimit:   func() limiter.Limit { return mustLimit(s) },
+		Signature:  signature,
+		Fallback:   form.Limit.Fallback.Limit,
+		QueueDepth: form.Queue.Depth,
+		MaxWait:    time.Duration(form.Queue.MaxWait),
+	}, nil
+}
+
+// mustLimit makes a limit of settings that were validated.
+func mustLimit(s algorithms.Settings) limiter.Limit {
+	l, err := algorithms.New(s)
+	if err != nil {
+		panic(err) // validated in buildPartition: a fault of ours
+	}
+	return l
+}
+
+// settings turns a limit of the configuration into the algorithm's settings.
+// The configuration has filled in every default.
+func settings(l *config.Limit) algorithms.Settings {
+	s := algorithms.Settings{
+		Algorithm: l.Algorithm,
+		Window: algorithms.WindowOptions{
+			Min: time.Duration(l.Window.Min), Max: time.Duration(l.Window.Max), Samples: l.Window.Samples,
+		},
+	}
+	switch l.Algorithm {
+	case algorithms.KindFixed:
+		s.Fixed = algorithms.FixedOptions{Limit: l.Limit}
+	case algorithms.KindAIMD:
+		s.AIMD = algorithms.AIMDOptions{
+			RequestTimeout: time.Duration(l.RequestTimeout), InitialLimit: l.InitialLimit,
+			MinLimit: l.MinLimit, MaxLimit: l.MaxLimit, BackoffRatio: l.BackoffRatio,
+		}
+	case algorithms.KindVegas:
+		s.Vegas = algorithms.VegasOptions{
+			Alpha: l.Alpha, Beta: l.Beta, InitialLimit: l.InitialLimit, MaxLimit: l.MaxLimit,
+		}
+	case algorithms.KindGradient:
+		s.Gradient = algorithms.GradientOptions{
+			InitialLimit: l.InitialLimit, MinLimit: l.MinLimit, MaxLimit: l.MaxLimit, RTTTolerance: l.RTTTolerance,
+		}
+	case algorithms.KindGradient2:
+		s.Gradient2 = algorithms.Gradient2Options{
+			InitialLimit: l.InitialLimit, MinLimit: l.MinLimit, MaxLimit: l.MaxLimit,
+			RTTTolerance: l.RTTTolerance, LongWindow: l.LongWindow,
+		}
+	}
+	return s
+}
+
+// parseMode turns the configuration's mode into the limiter's.
+func parseMode(s string) (limiter.Mode, error) {
+	for _, m := range []limiter.Mode{limiter.Enforce, limiter.Shadow, limiter.Off} {
+		if m.String() == s {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("mode must be enforce, shadow or off (%s)", s)
+}
+
+// connections turns the configuration's connection limits into the door's.
+func connections(c *config.Connections) ingress.Connections {
+	out := ingress.Connections{
+		Rate:    limiter.Rate{PerSecond: c.Rate, BurstSeconds: c.BurstSeconds, QueueDepth: c.QueueDepth},
+		MaxOpen: c.MaxOpen,
+	}
+	for _, p := range c.Exempt {
+		out.Exempt = append(out.Exempt, p.Prefix)
+	}
+	return out
+}

@@ -1,0 +1,150 @@
+package daemon_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/limiter"
+)
+
+// parsed reads a configuration of one ingress.
+func parsed(t *testing.T, text string) *config.Ingress {
+	t.Helper()
+	cfg, err := config.Parse("test", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cfg.Ingresses[0]
+}
+
+// Every example passes through every constructor.
+func TestEveryExampleBuilds(t *testing.T) {
+	files, err := filepath.Glob("../examples/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("examples: %v, %v", files, err)
+	}
+	protocols := map[string]bool{}
+	for _, file := range append(files, "../examples/systemd/admitd.yaml") {
+		cfg, err := config.Load(file, nil)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		for i := range cfg.Ingresses {
+			in := &cfg.Ingresses[i]
+			server, prepare, err := daemon.Build(cfg, in)
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			protocols[in.Protocol] = true
+			if server != (in.Listen != "") {
+				t.Errorf("%s: ingress %s: has a server: %v", file, in.Name, server)
+			}
+			if server {
+				if err := prepare(); err != nil {
+					t.Errorf("%s: ingress %s cannot be reloaded: %v", file, in.Name, err)
+				}
+			}
+		}
+	}
+	if want := map[string]bool{"http": true, "mongodb": true, "pulsar": true}; !cmp.Equal(want, protocols) {
+		t.Errorf("protocols with an example: %v; want %v", protocols, want)
+	}
+}
+
+// Each algorithm's keys arrive at the algorithm.
+func TestLimitsFromConfiguration(t *testing.T) {
+	for text, want := range map[string]struct{ limit, fallback int }{
+		"{ algorithm: fixed, limit: 33 }":                                                  {33, 20},
+		"{ algorithm: aimd, initialLimit: 34, fallback: { limit: 3 } }":                    {34, 3},
+		"{ algorithm: vegas, initialLimit: 35 }":                                           {35, 20},
+		"{ algorithm: gradient, initialLimit: 36 }":                                        {36, 20},
+		"{ algorithm: gradient2, initialLimit: 37, window: { min: 2s, max: 3s } }":         {37, 20},
+		"{ algorithm: aimd, minLimit: 40, initialLimit: 40, maxLimit: 40 }":                {40, 20},
+		"{ algorithm: gradient2, initialLimit: 300, maxLimit: 300, fallback: {limit: 20}}": {300, 20},
+	} {
+		p, err := daemon.Policy(parsed(t, "ingresses: [ { name: jobs, mode: shadow, partitions: { total: 9, max: 8, default: { limit: "+text+" } } } ]"), nil)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := p.Default.NewLimit().Current(); got != want.limit || p.Default.Fallback != want.fallback {
+			t.Errorf("%s: limit %d, fallback %d; want %+v", text, got, p.Default.Fallback, want)
+		}
+		if p.Mode != limiter.Shadow || p.Total != 9 || p.MaxPartitions != 8 {
+			t.Errorf("policy = %+v; want shadow, total 9, 8 partitions", p)
+		}
+	}
+}
+
+// What a running server can take over does not replace it; what it cannot, does.
+func TestNeedsRestart(t *testing.T) {
+	const (
+		web   = "ingresses: [ { name: a, listen: 127.0.0.1:1, backend: http://127.0.0.1:2"
+		mongo = "ingresses: [ { name: a, protocol: mongodb, listen: 127.0.0.1:1, backend: 127.0.0.1:2"
+		queue = "ingresses: [ { name: a, protocol: pulsar, listen: 127.0.0.1:1, backend: 127.0.0.1:2"
+	)
+	for _, tc := range []struct {
+		base, change string
+		want         bool
+	}{
+		{web, ", mode: shadow, requests: { rate: 5, exempt: { cidrs: 10.0.0.0/8 } }", false},
+		{web, ", cost: { header: X-Cost, default: 3 }, rejection: { status: 462 }, partitions: { by: client, max: 5 }", false},
+		{web, ", connections: { maxOpen: 5 }, http: { via: true, maxIdle: 9 }, maxBodyBytes: 1MiB", false},
+		{web, ", drainTimeout: 1s", true},
+		{web, ", http: { headerTimeout: 1s }", true},
+		{web, ", proxyProtocol: true", true},
+		{mongo, ", requests: { rate: 5 }, partitions: { total: 5 }", false},
+		{mongo, ", partitions: { by: database }", true},
+		{queue, ", pulsar: { topicPublishRate: { messages: 5 }, maxPending: 7, maxTopics: 9 }, mode: shadow", false},
+		{queue, ", pulsar: { method: hold }", true},
+	} {
+		base := tc.base
+		if base == queue {
+			base += ", pulsar: {}"
+		}
+		old, next := parsed(t, base+" } ]"), parsed(t, tc.base+tc.change+" } ]")
+		if got := daemon.NeedsRestart(old, next); got != tc.want {
+			t.Errorf("needsRestart after%s = %v; want %v", tc.change, got, tc.want)
+		}
+		if daemon.NeedsRestart(next, next) {
+			t.Errorf("%s: needs a restart to become what it is", tc.change)
+		}
+	}
+	if !daemon.NeedsRestart(parsed(t, web+" } ]"), parsed(t, "ingresses: [ { name: a } ]")) {
+		t.Error("an ingress that loses its listener keeps its server")
+	}
+}
+
+// The default cost reaches every class of commands that has no other.
+func TestMongoCosts(t *testing.T) {
+	got := daemon.MongoCosts(&config.Cost{Default: 3, ByOperation: map[string]float64{"write": 5, "aggregate": 9}})
+	want := map[string]float64{"read": 3, "write": 5, "admin": 3, "other": 3, "aggregate": 9}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("costs (-want +got):\n%s", diff)
+	}
+}
+
+// The clock is held to the smallest latency that a limit must tell from others.
+// It was not told of any once.
+func TestShortest(t *testing.T) {
+	cfg, err := config.Parse("test", []byte(`
+ingresses:
+  - name: jobs
+    partitions:
+      default: { limit: { algorithm: aimd, requestTimeout: 300ms } }
+      named: [ { name: quick, limit: { algorithm: aimd, requestTimeout: 5ms } }, { name: other } ]
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := daemon.Shortest(cfg); got != 5*time.Millisecond {
+		t.Errorf("shortest = %v; want 5ms", got)
+	}
+}

@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/labels"
+)
+
+// Standing returns a daemon whose gates are built and of which nothing runs, for
+// tests.
+func Standing(cfg *config.Config) (*Daemon, error) {
+	d, err := New(cfg, Options{})
+	if err != nil {
+		return nil, err
+	}
+	fronts := map[string]*front{}
+	for i := range cfg.Ingresses {
+		f, err := d.newFront(&cfg.Ingresses[i])
+		if err != nil {
+			return nil, err
+		}
+		fronts[f.name] = f
+	}
+	d.cfg, d.fronts = cfg, fronts
+	return d, nil
+}
+
+// Build builds one ingress; prepare builds what a reload would change.
+func Build(cfg *config.Config, in *config.Ingress) (server bool, prepare func() error, err error) {
+	d, err := New(cfg, Options{})
+	if err != nil {
+		return false, nil, err
+	}
+	f, err := d.newFront(in)
+	if err != nil || f.server == nil {
+		return false, nil, err
+	}
+	return true, func() error { _, err := f.server.Prepare(in); return err }, nil
+}
+
+// Hello is hello, for tests.
+func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.hello(name) }
+
+// Recordings are the trace files that are being written, for tests.
+type Recordings struct{ recordings }
+
+// Use is use, for tests.
+func (r *Recordings) Use(t *config.Trace) (*lab.Recorder, func() error, error) { return r.use(t) }
+
+// The rooms' fitting, for tests.
+var (
+	NeedsRestart = needsRestart
+	MongoCosts   = mongoCosts
+	Shortest     = shortest
+)

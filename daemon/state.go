@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Health implements [admin.State].
+func (d *Daemon) Health() admin.Health {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	h := admin.Health{Listening: d.fronts != nil, Draining: d.draining}
+	if len(d.problems) > 0 {
+		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(d.problems, "; "))
+	}
+	if s := d.clock.Status(); !s.Trusted {
+		h.Detail = append(h.Detail, "the clock is not trusted, adaptive limits are fixed: "+string(s.Reason))
+	}
+	return h
+}
+
+// Snapshot implements [admin.State].
+func (d *Daemon) Snapshot() admin.Snapshot {
+	c := d.clock.Status()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	s := admin.Snapshot{
+		Version: d.version, Started: d.started, Draining: d.draining,
+		Clock: admin.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: d.clockFaults()},
+		Config: admin.Config{
+			Path: d.path, LastSuccess: d.applied, LastSuccessful: len(d.problems) == 0, Problems: d.problems,
+		},
+	}
+	for i := range d.cfg.Ingresses {
+		in := &d.cfg.Ingresses[i]
+		f := d.fronts[in.Name]
+		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Status()}
+		if f.server != nil {
+			door := f.server.Connections()
+			row.Connections, row.Details = &door, f.server.Details()
+			row.Listen = f.ln.Addr().String()
+		}
+		s.Ingresses = append(s.Ingresses, row)
+	}
+	return s
+}
+
+// clockFaults counts what was found wrong with the clock.
+func (d *Daemon) clockFaults() map[string]uint64 {
+	out := map[string]uint64{}
+	for reason, n := range d.clock.Status().Counts {
+		out[string(reason)] = n
+	}
+	return out
+}
+
+// Admit implements [admin.Admitter].
+func (d *Daemon) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, error) {
+	f := d.front(a.Ingress)
+	if f == nil {
+		return limiter.Permit{}, admin.ErrUnknownIngress
+	}
+	in := d.ingress(a.Ingress)
+	return f.gate.Admit(ctx, limiter.Request{
+		Key: a.Partition, Cost: a.Cost, MaxWait: a.MaxWait,
+		Exempt: in != nil && slices.Contains(in.Requests.Exempt.Operations, a.Operation),
+	})
+}
+
+// Form implements [admin.Admitter].
+func (d *Daemon) Form(name, partition string) admin.Form {
+	in, f := d.ingress(name), d.front(name)
+	if in == nil || f == nil {
+		return admin.Form{}
+	}
+	return admin.Form{
+		Hints: in.Rejection.Hints, Status: int(in.Rejection.Status), Cost: in.Cost.Default,
+		Rate: f.gate.Rate(partition),
+	}
+}
+
+// hello describes one ingress, or with an empty name the whole daemon, to
+// clients that select servers.
+func (d *Daemon) hello(name string) (labels.Hello, bool) {
+	load := d.loads.of(name, d.measure)
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	h := labels.Hello{
+		Name: name, Load: &load, MaxWireVersion: labels.WireVersion,
+		Role: labels.Role(d.cfg.Hello.Role), SetName: d.cfg.Hello.SetName, Tags: maps.Clone(d.cfg.Hello.Tags), Backpressure: true,
+	}
+	return h, !d.draining
+}
+
+// measure sums the load of one ingress, or with an empty name of all.
+func (d *Daemon) measure(name string) (load labels.Load) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for fname, f := range d.fronts {
+		if name == "" || fname == name {
+			held, limit := f.gate.Load()
+			load.InFlight += held
+			load.Limit += limit
+		}
+	}
+	load.Headroom = max(load.Limit-load.InFlight, 0)
+	return load
+}
+
+// loadAge is for how long one measurement of the load is told.
+const loadAge = 50 * time.Millisecond
+
+// loads remembers the load of each ingress for a moment: anyone may ask for it,
+// without admission, and it takes time proportional to the partitions to measure.
+// The zero value is ready.
+type loads struct {
+	mu   sync.Mutex // guards the field below; held while one caller measures
+	seen map[string]seenLoad
+}
+
+type seenLoad struct {
+	at   time.Time
+	load labels.Load
+}
+
+// of returns the load of an ingress of the configuration, or of all.
+func (l *loads) of(name string, measure func(name string) labels.Load) labels.Load {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s, ok := l.seen[name]; ok && time.Since(s.at) < loadAge {
+		return s.load
+	}
+	if l.seen == nil {
+		l.seen = map[string]seenLoad{}
+	}
+	s := seenLoad{load: measure(name), at: time.Now()}
+	l.seen[name] = s
+	return s.load
+}

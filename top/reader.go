@@ -1,0 +1,79 @@
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	timeout   = 5 * time.Second
+	maxStatus = 64 << 20 // bytes of a status
+)
+
+// statusReader reads the status of a daemon.
+type statusReader struct {
+	client *http.Client
+	url    string
+	token  string
+}
+
+// newStatusReader returns a reader of the admin port that o names.
+func newStatusReader(o Options) (*statusReader, error) {
+	address := o.Admin
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("top: --admin must be a URL, such as http://127.0.0.1:9462 (%s)", o.Admin)
+	}
+	u = u.JoinPath("v1", "status")
+	if o.Ingress != "" {
+		u.RawQuery = url.Values{"ingress": {o.Ingress}}.Encode()
+	}
+	r := &statusReader{client: &http.Client{Timeout: timeout}, url: u.String()}
+	if o.TokenFile != "" {
+		b, err := os.ReadFile(o.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("top: --token-file: %w", err)
+		}
+		r.token = strings.TrimSpace(string(b))
+	}
+	return r, nil
+}
+
+// read reads the status now.
+func (r *statusReader) read(ctx context.Context) (*Status, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("top: %w", err)
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	res, err := r.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("top: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body := io.LimitReader(res.Body, maxStatus)
+	if res.StatusCode != http.StatusOK {
+		var problem struct {
+			Detail string `json:"detail"`
+		}
+		_ = json.NewDecoder(body).Decode(&problem) // the status says enough
+		return nil, fmt.Errorf("top: %s answers %s %s", r.url, res.Status, printable(problem.Detail))
+	}
+	var s Status
+	if err := json.NewDecoder(body).Decode(&s); err != nil {
+		return nil, fmt.Errorf("top: %s does not answer with a status: %w", r.url, err)
+	}
+	return &s, nil
+}

@@ -1,0 +1,157 @@
+package top
+
+import (
+	"cmp"
+	"strings"
+	"time"
+)
+
+// Status is what top reads of GET /v1/status.
+type Status struct {
+	Version       string    `json:"version"`
+	At            time.Time `json:"at"`
+	UptimeSeconds float64   `json:"uptimeSeconds"`
+	Draining      bool      `json:"draining"`
+	Clock         struct {
+		Trusted bool   `json:"trusted"`
+		Detail  string `json:"detail"`
+	} `json:"clock"`
+	Config struct {
+		LastSuccessful bool `json:"lastSuccessful"`
+	} `json:"config"`
+	Ingresses []Ingress `json:"ingresses"`
+}
+
+// Ingress is one ingress of a [Status].
+type Ingress struct {
+	Name        string  `json:"name"`
+	Protocol    string  `json:"protocol"`
+	Mode        string  `json:"mode"`
+	Fallback    bool    `json:"fallback"`
+	InFlight    int     `json:"inFlight"`
+	Queued      int     `json:"queued"`
+	Requests    *Bucket `json:"requests"`
+	Connections *struct {
+		Open int64 `json:"open"`
+	} `json:"connections"`
+	Counts     Counts      `json:"counts"`
+	Partitions []Partition `json:"partitions"`
+}
+
+// Bucket holds the tokens of a rate.
+type Bucket struct {
+	Burst  float64 `json:"burst"`
+	Tokens float64 `json:"tokens"`
+}
+
+// Partition is one partition of an [Ingress].
+type Partition struct {
+	Name      string             `json:"name"`
+	Algorithm string             `json:"algorithm"`
+	Limit     int                `json:"limit"`
+	InFlight  int                `json:"inFlight"`
+	Queued    int                `json:"queued"`
+	BaseRTTMS float64            `json:"baseRTTMS"`
+	Fallback  bool               `json:"fallback"`
+	State     map[string]float64 `json:"state"`
+	Counts    Counts             `json:"counts"`
+}
+
+// Counts are what has happened since the start.
+type Counts struct {
+	Received uint64            `json:"received"`
+	Admitted uint64            `json:"admitted"`
+	Rejected map[string]uint64 `json:"rejected"`
+}
+
+// rates are counts per second.
+type rates struct {
+	received, admitted, rejected float64
+	reason                       string // of most rejections, "" = none
+}
+
+// since returns the rates between two readings, seconds apart; none when the
+// counts went back, as after a restart.
+func (c *Counts) since(old *Counts, seconds float64) rates {
+	if old == nil || seconds <= 0 || c.Received < old.Received {
+		return rates{}
+	}
+	r := rates{
+		received: float64(c.Received-old.Received) / seconds,
+		admitted: float64(c.Admitted-min(c.Admitted, old.Admitted)) / seconds,
+	}
+	most := 0.0
+	for reason, n := range c.Rejected {
+		rate := float64(n-min(n, old.Rejected[reason])) / seconds
+		r.rejected += rate
+		if rate > most || rate == most && rate > 0 && reason < r.reason {
+			most, r.reason = rate, reason
+		}
+	}
+	return r
+}
+
+// row is one partition.
+type row struct {
+	ingress string
+	rates
+
+	*Partition
+}
+
+// rtt is the latency of the last window in milliseconds, 0 = unknown.
+func (r *row) rtt() float64 { return r.State["sample_rtt_seconds"] * 1000 }
+
+func (r *row) use() float64 { return float64(r.InFlight) / float64(max(r.Limit, 1)) }
+
+// Order is an order of the rows.
+type Order struct {
+	key     string
+	name    string
+	compare func(a, b *row) int // downwards, but for names
+}
+
+// orders returns every order, the first one first.
+func orders() []Order {
+	by := func(value func(r *row) float64) func(a, b *row) int {
+		return func(a, b *row) int { return cmp.Compare(value(b), value(a)) }
+	}
+	return []Order{
+		{"r", "rejected", by(func(r *row) float64 { return r.rejected })},
+		{"a", "admitted", by(func(r *row) float64 { return r.admitted })},
+		{"u", "use", by((*row).use)},
+		{"i", "inflight", by(func(r *row) float64 { return float64(r.InFlight) })},
+		{"l", "limit", by(func(r *row) float64 { return float64(r.Limit) })},
+		{"w", "queued", by(func(r *row) float64 { return float64(r.Queued) })},
+		{"t", "rtt", by((*row).rtt)},
+		{"n", "name", func(a, b *row) int { return cmp.Compare(a.Name, b.Name) }},
+	}
+}
+
+// OrderOf returns the order of that name.
+func OrderOf(name string) (Order, bool) {
+	for _, o := range orders() {
+		if o.name == name {
+			return o, true
+		}
+	}
+	return Order{}, false
+}
+
+// OrderNames lists the orders, the first one first.
+func OrderNames() []string {
+	var names []string
+	for _, o := range orders() {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// Keys describes the keys that choose an order.
+func Keys() string {
+	var keys []string
+	for _, o := range orders() {
+		keys = append(keys, o.key+" "+o.name)
+	}
+	return strings.Join(keys, ", ")
+}

@@ -1,0 +1,317 @@
+package top_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/top"
+)
+
+// reading builds a status whose counts stand after seconds of a steady load.
+func topReading(seconds float64) *top.Status {
+	n := func(perSecond float64) uint64 { return uint64(perSecond * seconds) }
+	s := &top.Status{Version: "v1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), UptimeSeconds: seconds}
+	s.Clock.Trusted, s.Config.LastSuccessful = true, true
+	s.Ingresses = []top.Ingress{{
+		Name: "orders", Protocol: "http", Mode: "enforce", InFlight: 8,
+		Requests: &top.Bucket{Burst: 2000, Tokens: 1500},
+		Counts:   top.Counts{Received: n(400), Admitted: n(300), Rejected: map[string]uint64{"concurrency_limit": n(90), "request_rate": n(10)}},
+		Partitions: []top.Partition{
+			{Name: "checkout", Algorithm: "vegas", Limit: 12, InFlight: 4, BaseRTTMS: 8.5, State: map[string]float64{"sample_rtt_seconds": 0.012}, Counts: top.Counts{Received: n(200), Admitted: n(200)}},
+			{Name: "batch", Algorithm: "fixed", Limit: 4, InFlight: 4, Queued: 2, Counts: top.Counts{Received: n(200), Admitted: n(100), Rejected: map[string]uint64{"concurrency_limit": n(90), "request_rate": n(10)}}},
+			{Name: "idle", Algorithm: "fixed", Limit: 20, Fallback: true},
+		},
+	}}
+	return s
+}
+
+// viewOf returns a view that has taken two readings two seconds apart.
+func viewOf(order string) *top.View {
+	o, _ := top.OrderOf(order)
+	v := &top.View{Order: o}
+	v.Take(topReading(10))
+	v.Take(topReading(12))
+	return v
+}
+
+func texts(lines []top.Line) []string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, strings.TrimRight(l.Text, " "))
+	}
+	return out
+}
+
+// What a snapshot looks like, to the character.
+func TestLines(t *testing.T) {
+	got := texts(viewOf("rejected").Lines(0, 0))
+	want := []string{
+		"admitd v1  up 12s  serving, clock trusted, config in force  03:04:05",
+		"orders           http enforce  admitted 300/s  rejected 100/s (25 %, concurrency limit)  in flight 8  tokens 1500 of 2000",
+		"",
+		"PARTITION              REJ/s SHARE   ADM/s FLIGHT LIMIT   USE QUEUED     RTT    BASE  ALGORITHM MOSTLY FOR",
+		"batch                    100   50%     100      4     4  100%      2       -       -  fixed     concurrency limit",
+		"checkout                   0    0%     200      4    12   33%      0    12ms  8.50ms  vegas     -",
+		"idle                       0     -       0      0    20    0%      0       -       -  fixed*    -",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+// With several ingresses each row says whose it is.
+func TestNamesIngresses(t *testing.T) {
+	v := viewOf("name")
+	v.Now().Ingresses = append(v.Now().Ingresses, top.Ingress{Name: "a-very-long-name", Partitions: []top.Partition{{Name: "default"}}})
+	got := texts(v.Lines(0, 0))
+	if !strings.HasPrefix(got[4], "INGRESS      PARTITION ") || !strings.HasPrefix(got[5], "orders       batch ") || !strings.HasPrefix(got[7], "a-very-long… default ") {
+		t.Errorf("lines %q", got[4:])
+	}
+}
+
+// States of the daemon that an operator must not overlook.
+func TestSummary(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(s *top.Status)
+		want   string
+		style  string
+	}{
+		"well":            {func(*top.Status) {}, "serving, clock trusted, config in force", top.Bold},
+		"draining":        {func(s *top.Status) { s.Draining = true }, "DRAINING", top.Red},
+		"clock":           {func(s *top.Status) { s.Clock.Trusted = false; s.Clock.Detail = "frozen" }, "CLOCK NOT TRUSTED (frozen)", top.Yellow},
+		"reload":          {func(s *top.Status) { s.Config.LastSuccessful = false }, "LAST RELOAD REFUSED", top.Yellow},
+		"escape sequence": {func(s *top.Status) { s.Version = "\x1b]0;x\a" }, "admitd ?]0;x?", top.Bold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := topReading(12)
+			tc.change(s)
+			v := &top.View{}
+			v.Take(s)
+			if got := v.Lines(0, 0)[0]; !strings.Contains(got.Text, tc.want) || got.Style != tc.style {
+				t.Errorf("first line %q in style %s, want %q in %s", got.Text, got.Style, tc.want, tc.style)
+			}
+		})
+	}
+}
+
+// Each order has a key; the same key again turns it.
+func TestOrder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		keys []string
+		want string
+	}{
+		"rejected":       {[]string{"r"}, "checkout idle batch"}, // the second time: turned
+		"admitted":       {[]string{"a"}, "checkout batch idle"},
+		"use":            {[]string{"u"}, "batch checkout idle"},
+		"in flight":      {[]string{"i"}, "batch checkout idle"}, // a tie: by requests, then by name
+		"limit":          {[]string{"l"}, "idle checkout batch"},
+		"queued":         {[]string{"w"}, "batch checkout idle"},
+		"rtt":            {[]string{"t"}, "checkout batch idle"},
+		"name":           {[]string{"n"}, "batch checkout idle"},
+		"name, turned":   {[]string{"n", "n"}, "idle checkout batch"},
+		"and back again": {[]string{"n", "n", "n"}, "batch checkout idle"},
+		"unknown key":    {[]string{"z"}, "batch checkout idle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := viewOf("rejected")
+			for _, k := range tc.keys {
+				if v.Key(k) {
+					t.Fatalf("key %q quits", k)
+				}
+			}
+			if g := strings.Join(v.RowNames(), " "); g != tc.want {
+				t.Errorf("order %q, want %q", g, tc.want)
+			}
+		})
+	}
+	for _, k := range []string{"q", "Q", "\x03", "\x04"} {
+		if !viewOf("name").Key(k) {
+			t.Errorf("key %q does not quit", k)
+		}
+	}
+}
+
+// Whatever the size of the terminal, nothing is wider or higher.
+func TestFits(t *testing.T) {
+	v := viewOf("name")
+	for i := range 1000 {
+		v.Now().Ingresses[0].Partitions = append(v.Now().Ingresses[0].Partitions, top.Partition{Name: fmt.Sprintf("tenant-%04d-ü", i), Limit: 5})
+	}
+	for width := 1; width < 200; width += 7 {
+		for height := 1; height < 60; height += 3 {
+			lines := v.Lines(width, height)
+			if len(lines) > height {
+				t.Fatalf("%d lines on a terminal of %d×%d", len(lines), width, height)
+			}
+			for _, l := range lines {
+				if n := len([]rune(l.Text)); n > width {
+					t.Fatalf("%d characters on a terminal of %d×%d: %q", n, width, height, l.Text)
+				}
+			}
+		}
+	}
+	last := func() string {
+		lines := v.Lines(80, 24)
+		return lines[len(lines)-2].Text
+	}
+	v.Key("\x1b[F")
+	if got := last(); !strings.Contains(got, "tenant-0999") {
+		t.Errorf("after End the last row is %q", got)
+	}
+	v.Key("\x1b[H")
+	v.Key("\x1b[A") // beyond the top
+	if got := v.Lines(80, 24)[4].Text; !strings.Contains(got, "batch") {
+		t.Errorf("after Home the first row is %q", got)
+	}
+	v.Key("\x1b[6~")
+	v.Key("\x1b[5~")
+	v.Key("j")
+	if got := v.Lines(80, 24)[4].Text; !strings.Contains(got, "checkout") {
+		t.Errorf("one down the first row is %q", got)
+	}
+}
+
+// A name from a client moves no cursor and sets no title.
+func TestNamesAreHarmless(t *testing.T) {
+	v := viewOf("name")
+	v.Now().Ingresses[0].Partitions[0].Name = "\x1b[2J\u009b31m\r\nevil\xff\u202e" + strings.Repeat("x", 50)
+	for _, l := range v.Lines(0, 0) {
+		for _, r := range l.Text {
+			if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x202e {
+				t.Errorf("character %U in %q", r, l.Text)
+			}
+		}
+	}
+}
+
+// Rates need two readings of one run.
+func TestRates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		old     *top.Counts
+		seconds float64
+		want    top.Rates
+	}{
+		"two readings":   {&top.Counts{Received: 100, Admitted: 50, Rejected: map[string]uint64{"draining": 50}}, 2, top.RatesOf(50, 25, 25, "draining")},
+		"one reading":    {nil, 2, top.Rates{}},
+		"no time passed": {&top.Counts{}, 0, top.Rates{}},
+		"after restart":  {&top.Counts{Received: 10_000}, 2, top.Rates{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := top.Counts{Received: 200, Admitted: 100, Rejected: map[string]uint64{"draining": 100}}
+			if got := now.Since(tc.old, tc.seconds); got != tc.want {
+				t.Errorf("since = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// A pause keeps the reading; a failure is told and keeps it too.
+func TestKeepsWhatItHas(t *testing.T) {
+	v := viewOf("rejected")
+	before := texts(v.Lines(0, 0))
+	v.Key("p")
+	v.Take(topReading(100))
+	v.Failure = errors.New("top: connection refused")
+	got := texts(v.Lines(0, 0))
+	if got[2] != "top: connection refused; trying again" || !cmp.Equal(append(got[:2:2], got[3:]...), before) {
+		t.Errorf("lines %q, want those from before and the failure", got)
+	}
+	if help := v.Lines(80, 24); !strings.HasPrefix(help[len(help)-1].Text, "PAUSED") {
+		t.Errorf("help %q", help[len(help)-1].Text)
+	}
+	if got := (&top.View{}).Lines(80, 24)[0].Text; !strings.Contains(got, "reading") {
+		t.Errorf("before the first reading: %q", got)
+	}
+}
+
+func TestSplitKeys(t *testing.T) {
+	for in, want := range map[string][]string{
+		"":               nil,
+		"q":              {"q"},
+		"ab":             {"a", "b"},
+		"\x1b[Aq":        {"\x1b[A", "q"},
+		"\x1b[5~\x1b[6~": {"\x1b[5~", "\x1b[6~"},
+		"\x1b[":          {"\x1b["},
+		"\x1bq":          {"\x1b", "q"},
+	} {
+		if got := top.SplitKeys(in); !cmp.Equal(got, want) {
+			t.Errorf("SplitKeys(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Piped, top prints one snapshot without a single escape sequence and ends.
+func TestPiped(t *testing.T) {
+	requests := 0
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		if r.URL.Path != "/v1/status" || r.URL.Query().Get("ingress") != "orders" || r.Header.Get("Authorization") != "Bearer geheim" {
+			http.Error(w, `{"detail": "not so"}`, http.StatusBadRequest)
+			return
+		}
+		fmt.Fprintf(w, `{"version": "v1", "uptimeSeconds": %d, "clock": {"trusted": true}, "config": {"lastSuccessful": true}, "ingresses": [
+			{"name": "orders", "counts": {"received": %d, "admitted": %d}, "partitions": [{"name": "checkout", "limit": 5, "counts": {"received": %[2]d, "admitted": %[3]d}}]}]}`,
+			10*requests, 500*requests, 500*requests)
+	}))
+	defer admin.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("geheim\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	o := top.Options{Admin: admin.URL, Ingress: "orders", Sort: "rejected", Interval: 100 * time.Millisecond, TokenFile: token}
+	if err := top.Run(t.Context(), &out, o); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "checkout") || !strings.Contains(got, "admitted 50.0/s") && !strings.Contains(got, "admitted 50/s") || strings.Contains(got, "\x1b") {
+		t.Errorf("output %q", got)
+	}
+	if requests != 2 {
+		t.Errorf("%d requests, want 2: rates need two readings", requests)
+	}
+}
+
+// What cannot work is said in one line that names the value.
+func TestRefuses(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }))
+	defer other.Close()
+	no := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"detail": "no such ingress"}`)
+	}))
+	defer no.Close()
+	for name, tc := range map[string]struct {
+		change func(o *top.Options)
+		want   string
+	}{
+		"order":        {func(o *top.Options) { o.Sort = "colour" }, "(colour)"},
+		"interval":     {func(o *top.Options) { o.Interval = time.Millisecond }, "(1ms)"},
+		"url":          {func(o *top.Options) { o.Admin = "ftp://x" }, "(ftp://x)"},
+		"token file":   {func(o *top.Options) { o.TokenFile = "/nowhere/token" }, "/nowhere/token"},
+		"nobody there": {func(o *top.Options) { o.Admin = gone.URL }, "connection refused"},
+		"not admitd":   {func(o *top.Options) { o.Admin = other.URL }, "does not answer with a status"},
+		"no ingress":   {func(o *top.Options) { o.Admin = no.URL }, "404 Not Found no such ingress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			o := top.Options{Admin: "http://127.0.0.1:1", Sort: "rejected", Interval: 100 * time.Millisecond, Once: true}
+			tc.change(&o)
+			err := top.Run(t.Context(), &out, o)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, tc.want)
+			}
+		})
+	}
+}
