@@ -235,6 +235,7 @@ func (d *Daemon) drain(ctx context.Context) (clean bool) {
 	}
 	d.draining = true
 	d.mu.Unlock()
+	d.log.Info("draining") // not before it is true
 	var cut atomic.Bool
 	for _, f := range fronts {
 		d.leaving.Go(func() {
@@ -304,7 +305,6 @@ func (d *Daemon) runFronts(ctx context.Context) error {
 	case failure := <-d.failed:
 		err = fmt.Errorf("%w: %w", errIngressFailed, failure)
 	}
-	d.log.Info("draining")
 	start := time.Now()
 	served := d.drain(context.WithoutCancel(ctx))
 	ended := d.awaitPermits(start)
