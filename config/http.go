@@ -12,7 +12,8 @@ type HTTP struct {
 	// tunnels may be silent.
 	StreamIdle Duration `yaml:"streamIdle" default:"1m" min:"1ms" max:"24h"`
 	// Average rate, bytes per second, at which a client has to send a body until
-	// its answer begins, so that slow clients cannot hold every permit; 0 = any.
+	// its answer begins, and to take the answer while the backend still sends, so
+	// that slow clients cannot hold every permit; 0 = any.
 	MinBodyRate Size `yaml:"minBodyRate" default:"500" min:"0" max:"1GiB"`
 	// Time that a client has before that rate counts.
 	BodyGrace Duration `yaml:"bodyGrace" default:"20s" min:"1ms" max:"24h"`

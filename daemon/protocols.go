@@ -103,7 +103,7 @@ func (d *Daemon) httpOptions(in *config.Ingress, g *limiter.Gate) (httpgate.Opti
 			Operations: in.Requests.Exempt.Operations,
 		},
 		CostHeader: in.Cost.Header, DefaultCost: in.Cost.Default, Status: int(in.Rejection.Status), NoHints: !in.Rejection.Hints,
-		Rate:           rateOf(g),
+		Rate: rateOf(g), CancelAbandoned: in.Abandon == "cancel",
 		RequestTimeout: orForever(in.BackendTimeout), MaxHeader: int(in.MaxHeaderBytes), MaxBody: int64(in.MaxBodyBytes),
 		Hello:    labels.ServeHello(func() (labels.Hello, bool) { return d.hello(in.Name) }),
 		Observer: d.httpObserver(in.Name),

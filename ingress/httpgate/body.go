@@ -61,16 +61,23 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	if b.chunked && b.left == 0 && err == nil && b.br.Buffered() >= 2 {
 		err = b.closeChunk() // so that what is buffered is all there is to know
+		if last, _ := b.br.Peek(min(len(noTrailer), b.br.Buffered())); err == nil && string(last) == noTrailer {
+			_, err = b.br.Discard(len(noTrailer))
+			b.chunked = false // known to be over before somebody asks for more
+		}
 	}
 	return n, err
 }
 
+// noTrailer ends a chunked body that has no trailer.
+const noTrailer = "0\r\n\r\n"
+
 // closeChunk reads the CRLF behind a chunk.
 func (b *body) closeChunk() error {
-	b.open = false
 	if line, err := b.line(); err != nil || line != "" {
 		return orBad(err, "chunk does not end where it says")
 	}
+	b.open = false
 	return nil
 }
 
@@ -95,8 +102,11 @@ func (b *body) nextChunk() error {
 		b.open = true
 		return nil
 	}
+	if err := b.readTrailer(); err != nil {
+		return err
+	}
 	b.chunked = false
-	return b.readTrailer()
+	return nil
 }
 
 // readTrailer reads the trailer section.
@@ -121,20 +131,28 @@ func (b *body) readTrailer() error {
 	return fmt.Errorf("%w: trailer above %d bytes", ErrBadResponse, maxTrailer)
 }
 
-// line reads a line that ends in CRLF and returns it without.
+// line reads a line that ends in CRLF and returns it without. On an error
+// nothing is taken, so that a read that was interrupted can be done again.
 func (b *body) line() (string, error) {
-	raw, err := b.br.ReadSlice('\n')
-	switch {
-	case errors.Is(err, io.EOF):
-		return "", io.ErrUnexpectedEOF
-	case errors.Is(err, bufio.ErrBufferFull):
-		return "", fmt.Errorf("%w: line of a chunked body too long", ErrBadResponse)
-	case err != nil:
-		return "", err
-	case !bytes.HasSuffix(raw, []byte("\r\n")):
-		return "", fmt.Errorf("%w: line of a chunked body ends in a bare LF", ErrBadResponse)
+	for {
+		there, _ := b.br.Peek(b.br.Buffered())
+		if i := bytes.IndexByte(there, '\n'); i >= 0 {
+			line, crlf := strings.CutSuffix(string(there[:i+1]), "\r\n")
+			if !crlf {
+				return "", fmt.Errorf("%w: line of a chunked body ends in a bare LF", ErrBadResponse)
+			}
+			_, err := b.br.Discard(i + 1)
+			return line, err
+		}
+		switch _, err := b.br.Peek(len(there) + 1); {
+		case errors.Is(err, io.EOF):
+			return "", io.ErrUnexpectedEOF
+		case errors.Is(err, bufio.ErrBufferFull):
+			return "", fmt.Errorf("%w: line of a chunked body too long", ErrBadResponse)
+		case err != nil:
+			return "", err
+		}
 	}
-	return string(raw[:len(raw)-2]), nil
 }
 
 // parseHex parses the size of a chunk: up to 15 hexadecimal digits and nothing

@@ -7,11 +7,16 @@
 // ways and are never held in memory beyond one buffer. What is refused is
 // refused before its body is read, so that sending it again is safe.
 //
+// A permit stands for work at the backend. It ends with the last byte that the
+// backend sends, however long the client takes for it; and when the client has
+// gone, by hanging up or because its deadline passed, the gate reads the answer to
+// nobody, within bounds, since the backend works on. See Options.CancelAbandoned.
+//
 // The latency that teaches the limit is the backend's: time spent waiting for
 // the client, in either direction, is left out. How an answer counts:
 //
 //	429, 503, 504, a timeout, no connection  Dropped
-//	any other 5xx, the client went away      Ignored: a quick failure would look like spare capacity
+//	any other 5xx, half a request            Ignored: a quick failure would look like spare capacity
 //	everything else                          Success
 //
 // A WebSocket or an event stream ends its permit once it is established; see

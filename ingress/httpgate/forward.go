@@ -22,39 +22,41 @@ const (
 	smallUpload = 16 << 10
 	// maxInterim bounds the 1xx answers before the answer.
 	maxInterim = 16
-	// shortDeadline: a client that gives up earlier says little about the
-	// backend, and must not be able to shrink a limit that it shares.
-	shortDeadline = 100 * time.Millisecond
 )
 
 // Errors of the client's side of an exchange.
 var (
 	errTooLarge = errors.New("httpgate: request body above the bound")
 	errClient   = errors.New("httpgate: client went away")
+	errDeadline = errors.New("httpgate: client's deadline passed")
 )
 
 // exchange is one request on its way through the backend. It is used once and
-// then pooled for the sake of its buffers.
+// then pooled for the sake of its buffers. It belongs to the goroutine of the
+// handler, until it goes on without its caller; see [exchange.goOn].
 type exchange struct {
 	rt     *route
 	w      http.ResponseWriter
 	r      *http.Request
 	ctx    context.Context //nolint:containedctx // an exchange lives exactly as long as its request
-	permit *limiter.Permit
+	permit limiter.Permit
+	method string
 
 	bc       *backendConn
-	stop     func() bool // takes back the abort of bc when the client leaves
+	stop     func() bool // takes back what happens to bc when the client leaves
 	deadline time.Time   // the client's; zero = none
-	patience time.Duration
-	upgrade  string  // what the client asks to switch to
-	up       *upload // nil unless the body streams
-	wrote    int     // bytes of the request that bc took
+	upgrade  string      // what the client asks to switch to
+	up       *upload     // nil unless the body streams
+	wrote    int         // bytes of the request that bc took
+	sent     bool        // all of the request, unless the body streams
 
 	head    head
+	body    body   // of the answer, once its head was passed on
 	out     []byte // the request as it is sent
 	buf     []byte // bodyBuffer bytes
 	start   int64  // gate's clock when the backend had the request
 	waited  int64  // ns of it spent waiting for the client
+	taken   int64  // bytes of the answer's body that the client took
 	sampled bool   // the permit was held before start: its own latency is too long
 	touched time.Time
 	rc      *http.ResponseController // nil until control is called
@@ -77,10 +79,28 @@ func (x *exchange) release() {
 
 // result is how an exchange ended.
 type result struct {
-	status  int // 0 = nothing was answered
-	outcome limiter.Outcome
-	err     error
-	cut     bool // the answer was begun and cannot be finished
+	status   int // 0 = nothing was answered
+	outcome  limiter.Outcome
+	err      error
+	cut      bool // the answer was begun and cannot be finished
+	detached bool // the exchange goes on without its caller, and is not the handler's any more
+}
+
+// serve runs the exchange to its end, or until its caller has left.
+func (x *exchange) serve() result {
+	returned := false
+	defer func() {
+		if !returned { // forwarding panicked
+			x.permit.End(limiter.Dropped)
+		}
+	}()
+	res := x.run()
+	returned = true
+	if !res.detached {
+		x.permit.End(res.outcome)
+		x.release()
+	}
+	return res
 }
 
 // run takes the request to the backend and the answer to the client.
@@ -95,6 +115,9 @@ func (x *exchange) run() result {
 		err = x.attempt(true)
 	}
 	if err != nil {
+		if x.isWhole() && isTimeout(err) && x.callerGone() {
+			return x.part()
+		}
 		x.hangUp()
 		return x.failed(err)
 	}
@@ -125,7 +148,7 @@ func (x *exchange) readSmall() error {
 
 // attempt sends the request and reads the head of the answer.
 func (x *exchange) attempt(fresh bool) (err error) {
-	x.wrote = 0
+	x.wrote, x.sent = 0, false
 	if fresh {
 		x.bc, err = x.rt.upstream.dial(x.ctx)
 	} else {
@@ -134,7 +157,7 @@ func (x *exchange) attempt(fresh bool) (err error) {
 	if err != nil {
 		return err
 	}
-	x.stop = context.AfterFunc(x.ctx, x.bc.abort)
+	x.stop = context.AfterFunc(x.ctx, x.bc.leave)
 	x.arm(x.rt.o.RequestTimeout)
 	x.out = x.rt.appendRequest(x.out[:0], x.r, x.upgrade)
 	if n := x.r.ContentLength; n > 0 && n <= smallUpload {
@@ -146,6 +169,12 @@ func (x *exchange) attempt(fresh bool) (err error) {
 	if n := x.r.ContentLength; n < 0 || n > smallUpload {
 		x.up = startUpload(x)
 	}
+	x.sent = x.up == nil
+	return x.readAnswer()
+}
+
+// readAnswer reads the head of the answer, past interim ones.
+func (x *exchange) readAnswer() error {
 	for range maxInterim {
 		if err := x.head.readHead(x.bc.br, x.rt.o.MaxHeader); err != nil {
 			return err
@@ -197,8 +226,8 @@ func (x *exchange) arm(d time.Duration) {
 		until = x.deadline
 	}
 	_ = x.bc.SetDeadline(until) // fails only when closed, which the next read tells
-	if x.ctx.Err() != nil {     // the abort came before, and was overwritten
-		x.bc.abort()
+	if x.ctx.Err() != nil {     // the client left before, and what that did was overwritten
+		_ = x.bc.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
@@ -229,7 +258,7 @@ func (x *exchange) failed(err error) result {
 		err = x.up.err // what made the reading of the answer fail
 		res.err = err
 	}
-	detail, cause := "the backend cannot be reached", Unreachable
+	detail := ""
 	switch {
 	case errors.Is(err, errTooLarge):
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestEntityTooLarge, "the request body is too large"
@@ -237,24 +266,49 @@ func (x *exchange) failed(err error) result {
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestTimeout, "the request body came too slowly"
 	case errors.Is(err, errClient) || x.ctx.Err() != nil:
 		return result{err: errClient, outcome: limiter.Ignored, cut: true}
-	case isTimeout(err):
-		res.status, detail, cause = http.StatusGatewayTimeout, "the backend did not answer in time", Silent
-		if x.patience > 0 && x.patience < shortDeadline {
-			res.outcome = limiter.Ignored
+	case isTimeout(err) && x.callerGone():
+		res.err, res.outcome, res.status, detail = errDeadline, limiter.Ignored, http.StatusGatewayTimeout, tooLate
+	default:
+		var cause Cause
+		cause, detail = fault(err)
+		res.outcome = x.rt.blame(cause, err)
+		if cause == Silent {
+			res.status = http.StatusGatewayTimeout
 		}
-	case errors.Is(err, ErrBadResponse):
-		res.outcome, detail, cause = limiter.Ignored, "the backend's answer is not HTTP", NotHTTP
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		detail, cause = "the backend closed the connection", HungUp
 	}
-	if res.status >= http.StatusInternalServerError {
-		x.rt.health.failed(cause, x.rt.o.Backend, err)
-	}
-	if n := x.r.ContentLength; x.r.ProtoMajor == 1 && (n < 0 || n > smallUpload || n > 0 && x.start == 0) {
-		x.w.Header()["Connection"] = closeValue // what is left of the body is unknown
-	}
+	x.closeAfterBody()
 	res.cut = problem(x.w, x.r, res.status, detail)
 	return res
+}
+
+// closeAfterBody closes an HTTP/1.1 connection after the answer when it is
+// unknown what is left of the request's body.
+func (x *exchange) closeAfterBody() {
+	if n := x.r.ContentLength; x.r.ProtoMajor == 1 && (n < 0 || n > smallUpload || n > 0 && x.start == 0) {
+		x.w.Header()["Connection"] = closeValue
+	}
+}
+
+// fault returns why the backend gave no answer, and how the client is told.
+func fault(err error) (cause Cause, detail string) {
+	switch {
+	case isTimeout(err):
+		return Silent, "the backend did not answer in time"
+	case errors.Is(err, ErrBadResponse):
+		return NotHTTP, "the backend's answer is not HTTP"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return HungUp, "the backend closed the connection"
+	}
+	return Unreachable, "the backend cannot be reached"
+}
+
+// blame counts a failure of the backend and returns what it says about its load.
+func (rt *route) blame(cause Cause, err error) limiter.Outcome {
+	rt.health.failed(cause, rt.o.Backend, err)
+	if cause == NotHTTP {
+		return limiter.Ignored
+	}
+	return limiter.Dropped
 }
 
 // isTimeout reports whether err is a deadline that passed.

@@ -177,6 +177,11 @@ func (h *head) add(f field) error {
 	return nil
 }
 
+// isStream reports whether a stream of events follows, which has no end.
+func (h *head) isStream() bool {
+	return strings.HasPrefix(h.value("Content-Type"), "text/event-stream")
+}
+
 // value returns the first value of the field with a canonical name.
 func (h *head) value(name string) string {
 	for i := range h.fields {

@@ -79,9 +79,10 @@ type Options struct {
 	// 60 s. Event streams and tunnels may be silent.
 	StreamIdle time.Duration
 	// MinBodyRate is the average rate in bytes per second at which a client has
-	// to send a body, after BodyGrace and until its answer begins, so that a
-	// few slow clients cannot hold every permit. Time in which the backend takes
-	// nothing does not count. 0 = 500, negative = any rate will do.
+	// to send a body, after BodyGrace and until its answer begins, and to take
+	// the answer while the backend still sends, so that a few slow clients cannot
+	// hold every permit. Time in which the backend is the slow one does not
+	// count. 0 = 500, negative = any rate will do.
 	MinBodyRate int
 	// BodyGrace is the time that a client has before its rate counts; 0 = 20 s.
 	BodyGrace time.Duration
@@ -108,6 +109,12 @@ type Options struct {
 	// long as it lives, and then leaves its latency out. Otherwise the permit
 	// ends once the stream is established.
 	HoldStreams bool
+
+	// CancelAbandoned hangs up on the backend when the client has gone, and
+	// ends the permit then. It is for backends that stop working when their
+	// client hangs up; in front of any other it lets clients without patience
+	// pile up work behind the limit. Otherwise the answer is read to nobody.
+	CancelAbandoned bool
 
 	// Hello answers GET /v1/hello, before admission and while draining too;
 	// nil = the path is the backend's. See labels.ServeHello.

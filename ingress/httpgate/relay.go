@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/admitd/admitd/limiter"
@@ -13,7 +12,7 @@ import (
 // relay passes the answer on. The permit's latency ends with the last byte
 // from the backend; waiting for the client is left out.
 func (x *exchange) relay() result {
-	res := result{status: x.head.status, outcome: judge(x.head.status)}
+	res := result{status: x.head.status, outcome: x.rt.judge(x.head.status)}
 	if x.up != nil {
 		if x.up.answer() {
 			x.start = x.up.endedAt
@@ -27,35 +26,48 @@ func (x *exchange) relay() result {
 		x.openEnd()
 	}
 	x.w.WriteHeader(x.head.status)
-	b := newBody(x.bc.br, &x.head, x.r.Method)
-	if !stream && !b.isOver() && (b.chunked || int64(b.br.Buffered()) < b.left) {
+	x.body = newBody(x.bc.br, &x.head, x.method)
+	if b := &x.body; !stream && !b.isOver() && (b.chunked || int64(b.br.Buffered()) < b.left) {
 		x.arm(x.rt.o.StreamIdle) // until now it was for the head
 	}
-	if err := x.copyBody(&b, stream); err != nil {
-		x.hangUp()
-		res.err, res.cut = err, true
-		switch {
-		case errors.Is(err, errClient) || x.ctx.Err() != nil:
-			res.err, res.outcome = errClient, limiter.Ignored
-		case errors.Is(err, ErrBadResponse):
-			res.outcome = limiter.Ignored
-		default:
-			res.outcome = limiter.Dropped
-		}
-		return res
+	if err := x.copyBody(stream, res.outcome); err != nil {
+		return x.brokenOff(err, stream, res)
 	}
-	for _, f := range b.trailer {
+	for _, f := range x.body.trailer {
 		if !isHop(f.name, "") && !isOurs(f.name) {
 			h := x.w.Header()
 			h[http.TrailerPrefix+f.name] = append(h[http.TrailerPrefix+f.name], f.value)
 		}
 	}
-	x.finish(&b, res.outcome)
+	if !x.touched.IsZero() && x.r.ProtoMajor == 1 {
+		_ = x.rc.SetWriteDeadline(time.Now().Add(x.rt.o.StreamIdle)) // for what net/http has still to write
+	}
+	return res
+}
+
+// brokenOff is what an answer comes to that could not be passed on whole.
+func (x *exchange) brokenOff(err error, stream bool, res result) result {
+	res.err, res.cut = err, true
+	switch {
+	case x.bc == nil: // the backend has done its part
+		res.err = errClient
+		return res
+	case errors.Is(err, errClient), x.ctx.Err() != nil, isTimeout(err) && x.callerGone():
+		res.err, res.outcome = errClient, limiter.Ignored
+		if res.detached = !stream && x.goOn(); res.detached {
+			return res
+		}
+	case errors.Is(err, ErrBadResponse):
+		res.outcome = limiter.Ignored
+	default:
+		res.outcome = limiter.Dropped
+	}
+	x.hangUp()
 	return res
 }
 
 // judge returns what a complete answer says about the backend's load.
-func judge(status int) limiter.Outcome {
+func (rt *route) judge(status int) limiter.Outcome {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		return limiter.Dropped
@@ -102,49 +114,65 @@ func (x *exchange) copyHeader() (stream bool) {
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // no guessing
 	}
-	return strings.HasPrefix(x.head.value("Content-Type"), "text/event-stream")
+	return x.head.isStream()
 }
 
 // copyBody passes the body on. A body of unknown length is flushed whenever
-// the backend pauses, its head too.
-func (x *exchange) copyBody(b *body, stream bool) error {
-	pauses := b.chunked || b.toEOF
-	if pauses && b.br.Buffered() == 0 {
-		if err := x.flush(); err != nil {
+// the backend pauses, its head too. The backend's part is over with the last
+// byte that it sends, however long the client takes for it.
+func (x *exchange) copyBody(stream bool, o limiter.Outcome) error {
+	pauses := x.body.chunked || x.body.toEOF
+	if pauses && x.body.br.Buffered() == 0 {
+		if err := x.flush(stream); err != nil {
 			return err
 		}
 	}
 	for first := true; ; first = false {
-		over, err := x.copyOnce(b, first, stream)
-		if over || err != nil {
+		n, err := x.fetch(stream)
+		over := errors.Is(err, io.EOF) || err == nil && x.body.isOver()
+		if over {
+			x.finish(o)
+		}
+		if n > 0 {
+			if werr := x.write(x.buf[:n], first && over, stream); werr != nil {
+				return clientError(werr)
+			}
+		}
+		if over {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		if stream || pauses && b.br.Buffered() == 0 {
-			if err := x.flush(); err != nil {
+		if stream || pauses && x.body.br.Buffered() == 0 {
+			if err := x.flush(stream); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// copyOnce passes on what one read yields and reports whether that was the end.
-func (x *exchange) copyOnce(b *body, first, stream bool) (over bool, err error) {
-	n, err := b.Read(x.buf)
-	if n > 0 {
-		if werr := x.write(x.buf[:n], first && b.isOver(), stream); werr != nil {
-			return false, clientError(werr)
-		}
+// fetch reads the next piece of the body into x.buf: the rest of it when that is
+// known to fit, so that the backend is done before the client is.
+func (x *exchange) fetch(stream bool) (n int, err error) {
+	b := &x.body
+	n, err = b.Read(x.buf)
+	for err == nil && !stream && !b.chunked && b.left > 0 && b.left <= int64(len(x.buf)-n) {
+		x.arm(x.rt.o.StreamIdle)
+		var more int
+		more, err = b.Read(x.buf[n:])
+		n += more
 	}
-	if errors.Is(err, io.EOF) {
-		return true, nil
-	}
-	return b.isOver(), err
+	return n, err
 }
 
 // flush sends the client what was written so far.
-func (x *exchange) flush() error {
-	x.control()
-	if err := x.rc.Flush(); err != nil {
+func (x *exchange) flush(stream bool) error {
+	x.allow(stream)
+	before := x.rt.gate.Now()
+	err := x.rc.Flush()
+	x.waited += x.rt.gate.Now() - before
+	if err != nil {
 		return clientError(err)
 	}
 	return nil
@@ -157,21 +185,35 @@ func (x *exchange) write(p []byte, only, stream bool) error {
 		_, err := x.w.Write(p)
 		return err
 	}
-	now := time.Now()
-	if now.Sub(x.touched) > x.rt.o.StreamIdle/4 {
-		x.control()
-		x.touched = now
-		if !stream {
-			x.arm(x.rt.o.StreamIdle)
-		}
-		if !stream || x.r.ProtoMajor == 1 { // HTTP/2 would end a silent stream
-			_ = x.rc.SetWriteDeadline(now.Add(x.rt.o.StreamIdle))
-		}
-	}
+	x.allow(stream)
 	before := x.rt.gate.Now()
 	_, err := x.w.Write(p)
 	x.waited += x.rt.gate.Now() - before
+	x.taken += int64(len(p))
 	return err
+}
+
+// allow bounds what is written next, now and then: by the client's silence and
+// by the average rate at which it takes the answer, so that who does not read
+// cannot hold a permit for long. It moves the bound on the backend along.
+func (x *exchange) allow(stream bool) {
+	x.control()
+	now, o := time.Now(), &x.rt.o
+	if now.Sub(x.touched) <= min(o.StreamIdle, o.BodyGrace)/4 {
+		return
+	}
+	x.touched = now
+	if stream {
+		if x.r.ProtoMajor == 1 { // HTTP/2 would end a silent stream
+			_ = x.rc.SetWriteDeadline(now.Add(o.StreamIdle))
+		}
+		return
+	}
+	if x.bc != nil {
+		x.arm(o.StreamIdle)
+	}
+	patience := min(o.StreamIdle, o.bodyTime(x.taken)-time.Duration(x.waited))
+	_ = x.rc.SetWriteDeadline(now.Add(patience)) // without support the client's sloth is not bounded
 }
 
 // openEnd lifts the bounds on time from both sides of a stream.
@@ -192,22 +234,25 @@ func (x *exchange) established(o limiter.Outcome) {
 }
 
 // finish ends the permit and gives the backend connection back.
-func (x *exchange) finish(b *body, o limiter.Outcome) {
+func (x *exchange) finish(o limiter.Outcome) {
 	x.end(o)
 	alive := x.stop()
 	if x.up != nil {
 		x.up.end()
 		alive = alive && x.up.complete.Load()
 	}
-	if alive && !x.head.close && !b.toEOF {
+	x.giveBack(alive)
+}
+
+// giveBack keeps the backend connection for the next exchange when it is alive
+// and the answer was read to its end, and closes it otherwise.
+func (x *exchange) giveBack(alive bool) {
+	if alive && !x.head.close && !x.body.toEOF {
 		x.rt.upstream.put(x.bc)
 	} else {
 		_ = x.bc.Close()
 	}
 	x.bc = nil
-	if !x.touched.IsZero() && x.r.ProtoMajor == 1 {
-		_ = x.rc.SetWriteDeadline(time.Now().Add(x.rt.o.StreamIdle)) // for what net/http has still to write
-	}
 }
 
 // end ends the permit with the backend's share of the latency.

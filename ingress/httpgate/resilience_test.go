@@ -106,9 +106,9 @@ func TestNoBackend(t *testing.T) {
 	}
 }
 
-// A client that leaves ends its permit as ignored and takes the backend's work
-// down with it, over both protocols.
-func TestClientLeaves(t *testing.T) {
+// Where the backend stops when it is hung up on, a client that leaves may end its
+// permit, and takes the backend's work down with it, over both protocols.
+func TestClientLeavesAndCancels(t *testing.T) {
 	for _, proto := range []string{"1", "2"} {
 		arrived, left := make(chan struct{}, 1), make(chan struct{}, 1)
 		backend := serveHTTP(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -116,7 +116,7 @@ func TestClientLeaves(t *testing.T) {
 			<-r.Context().Done()
 			left <- struct{}{}
 		})
-		g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+		g := start(t, backend, limiter.Policy{}, httpgate.Options{CancelAbandoned: true})
 		ctx, cancel := context.WithCancel(t.Context())
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, g.url, nil)
 		go func() { <-arrived; cancel() }()

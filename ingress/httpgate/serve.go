@@ -22,7 +22,8 @@ type route struct {
 	gate     *limiter.Gate
 	id       *identifier
 	upstream *upstream
-	tunnels  *tunnels
+	tunnels  *strays
+	orphans  *strays
 	health   *health
 	hot      *atomic.Int32 // > 0: refusals are to be expected; see doorstep
 }
@@ -86,17 +87,12 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		status, cut := rt.refuse(w, r, rej, req.Cost)
 		return Result{Status: status, Partition: rej.Partition, Wait: wait, Err: rej}, cut
 	}
-	outcome := limiter.Dropped // stands if forwarding panics
-	defer func() { permit.End(outcome) }()
-
 	x, _ := exchanges.Get().(*exchange)
-	x.rt, x.w, x.r, x.ctx, x.permit = rt, w, r, ctx, &permit
-	x.deadline, x.patience, x.upgrade = until, req.MaxWait, upgradeOf(r)
-	res := x.run()
-	x.release()
-	outcome = res.outcome
+	x.rt, x.w, x.r, x.ctx, x.permit = rt, w, r, ctx, permit
+	x.method, x.deadline, x.upgrade = r.Method, until, upgradeOf(r)
+	res := x.serve()
 	return Result{
-		Status: res.status, Partition: permit.Partition(), Label: permit.Label(), Wait: wait, Outcome: outcome, Err: res.err,
+		Status: res.status, Partition: permit.Partition(), Label: permit.Label(), Wait: wait, Outcome: res.outcome, Err: res.err,
 	}, res.cut
 }
 

@@ -18,6 +18,9 @@ import (
 // maxStreams bounds the requests in flight on one HTTP/2 connection.
 const maxStreams = 250
 
+// cutGrace is how long answers to nobody have to end after they were cut off.
+const cutGrace = time.Second
+
 // Server is the gate for HTTP. It is an http.Handler, and serves listeners by
 // itself. It is safe for concurrent use.
 type Server struct {
@@ -25,7 +28,8 @@ type Server struct {
 	route   atomic.Pointer[route]
 	door    *ingress.Door
 	http    *http.Server
-	tunnels *tunnels
+	tunnels *strays
+	orphans *strays // connections to the backend whose callers have left
 	health  *health
 	hot     atomic.Int32 // see doorstep
 	log     *slog.Logger
@@ -41,7 +45,7 @@ type Server struct {
 // wrong.
 func New(gate *limiter.Gate, o Options) (*Server, error) {
 	s := &Server{
-		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: newTunnels(),
+		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: newStrays(), orphans: newStrays(),
 		log: o.Ingress.Log, timeout: orDefault(o.Ingress.DrainTimeout, ingress.DefaultDrainTimeout),
 		drain: make(chan struct{}), over: make(chan struct{}),
 	}
@@ -89,7 +93,7 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.withDefaults()
-	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, hot: &s.hot, health: s.health}
+	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, hot: &s.hot, health: s.health}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
 	rt.upstream, errUp = newUpstream(&o)
@@ -172,7 +176,26 @@ func (s *Server) finish(ctx context.Context) {
 			s.err = fmt.Errorf("%w: %d tunnels of ingress %s", ingress.ErrCut, n, s.gate.Name())
 		}
 	}
+	s.finishOrphans(ctx)
 	s.route.Load().upstream.closeIdle()
+}
+
+// finishOrphans waits for answers to nobody, and cuts them off when ctx is done:
+// nobody misses them, so that it is no error.
+func (s *Server) finishOrphans(ctx context.Context) {
+	over := s.orphans.drain() // not before: a request in flight may become one
+	select {
+	case <-over:
+		return
+	case <-ctx.Done():
+	}
+	s.orphans.cut()
+	grace := time.NewTimer(cutGrace)
+	defer grace.Stop()
+	select {
+	case <-over: // their permits have ended
+	case <-grace.C:
+	}
 }
 
 // Status returns the server's counts.

@@ -12,77 +12,6 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// tunnels keeps track of upgraded connections, which net/http has let go of.
-type tunnels struct {
-	mu       sync.Mutex // guards the fields below; never held across a wait
-	open     map[net.Conn]struct{}
-	draining bool
-	over     chan struct{} // closed when draining and none is open
-}
-
-// newTunnels returns an empty set.
-func newTunnels() *tunnels {
-	return &tunnels{open: map[net.Conn]struct{}{}, over: make(chan struct{})}
-}
-
-// add takes c in, unless no new tunnels are wanted.
-func (t *tunnels) add(c net.Conn) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.draining {
-		return false
-	}
-	t.open[c] = struct{}{}
-	return true
-}
-
-// remove forgets c.
-func (t *tunnels) remove(c net.Conn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.open, c)
-	t.checkLocked()
-}
-
-// drain wants no new tunnels and returns a channel that is closed when there
-// are none.
-func (t *tunnels) drain() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.draining = true
-	t.checkLocked()
-	return t.over
-}
-
-// checkLocked closes over when it is time to.
-func (t *tunnels) checkLocked() {
-	if !t.draining || len(t.open) > 0 {
-		return
-	}
-	select {
-	case <-t.over:
-	default:
-		close(t.over)
-	}
-}
-
-// count returns how many tunnels are open.
-func (t *tunnels) count() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.open)
-}
-
-// cut closes every tunnel and returns how many there were.
-func (t *tunnels) cut() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for c := range t.open {
-		_ = c.Close()
-	}
-	return len(t.open)
-}
-
 // mayTunnel accepts an answer that switches protocols only when the client
 // asked for it.
 func (x *exchange) mayTunnel() error {
@@ -95,7 +24,7 @@ func (x *exchange) mayTunnel() error {
 // interim passes a 1xx answer on, less 100: the gate has answered Expect
 // itself.
 func (x *exchange) interim() {
-	if x.head.status == http.StatusContinue || !x.r.ProtoAtLeast(1, 1) {
+	if x.head.status == http.StatusContinue || x.r == nil || !x.r.ProtoAtLeast(1, 1) {
 		return
 	}
 	h := x.w.Header()

@@ -46,6 +46,8 @@ type backendConn struct {
 	br    *bufio.Reader
 	raw   syscall.RawConn // nil when there is none
 	abort func()          // makes all reading and writing fail; made once
+	leave func()          // makes reading fail and tells left; made once
+	left  chan struct{}   // leave has run; holds one
 	look  func(fd uintptr)
 	quiet bool // what look found: alive, and nothing to read
 	used  bool // served an exchange before
@@ -173,7 +175,7 @@ func (u *upstream) dial(ctx context.Context) (*backendConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httpgate: connect: %w", err)
 	}
-	bc := &backendConn{Conn: c}
+	bc := &backendConn{Conn: c, left: make(chan struct{}, 1)}
 	if sc, ok := c.(syscall.Conn); ok {
 		bc.raw, _ = sc.SyscallConn() // nil on failure: not looked at
 	}
@@ -187,6 +189,10 @@ func (u *upstream) dial(ctx context.Context) (*backendConn, error) {
 	}
 	bc.br = bufio.NewReaderSize(bc.Conn, backendBuffer)
 	bc.abort = func() { _ = c.SetDeadline(time.Unix(1, 0)) }
+	bc.leave = func() {
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // fails only when closed
+		bc.left <- struct{}{}
+	}
 	bc.look = func(fd uintptr) { bc.quiet = isQuiet(fd) }
 	return bc, nil
 }

@@ -1,0 +1,269 @@
+package httpgate_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// one admits one request at a time.
+func one() limiter.Policy {
+	return limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return fixed(1) }}}
+}
+
+// leaves sends a request to a backend that has it once arrived yields, and hangs
+// up.
+func leaves(t *testing.T, client *http.Client, url string, arrived <-chan struct{}) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	go func() { <-arrived; cancel() }()
+	if resp, err := client.Do(req); err == nil {
+		resp.Body.Close()
+		t.Errorf("answered %s, want the client to leave first", resp.Status)
+	}
+}
+
+// A permit stands for work at the backend. It once ended when the client hung up,
+// while the backend went on: clients with less patience than the backend needs
+// piled up any amount of work behind any limit.
+func TestPermitOutlivesClient(t *testing.T) {
+	for _, proto := range []string{"1", "2"} {
+		arrived, release := make(chan struct{}, 1), make(chan struct{})
+		backend := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
+			arrived <- struct{}{}
+			<-release
+			_, _ = io.WriteString(w, "done")
+		})
+		g := start(t, backend, one(), httpgate.Options{})
+		client := newClient(t, proto)
+		leaves(t, client, g.url, arrived)
+		client.Timeout = 5 * time.Second // what is let through hangs
+		for range 20 {                   // over HTTP/1.1 the first of them may come before the gate sees the other leave
+			resp, err := client.Get(g.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if reason := resp.Header.Get(labels.HeaderReason); reason != string(labels.ConcurrencyLimit) {
+				t.Fatalf("HTTP/%s: answer %s for %q while the backend works, want %s", proto, resp.Status, reason, labels.ConcurrencyLimit)
+			}
+		}
+		close(release)
+		if e := g.ends.wait(t); e.outcome != limiter.Success {
+			t.Errorf("HTTP/%s: outcome %v, want success", proto, e.outcome)
+		}
+		if resp, body := get(t, g.url); resp.StatusCode != http.StatusOK || body != "done" {
+			t.Errorf("HTTP/%s: %s %q after the backend has answered, want 200", proto, resp.Status, body)
+		}
+		if n := g.Status().BackendDials; n != 1 {
+			t.Errorf("HTTP/%s: %d connections to the backend, want the one kept", proto, n)
+		}
+	}
+}
+
+// What the backend answers to nobody counts as it would to somebody.
+func TestAnswersToNobody(t *testing.T) {
+	short := "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone"
+	for name, tc := range map[string]struct {
+		answer  string
+		outcome limiter.Outcome
+		kept    bool
+	}{
+		"short":        {short, limiter.Success, true},
+		"chunked":      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ndone\r\n0\r\n\r\n", limiter.Success, true},
+		"with interim": {"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n" + short, limiter.Success, true},
+		"overloaded":   {"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", limiter.Dropped, true},
+		"failed":       {"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", limiter.Ignored, true},
+		"closing":      {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\ndone", limiter.Success, false},
+		"stream":       {"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n", limiter.Success, false},
+		"long":         {"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + strings.Repeat("x", 3000000), limiter.Ignored, false},
+		"broken":       {"garbage\r\n\r\n", limiter.Ignored, false},
+		"nothing":      {"", limiter.Dropped, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			arrived, release := make(chan struct{}, 1), make(chan struct{})
+			backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+				if _, err := readRequestHead(br); err != nil {
+					return
+				}
+				arrived <- struct{}{}
+				<-release
+				_, _ = io.WriteString(c, tc.answer)
+				if tc.answer != "" {
+					_, _ = br.ReadByte() // until the gate closes
+				}
+			})
+			g := start(t, backend, one(), httpgate.Options{})
+			leaves(t, newClient(t, "1"), g.url, arrived)
+			for g.Status().Connections.Open > 0 {
+				runtime.Gosched()
+			}
+			close(release)
+			if e := g.ends.wait(t); e.outcome != tc.outcome {
+				t.Errorf("outcome %v, want %v", e.outcome, tc.outcome)
+			}
+			want := 0
+			if tc.kept {
+				want = 1
+			}
+			for range 1000 { // the permit ends a moment before
+				if g.Status().BackendIdle == want {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if n := g.Status().BackendIdle; n != want {
+				t.Errorf("%d connections to the backend kept, want %d", n, want)
+			}
+		})
+	}
+}
+
+// A client that leaves in the middle of an answer leaves the rest to nobody.
+func TestClientLeavesDuringAnswer(t *testing.T) {
+	release := make(chan struct{})
+	backend := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "some")
+		_ = http.NewResponseController(w).Flush()
+		<-release
+		_, _ = io.WriteString(w, "more")
+	})
+	g := start(t, backend, one(), httpgate.Options{})
+	resp, err := newClient(t, "1").Get(g.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close() // hangs up
+	for g.Status().Connections.Open > 0 {
+		runtime.Gosched()
+	}
+	if n := g.gate.Status().InFlight; n != 1 {
+		t.Errorf("%d permits held while the backend works, want 1", n)
+	}
+	close(release)
+	if e := g.ends.wait(t); e.outcome != limiter.Success {
+		t.Errorf("outcome %v, want success", e.outcome)
+	}
+}
+
+// A backend that got a part of a request cannot be working on it once it was
+// hung up on.
+func TestClientLeavesDuringUpload(t *testing.T) {
+	arrived, hungUp := make(chan struct{}, 1), make(chan struct{}, 1)
+	backend := serveRaw(t, func(_ net.Conn, br *bufio.Reader) {
+		_, _ = readRequestHead(br)
+		arrived <- struct{}{}
+		_, _ = io.Copy(io.Discard, br)
+		hungUp <- struct{}{}
+	})
+	g := start(t, backend, one(), httpgate.Options{})
+	c, _ := dial(t, g.addr)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nonly this")
+	<-arrived
+	_ = c.Close()
+	if e := g.ends.wait(t); e.outcome != limiter.Ignored {
+		t.Errorf("outcome %v, want ignored", e.outcome)
+	}
+	<-hungUp
+}
+
+// A drain waits for work that nobody waits for, and cuts it off at its bound
+// without calling that a failure.
+func TestDrainWaitsForOrphans(t *testing.T) {
+	for _, finishes := range []bool{true, false} {
+		arrived, release := make(chan struct{}, 1), make(chan struct{})
+		backend := serveHTTP(t, func(http.ResponseWriter, *http.Request) {
+			arrived <- struct{}{}
+			<-release
+		})
+		g := start(t, backend, one(), httpgate.Options{})
+		leaves(t, newClient(t, "1"), g.url, arrived)
+		for g.Status().Connections.Open > 0 {
+			runtime.Gosched()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if finishes {
+			ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+			time.AfterFunc(50*time.Millisecond, func() { close(release) })
+		}
+		if err := g.Drain(ctx); err != nil {
+			t.Errorf("Drain = %v, want nil: nobody misses what was cut off", err)
+		}
+		cancel()
+		e := g.ends.wait(t)
+		if finishes && e.outcome != limiter.Success {
+			t.Errorf("outcome %v, want success", e.outcome)
+		}
+		if n := g.gate.Status().InFlight; n != 0 {
+			t.Errorf("%d permits held after the drain, want none", n)
+		}
+		if !finishes {
+			close(release)
+		}
+	}
+}
+
+// stuck is a client that takes nothing of an answer until it is let go.
+type stuck struct {
+	http.ResponseWriter
+	free chan struct{}
+}
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s.free
+	return s.ResponseWriter.Write(p)
+}
+
+// What is left for the client to take holds no permit: a client that did not read
+// its answer once held one for a minute per request.
+func TestUnreadAnswerHoldsNoPermit(t *testing.T) {
+	for name, answer := range map[string]string{
+		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 30000\r\n\r\n" + strings.Repeat("x", 30000),
+		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ndone\r\n0\r\n\r\n",
+	} {
+		g := start(t, serveRaw(t, always(answer)), one(), httpgate.Options{})
+		w := stuck{httptest.NewRecorder(), make(chan struct{})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			g.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+		}()
+		if e := g.ends.wait(t); e.outcome != limiter.Success {
+			t.Errorf("%s: outcome %v, want success", name, e.outcome)
+		}
+		close(w.free)
+		<-done
+	}
+}
+
+// A client has to take a long answer at the least rate at which it would have to
+// send a body: one that does not read is given up after the grace, and the
+// backend is hung up on.
+func TestClientThatDoesNotRead(t *testing.T) {
+	for _, proto := range []string{"1", "2"} {
+		backend := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 32<<20)) })
+		g := start(t, backend, one(), httpgate.Options{BodyGrace: 100 * time.Millisecond, MinBodyRate: 100 << 20, StreamIdle: time.Hour})
+		resp, err := newClient(t, proto).Get(g.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := g.ends.wait(t); e.outcome != limiter.Ignored {
+			t.Errorf("HTTP/%s: outcome %v, want ignored", proto, e.outcome)
+		}
+		resp.Body.Close()
+	}
+}
