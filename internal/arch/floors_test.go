@@ -32,6 +32,7 @@ var floors = map[string][]string{
 
 	// 2
 	"ingress":               {"limiter", "labels"},
+	"ingress/relay":         {"ingress", "limiter"},
 	"client/pulsarproducer": {"labels", "client", "pulsarwire"},
 
 	// 3: siblings do not know each other; daemon introduces them

@@ -1,0 +1,139 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Admit asks the gate for a permit, which the session holds until
+// [Session.End]. It may wait; what was decided before is then sent, and the
+// wait ends when the client goes. The error is a [*limiter.Rejection], or the
+// connection's end. Only from Inspect.
+func (s *Session) Admit(req limiter.Request) error {
+	permit, err := s.c.gate.Admit(&s.wait, req) // ends with the client, not with the drain: who waits already is served
+	touched, sendErr := s.wait.end()
+	s.in.timed = s.in.timed || touched // the wait left a deadline behind
+	var rej *limiter.Rejection
+	switch {
+	case sendErr != nil:
+		permit.End(limiter.Ignored)
+		return sendErr
+	case errors.As(err, &rej):
+		return rej
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	s.turn.hold(permit)
+	return nil
+}
+
+// await waits until something has changed. A client that has gone is waited for
+// no longer than one that lingers.
+func (s *Session) await() error {
+	// What is decided must be on its way, or nothing would ever change.
+	if err := s.flush(); err != nil {
+		return err
+	}
+	defer func() {
+		touched, _ := s.wait.end() // everything was sent before
+		s.in.timed = s.in.timed || touched
+	}()
+	gone := s.wait.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case <-s.changed:
+			return nil
+		case <-s.ended:
+			return ErrBackendGone
+		case <-gone:
+			s.turn.leave()
+			gone, late = nil, time.After(s.c.o.Linger)
+		case <-late:
+			return ErrClientGone
+		}
+	}
+}
+
+// patience is the context of a message that waits: done when its client has
+// gone. Watching begins when the limiter first asks for Done, so that messages
+// that need not wait cost nothing. It belongs to one goroutine, and
+// [patience.end] must follow each use.
+type patience struct {
+	conn    net.Conn
+	before  func() error  // sends what is decided: what is waited for may depend on it
+	err     error         // of before
+	watched chan struct{} // closed when the watcher returned; nil = none runs
+	gone    chan struct{} // closed when the client has gone
+}
+
+// Deadline implements [context.Context].
+func (p *patience) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
+
+// Value implements [context.Context].
+func (p *patience) Value(any) any { return nil }
+
+// Err implements [context.Context].
+func (p *patience) Err() error {
+	select {
+	case <-p.gone:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// Done implements [context.Context]. The first call sends what is decided and
+// starts to watch.
+func (p *patience) Done() <-chan struct{} {
+	if p.watched != nil {
+		return p.gone
+	}
+	p.gone = make(chan struct{})
+	p.watched = make(chan struct{})
+	p.err = p.before()
+	go p.watch()
+	return p.gone
+}
+
+// watch waits until the client has gone or the read deadline passes.
+func (p *patience) watch() {
+	defer close(p.watched)
+	conn := p.conn
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	err = raw.Read(ingress.PeerGone)
+	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		close(p.gone)
+	}
+}
+
+// end stops watching. It reports whether the read deadline was touched, and
+// the error of sending what was decided.
+func (p *patience) end() (touched bool, err error) {
+	if p.watched == nil {
+		return false, nil
+	}
+	_ = p.conn.SetReadDeadline(time.Unix(1, 0))
+	<-p.watched
+	p.watched = nil
+	return true, p.err
+}

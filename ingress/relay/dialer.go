@@ -1,0 +1,123 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// DefaultDialTimeout bounds connecting to one backend.
+	DefaultDialTimeout = 5 * time.Second
+	// avoidFor is how long a backend that could not be dialled is left alone
+	// while there are others.
+	avoidFor = 5 * time.Second
+)
+
+// Dialer connects to one of several backends, in turn. When one cannot be
+// dialled nothing was forwarded to it, so the next is tried; the one that
+// failed is left alone for 5 s unless all have failed. It is safe for
+// concurrent use.
+type Dialer struct {
+	addresses []string
+	timeout   time.Duration
+	dial      DialFunc
+	turn      atomic.Uint32
+	failed    []atomic.Int64 // Unix ns of the last failure, by backend; 0 = it answered since
+}
+
+// DialFunc connects to an address. It may speak before it returns: TLS, or a
+// protocol's way of asking for it.
+type DialFunc func(ctx context.Context, address string) (net.Conn, error)
+
+// NewDialer returns a dialer to the addresses, host:port each. A timeout of 0
+// is [DefaultDialTimeout], and bounds each attempt; a nil dial is plain TCP.
+func NewDialer(addresses []string, timeout time.Duration, dial DialFunc) *Dialer {
+	return &Dialer{
+		addresses: addresses, timeout: orDefault(timeout, DefaultDialTimeout), dial: orTCP(dial),
+		failed: make([]atomic.Int64, len(addresses)),
+	}
+}
+
+// Dial connects to address, or to the next backend in turn when it is empty. It
+// returns the address that it tried last.
+func (d *Dialer) Dial(ctx context.Context, address string) (c net.Conn, at string, err error) {
+	if address != "" {
+		c, err = d.try(ctx, address)
+		return c, address, err
+	}
+	err = errors.New("relay: no backend")
+	for _, k := range d.order() {
+		at = d.addresses[k]
+		if c, err = d.try(ctx, at); err == nil {
+			d.failed[k].Store(0)
+			return c, at, nil
+		}
+		d.failed[k].Store(time.Now().UnixNano())
+	}
+	return nil, at, err
+}
+
+// order returns the backends in the order to try them: in turn, and those that
+// failed of late last.
+func (d *Dialer) order() []int {
+	n := len(d.addresses)
+	first := int(d.turn.Add(1)-1) % max(n, 1)
+	order, avoided := make([]int, 0, n), []int(nil)
+	for i := range n {
+		if k := (first + i) % n; d.avoids(k) {
+			avoided = append(avoided, k)
+		} else {
+			order = append(order, k)
+		}
+	}
+	return append(order, avoided...)
+}
+
+// avoids reports whether the backend failed of late.
+func (d *Dialer) avoids(k int) bool {
+	at := d.failed[k].Load()
+	return at != 0 && time.Since(time.Unix(0, at)) < avoidFor
+}
+
+// try dials once.
+func (d *Dialer) try(ctx context.Context, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	return d.dial(ctx, address)
+}
+
+// WithTLS returns a dial func that speaks TLS over what dial connects to; nil =
+// TCP. An empty ServerName is filled in from the address.
+func WithTLS(dial DialFunc, conf *tls.Config) DialFunc {
+	dial = orTCP(dial)
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		c, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		conf := conf
+		if conf.ServerName == "" && !conf.InsecureSkipVerify {
+			conf = conf.Clone()
+			conf.ServerName, _, _ = net.SplitHostPort(address) // an address that was dialled
+		}
+		t := tls.Client(c, conf)
+		if err := t.HandshakeContext(ctx); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+		return t, nil
+	}
+}
+
+// orTCP returns dial, or plain TCP when it is nil.
+func orTCP(dial DialFunc) DialFunc {
+	if dial != nil {
+		return dial
+	}
+	var d net.Dialer
+	return func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
+}

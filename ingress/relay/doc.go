@@ -1,0 +1,44 @@
+// Package relay is the corridor between a client and a backend: the one loop
+// that moves the messages of a wire protocol, whatever the protocol is.
+//
+// A [Corridor] serves the connections of one gate. Each is a [Session]: two
+// goroutines, one per direction, that find messages in place and write every
+// run of passed messages once. What the messages mean is told by a [Protocol],
+// of which every connection has its own. Its methods:
+//
+//   - Size says where a message ends and how much of it must be seen.
+//   - Inspect decides about a message of the client: it passes, is answered
+//     here, is swallowed, or has to wait.
+//   - Landed reads a message of the backend: does it answer what the client
+//     waits for, and how did it go?
+//
+// # The life of a connection
+//
+// The client's side reads a message, asks Inspect, connects to a backend with
+// the first message that passes, and goes on until the client leaves. Inspect
+// may call [Session.Admit], which waits in the limiter's queues, sends what was
+// decided before, and gives up when the client has gone. A message that passes
+// with [Verdict.Expect] opens the turn: until the backend's side sees the last
+// answer to it, the client is owed something. A protocol in which clients take
+// turns returns [Wait] for the next message while [Session.Owes] says so. So at
+// most one permit is at work per connection, answers of the gate come in their
+// place without a queue of them, and what waits behind an answer that nobody
+// reads holds nothing. A protocol without turns never sets Expect and keeps
+// its permits itself.
+//
+// A permit stands for work at the backend. When the client leaves, it is told
+// so ([limiter.Permit.Leave]) and kept; the answer is read to nobody until it
+// ends the permit, bounded in bytes and time; see [Options.Cancel].
+//
+// In a drain the protocol says what keeps a connection: see [Protocol] and its
+// method Done.
+//
+// # What the corridor keeps for everybody
+//
+// Idle connections hold no buffer. Messages that do not fit into one are passed
+// on as they come. What began to move must keep moving, in both directions and
+// on both sides: see [Options.Patience]. A backend that cannot be dialled is
+// left alone for a while and another one is tried: see [Dialer].
+//
+// It knows no protocol, no partition and no document; it judges nothing.
+package relay

@@ -1,0 +1,257 @@
+package relay
+
+import (
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// bufSize is the size of a read buffer in bytes. A connection holds one only
+// while bytes are on their way.
+const bufSize = 32 << 10
+
+// firstSize is how much of a message is read while no buffer is held, in bytes,
+// where that has to be read to know that it is there.
+const firstSize = 512
+
+// bufPool holds buffers of bufSize.
+var bufPool = sync.Pool{New: func() any { return new([bufSize]byte) }} //nolint:gochecknoglobals // a pool is a cache, not state
+
+// inlet reads one direction of a connection. Bytes are buf[r:w]; those before
+// p are decided about. It belongs to one goroutine.
+type inlet struct {
+	conn    net.Conn
+	raw     syscall.RawConn // nil when bytes can only be read through conn
+	buf     []byte
+	first   []byte         // what an idle connection without raw reads into
+	pooled  *[bufSize]byte // behind buf, unless buf is a window
+	window  *[]byte        // behind buf, when it is a window
+	windows *sync.Pool     // of *[]byte, larger than bufSize
+	r, p, w int
+	timed   bool  // a deadline is set
+	hold    bool  // the rest of a message is to come: not idle
+	short   bool  // the last read emptied the socket
+	total   int64 // bytes read so far
+	n       int   // result of the last raw read
+	err     error
+	attempt func(fd uintptr) bool
+}
+
+// newInlet returns an inlet for c.
+func newInlet(c net.Conn, windows *sync.Pool) *inlet {
+	in := &inlet{conn: c, windows: windows}
+	if sc, ok := c.(syscall.Conn); ok && canReadRaw {
+		if raw, err := sc.SyscallConn(); err == nil {
+			in.raw = raw
+			in.attempt = in.tryRead
+		}
+	}
+	if in.raw == nil {
+		in.first = make([]byte, firstSize)
+	}
+	return in
+}
+
+// next returns the bytes that are not decided about.
+func (in *inlet) next() []byte { return in.buf[in.p:in.w] }
+
+// full reports whether no more fits behind the message at p.
+func (in *inlet) full() bool { return in.p == 0 && in.w == len(in.buf) && in.w > 0 }
+
+// fill reads once. Everything before p must have been dropped. Without bytes
+// in hand it waits without holding a buffer.
+func (in *inlet) fill() error {
+	switch {
+	case in.r < in.w || (in.hold && in.raw == nil):
+	case in.raw != nil:
+		in.release()
+		return in.fillRaw()
+	default:
+		in.release()
+		return in.fillFirst()
+	}
+	in.take()
+	in.compact()
+	n, err := in.conn.Read(in.buf[in.w:])
+	in.w += n
+	in.total += int64(n)
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// each reads until an error, and calls handle after every read. Where the
+// connection allows, it stays inside one wait of the runtime's poller: a read
+// that did not fill the buffer emptied the socket, and what comes later wakes
+// it, so the read that would only find nothing is saved unless handle expects
+// more. The price is that an end of stream that comes in the same instant as
+// the last expected bytes is noticed late, when the connection is used again or
+// its keep-alive probe fails.
+func (in *inlet) each(handle func() (more bool, err error)) error {
+	if in.raw == nil {
+		return in.eachRead(handle)
+	}
+	var end error
+	err := in.raw.Read(func(fd uintptr) bool {
+		for end == nil {
+			var wait bool
+			if wait, end = in.more(fd); end == nil && !wait {
+				var more bool
+				more, end = handle()
+				wait = in.short && !more
+			}
+			if end == nil && wait {
+				in.park()
+				return false
+			}
+		}
+		return true
+	})
+	if end != nil {
+		return end
+	}
+	return err
+}
+
+// eachRead is each for connections that are not read raw.
+func (in *inlet) eachRead(handle func() (more bool, err error)) error {
+	for {
+		if err := in.fill(); err != nil {
+			return err
+		}
+		var err error
+		if in.hold, err = handle(); err != nil {
+			return err
+		}
+	}
+}
+
+// more reads once from fd behind what is there. wait means that there was
+// nothing.
+func (in *inlet) more(fd uintptr) (wait bool, err error) {
+	in.take()
+	in.compact()
+	n, wait, err := rawRead(fd, in.buf[in.w:])
+	if n == 0 && !wait && err == nil {
+		err = io.EOF
+	}
+	in.w += n
+	in.total += int64(n)
+	in.short = in.w < len(in.buf)
+	return wait, err
+}
+
+// park gives the buffer back when nothing is in it.
+func (in *inlet) park() {
+	if in.r == in.w {
+		in.release()
+	}
+}
+
+// compact makes room behind a message that is cut.
+func (in *inlet) compact() {
+	if in.r > 0 {
+		in.w = copy(in.buf, in.buf[in.r:in.w])
+		in.p -= in.r
+		in.r = 0
+	}
+}
+
+// fillFirst waits for the first bytes and takes a buffer when they are there.
+func (in *inlet) fillFirst() error {
+	n, err := in.conn.Read(in.first)
+	if n > 0 {
+		in.take()
+		in.w = copy(in.buf, in.first[:n])
+		in.total += int64(n)
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// fillRaw waits for bytes and takes a buffer when they are there.
+func (in *inlet) fillRaw() error {
+	in.n, in.err = 0, nil
+	if err := in.raw.Read(in.attempt); err != nil {
+		return err
+	}
+	if in.err != nil {
+		in.release()
+		return in.err
+	}
+	in.w = in.n
+	in.total += int64(in.n)
+	return nil
+}
+
+// tryRead is one attempt to read from fd. It returns false to wait until the
+// connection is readable.
+func (in *inlet) tryRead(fd uintptr) bool {
+	in.take()
+	n, again, err := rawRead(fd, in.buf)
+	if again {
+		in.release()
+		return false
+	}
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	in.n, in.err = n, err
+	return true
+}
+
+// canGrow reports whether there is a larger buffer.
+func (in *inlet) canGrow() bool { return in.window == nil }
+
+// grow moves to a larger buffer, to see more of one message, if there is one.
+func (in *inlet) grow() {
+	if !in.canGrow() {
+		return
+	}
+	window := in.windows.Get().(*[]byte)
+	n := copy(*window, in.buf[in.r:in.w])
+	in.release()
+	in.window, in.buf = window, *window
+	in.r, in.p, in.w = 0, 0, n
+}
+
+// take gets a buffer unless there is one.
+func (in *inlet) take() {
+	if in.buf != nil {
+		return
+	}
+	in.pooled = bufPool.Get().(*[bufSize]byte)
+	in.buf = in.pooled[:]
+	in.r, in.p, in.w = 0, 0, 0
+}
+
+// release gives the buffer back. What it held is gone.
+func (in *inlet) release() {
+	if in.pooled != nil {
+		bufPool.Put(in.pooled)
+		in.pooled = nil
+	}
+	if in.window != nil {
+		in.windows.Put(in.window)
+		in.window = nil
+	}
+	in.buf = nil
+	in.r, in.p, in.w = 0, 0, 0
+}
+
+// within runs the next reads with a deadline d from now; 0 = none.
+func (in *inlet) within(d time.Duration) error {
+	if d <= 0 {
+		return in.conn.SetReadDeadline(time.Time{})
+	}
+	return in.conn.SetReadDeadline(time.Now().Add(d))
+}

@@ -1,0 +1,115 @@
+package relay
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pace watches something that must not stand still once it began. On the path
+// of a message it costs a few atomic additions and no clock.
+type pace struct {
+	n     atomic.Uint64 // odd while it moves
+	moved atomic.Int64  // bytes
+
+	// Only for the watch.
+	last  uint64
+	seen  int64
+	debts time.Duration
+}
+
+// set says whether something moves. It belongs to one goroutine at a time.
+func (p *pace) set(moving bool) {
+	if (p.n.Load()%2 == 1) != moving {
+		p.n.Add(1)
+	}
+}
+
+// moving reports whether something moves.
+func (p *pace) moving() bool { return p.n.Load()%2 == 1 }
+
+// look reports whether it stands still for longer than patience. What is seen
+// twice at the same thing owes the time between, and every byte that moved pays
+// for some of it. What is blocked by another peer owes nothing.
+func (p *pace) look(since, patience time.Duration, blocked bool) (stalled bool) {
+	n, moved := p.n.Load(), p.moved.Load()
+	switch {
+	case blocked:
+	case n%2 == 1 && n == p.last:
+		p.debts += since
+	default:
+		p.debts -= since
+	}
+	p.debts = max(0, p.debts-time.Duration(moved-p.seen)*(perMiB>>20))
+	p.last, p.seen = n, moved
+	return p.debts > patience
+}
+
+// watch looks after all sessions of a corridor.
+type watch struct {
+	patience time.Duration
+
+	mu       sync.Mutex // guards the fields below; never held across a wait
+	sessions map[*Session]struct{}
+	timer    *time.Timer
+	running  bool
+}
+
+// apart is how often is looked.
+func (w *watch) apart() time.Duration { return min(max(w.patience/16, time.Millisecond), time.Second) }
+
+// add looks after s from now on.
+func (w *watch) add(s *Session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sessions == nil {
+		w.sessions = map[*Session]struct{}{}
+	}
+	w.sessions[s] = struct{}{}
+	switch {
+	case w.running:
+	case w.timer == nil:
+		w.timer = time.AfterFunc(w.apart(), w.look)
+	default:
+		w.timer.Reset(w.apart())
+	}
+	w.running = true
+}
+
+// remove forgets s.
+func (w *watch) remove(s *Session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.sessions, s)
+	if len(w.sessions) == 0 {
+		w.timer.Stop()
+		w.running = false
+	}
+}
+
+// look looks at every session.
+func (w *watch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.running {
+		return
+	}
+	for s := range w.sessions {
+		s.look(w.apart(), w.patience)
+	}
+	w.timer.Reset(w.apart())
+}
+
+// look closes what stands still: the client's connection, or the backend's.
+func (s *Session) look(since, patience time.Duration) {
+	b := s.backend.Load()
+	reading, writing := &s.reading[Client], &s.client.pace
+	if reading.look(since, patience, b != nil && b.pace.moving()) || writing.look(since, patience, false) {
+		s.stalled.Store(true)
+		_ = s.raw.Close()
+	}
+	if b != nil && (s.reading[Backend].look(since, patience, writing.moving()) || b.pace.look(since, patience, false)) {
+		s.stalled.Store(true)
+		_ = b.conn.Close()
+	}
+}

@@ -1,0 +1,182 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// Side is one of the two ends of a session.
+type Side uint8
+
+// The sides.
+const (
+	Client Side = iota
+	Backend
+)
+
+// A Protocol is what the corridor has to know about the messages of one
+// connection. Size and Inspect of the client's messages are called by one
+// goroutine, Size and Landed of the backend's by another; what both sides use
+// the protocol guards by itself, except what is written before a message is
+// expected and read when its answer lands.
+type Protocol interface {
+	// Size tells how long the message at the head of b is, and how many of its
+	// first bytes Inspect or Landed wants to see; more than the corridor's
+	// window holds are not shown. total is 0 while b is too short to tell.
+	Size(from Side, b []byte) (total, need int, err error)
+	// Inspect decides about a message of the client. An error ends the
+	// connection.
+	Inspect(s *Session, m Message) (Verdict, error)
+	// Landed decides about a message of the backend.
+	Landed(s *Session, m Message) (Verdict, error)
+	// Done reports, in a drain, whether the connection may be closed now that
+	// nothing is unanswered. answered is true when the client got an answer
+	// since the drain began: a client that is busy looks for another gate as
+	// soon as its connection is closed. It is called by the client's side.
+	Done(answered bool) bool
+}
+
+// A Follower is a [Protocol] that wants to see the rest of long messages.
+type Follower interface {
+	// Follow is called with what Inspect or Landed was not shown of a message,
+	// as it passes.
+	Follow(from Side, part []byte)
+}
+
+// Message is a message, or as much of it as is shown.
+type Message struct {
+	Bytes []byte // from its start; valid until the call returns
+	Total int    // length of the whole message in bytes
+	Final bool   // no more of it can be shown: the verdict More is none
+}
+
+// Whole reports whether all of the message is shown.
+func (m *Message) Whole() bool { return len(m.Bytes) == m.Total }
+
+// Action says what becomes of a message.
+type Action uint8
+
+// The actions.
+const (
+	// Pass forwards the message, or Verdict.Instead in its place.
+	Pass Action = iota
+	// Swallow forwards nothing.
+	Swallow
+	// More asks again when more of the message is there.
+	More
+	// Wait asks again when something has changed: an answer was given, or
+	// [Session.Wake] was called. Only for messages of the client.
+	Wait
+)
+
+// Verdict is what is to be done with a message.
+type Verdict struct {
+	Action  Action
+	Instead []byte // forwarded in place of a message that passes
+	// Answer is written to the client, for a message of the client that is
+	// swallowed. It is not kept.
+	Answer []byte
+	// Expect: the message that passes will be answered. Until then
+	// [Session.Owes] is true.
+	Expect bool
+	// Idle: a drain need not wait for that answer.
+	Idle bool
+	// Last: the backend's message is the last answer to what was expected.
+	Last bool
+	// Secure begins TLS with the client after Answer; only before a backend is
+	// connected.
+	Secure *tls.Config
+}
+
+// Gate decides; [*limiter.Gate] is one.
+type Gate interface {
+	Admit(ctx context.Context, req limiter.Request) (limiter.Permit, error)
+	Now() int64
+}
+
+// Defaults of [Options].
+const (
+	DefaultPatience = 30 * time.Second
+	DefaultGreeting = 10 * time.Second
+	DefaultLinger   = 10 * time.Second
+	// DefaultWindow is the most that is shown of a message, in bytes.
+	DefaultWindow = 256 << 10
+
+	// perMiB is how much longer than Options.Patience a MiB may take: what
+	// moves at 64 KiB a second is never cut.
+	perMiB = 16 * time.Second
+	// finishTime and finishBytes bound what is read to nobody.
+	finishTime  = 10 * time.Minute
+	finishBytes = 1 << 20
+)
+
+// Options configure a [Corridor]. Only Dialer is required.
+type Options struct {
+	Dialer *Dialer
+	// Patience is how long what began to move may stand still: a message of
+	// which the rest does not come, an answer that is not read. A MiB may take
+	// 16 s longer, so that a slow line is not cut and one that drips is.
+	// 0 = [DefaultPatience].
+	Patience time.Duration
+	// Greeting bounds the time to the first whole message; 0 = [DefaultGreeting].
+	Greeting time.Duration
+	// Linger is how long answers that hold no permit are still passed on to a
+	// client that closed its half of the connection; 0 = [DefaultLinger].
+	Linger time.Duration
+	// Window bounds how much of a message is shown, in bytes; 0 = [DefaultWindow].
+	Window int
+	// Cancel closes the backend's connection as soon as the client has left,
+	// for backends that stop working then. Otherwise the work is finished, and
+	// holds its permit until it is.
+	Cancel bool
+}
+
+// Corridor serves the connections of one gate. It is safe for concurrent use.
+type Corridor struct {
+	gate    Gate
+	o       Options
+	windows sync.Pool // of *[]byte, Options.Window long
+	watch   watch
+}
+
+// New returns a corridor whose sessions are admitted by g.
+func New(g Gate, o Options) *Corridor {
+	o.Patience = orDefault(o.Patience, DefaultPatience)
+	o.Greeting = orDefault(o.Greeting, DefaultGreeting)
+	o.Linger = orDefault(o.Linger, DefaultLinger)
+	o.Window = max(orDefault(o.Window, DefaultWindow), bufSize)
+	c := &Corridor{gate: g, o: o}
+	c.windows.New = func() any {
+		b := make([]byte, o.Window)
+		return &b
+	}
+	c.watch.patience = o.Patience
+	return c
+}
+
+// Serve moves messages between client, which it closes, and a backend until
+// either has gone, or ctx is done, which begins a drain, and p lets it end. It
+// returns why: [ErrDrained] among others.
+func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error {
+	s := newSession(ctx, c, client, p)
+	c.watch.add(s)
+	defer c.watch.remove(s)
+	defer context.AfterFunc(ctx, s.drain)()
+	var cause error
+	defer func() { s.end(cause) }() // also when the protocol panics
+	cause = s.up(ctx)
+	return cause
+}
+
+// orDefault returns v, or d when v is not positive.
+func orDefault[T int | time.Duration](v, d T) T {
+	if v > 0 {
+		return v
+	}
+	return d
+}

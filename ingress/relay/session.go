@@ -1,0 +1,207 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// Why a session ends.
+var (
+	// ErrDrained: a drain found nothing that had to be finished. A protocol
+	// returns it from Inspect when it takes nothing more in a drain.
+	ErrDrained = errors.New("relay: drained")
+	// ErrClientGone: the client left while its message waited.
+	ErrClientGone = errors.New("relay: client gone")
+	// ErrBackendGone: the backend closed the connection, or cannot be reached.
+	ErrBackendGone = errors.New("relay: backend gone")
+	// ErrStalled: a peer did not read, or not send the rest of a message.
+	ErrStalled = errors.New("relay: peer stalled")
+	// ErrGreeting: no whole message came in time.
+	ErrGreeting = errors.New("relay: no first message in time")
+
+	errNobody = errors.New("relay: nothing left to finish for a client that left")
+)
+
+// Session is one client and, once a message passed, its backend. The goroutine
+// of [Corridor.Serve] reads the client; another one reads the backend.
+type Session struct {
+	c      *Corridor
+	p      Protocol
+	follow Follower // p, when it is one; nil
+	raw    net.Conn // of the client, below TLS; closing it ends both sides
+	client *lane
+	in     *inlet
+	wait   patience
+	dial   func(address string) (c net.Conn, at string, err error)
+	life   life
+	turn   turn
+
+	backend atomic.Pointer[lane] // nil = not connected
+	back    *inlet               // set before the backend's goroutine starts, as are the next
+	address string               // of the backend
+	ended   chan struct{}        // closed when the backend's goroutine returned
+	crash   any                  // what it panicked with; read after ended
+
+	reading [2]pace       // messages of which the rest is to come, by side
+	changed chan struct{} // holds one value: something changed for who waits
+	stalled atomic.Bool
+}
+
+// life is how far a session has come.
+type life struct {
+	began    time.Time
+	greeted  bool          // a message was decided about; client's side only
+	poll     time.Duration // until a draining session looks again; client's side only
+	draining atomic.Bool
+	answered atomic.Bool // since the drain began
+	leaving  atomic.Bool // the client's side has ended
+	hungUp   atomic.Bool // the backend's connection was closed here
+	lost     atomic.Bool // the backend has ended it
+}
+
+// newSession returns a session that has not begun.
+func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *Session {
+	s := &Session{c: c, p: p, raw: client, client: newLane(client), in: newInlet(client, &c.windows)}
+	s.follow, _ = p.(Follower)
+	ctx = context.WithoutCancel(ctx) // what is admitted already is served in a drain
+	s.dial = func(address string) (net.Conn, string, error) { return c.o.Dialer.Dial(ctx, address) }
+	s.life.began = time.Now()
+	s.changed = make(chan struct{}, 1)
+	s.wait.conn, s.wait.before = client, s.flush
+	return s
+}
+
+// Now returns the gate's monotonic clock in nanoseconds.
+func (s *Session) Now() int64 { return s.c.gate.Now() }
+
+// Owes reports whether the client waits for an answer to a message that passed
+// with [Verdict.Expect].
+func (s *Session) Owes() bool {
+	open, _ := s.turn.owes()
+	return open
+}
+
+// Draining reports whether a drain has begun.
+func (s *Session) Draining() bool { return s.life.draining.Load() }
+
+// Backend returns the address of the backend, "" while there is none.
+func (s *Session) Backend() string {
+	if s.backend.Load() == nil {
+		return ""
+	}
+	return s.address
+}
+
+// End ends the session's permit, if it holds one. It is safe for concurrent
+// use.
+func (s *Session) End(o limiter.Outcome) { s.turn.end(s.c.gate.Now, o) }
+
+// Charge spends further tokens on account of the permit; see
+// [limiter.Permit.Charge].
+func (s *Session) Charge(tokens float64) { s.turn.charge(tokens) }
+
+// Wake has the client's side ask again about a message that waits. It is safe
+// for concurrent use.
+func (s *Session) Wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Tell writes whole messages of the gate to the client, from any goroutine,
+// behind the message that is on its way.
+func (s *Session) Tell(b []byte) error { return s.client.write(b) }
+
+// Send writes whole messages of the gate to the backend, from any goroutine.
+func (s *Session) Send(b []byte) error {
+	l := s.backend.Load()
+	if l == nil {
+		return ErrBackendGone
+	}
+	return l.write(b)
+}
+
+// Connect connects to the backend unless one is connected: to address, or to
+// one of the dialer's when it is empty. Only for the client's side; a message
+// that passes does it by itself.
+func (s *Session) Connect(address string) error {
+	if s.backend.Load() != nil {
+		return nil
+	}
+	c, at, err := s.dial(address)
+	if err != nil {
+		s.End(limiter.Dropped)
+		return fmt.Errorf("%w: dial %s: %w", ErrBackendGone, at, err)
+	}
+	s.address, s.back = at, newInlet(c, &s.c.windows)
+	s.ended = make(chan struct{})
+	s.backend.Store(newLane(c))
+	go s.downLoop()
+	return nil
+}
+
+// downLoop runs the backend's side. A panic is handed to Serve's goroutine,
+// whose caller recovers it.
+func (s *Session) downLoop() {
+	defer close(s.ended)
+	defer s.raw.Close()
+	defer func() { s.crash = recover() }()
+	err := s.down()
+	ours := errors.Is(err, errNobody) || errors.Is(err, os.ErrDeadlineExceeded) || s.life.hungUp.Load()
+	s.life.lost.Store(!ours)
+}
+
+// end ends both connections, and the permit once nothing can be at work for it.
+func (s *Session) end(cause error) {
+	s.in.release()
+	l := s.backend.Load()
+	if l == nil {
+		_ = s.raw.Close()
+		s.End(limiter.Ignored)
+		return
+	}
+	if errors.Is(cause, ErrBackendGone) {
+		s.life.lost.Store(true)
+	}
+	s.hangUp(l)
+	<-s.ended
+	_ = s.raw.Close()
+	_ = l.conn.Close()
+	if s.life.lost.Load() {
+		s.End(limiter.Dropped)
+	}
+	s.End(limiter.Ignored)
+	if s.crash != nil {
+		panic(s.crash)
+	}
+}
+
+// hangUp ends the backend's side: at once when nobody waits for anything, and
+// otherwise when what is at work has been answered.
+func (s *Session) hangUp(l *lane) {
+	s.life.leaving.Store(true)
+	open, idle := s.turn.owes()
+	held := s.turn.leave()
+	finish := (held || open && !idle) && !l.torn && !s.life.lost.Load()
+	cancel := held && s.c.o.Cancel
+	switch {
+	case finish && !cancel && held && !s.Draining():
+		_ = l.conn.SetReadDeadline(time.Now().Add(finishTime))
+	case finish && !cancel:
+		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Linger))
+	case s.Draining() && !s.life.lost.Load():
+		s.life.hungUp.Store(true)
+		_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // ends at the next whole message
+	default:
+		s.life.hungUp.Store(true)
+		_ = l.conn.Close()
+	}
+}

@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// turn is what a session owes its client, and the permit that this takes.
+type turn struct {
+	mu     sync.Mutex // guards the fields below; never held across a wait
+	permit limiter.Permit
+	held   bool  // the permit is not ended
+	open   bool  // an answer is owed
+	idle   bool  // a drain need not wait for it
+	large  bool  // the message was sent later than it was decided about
+	left   bool  // the client has gone
+	sent   int64 // monotonic ns when the end of a large message was sent; 0 = it was not
+}
+
+// hold keeps a permit. One that is held still is ended: it belongs to work
+// that the protocol forgot.
+func (t *turn) hold(p limiter.Permit) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held {
+		t.permit.End(limiter.Ignored)
+	}
+	t.permit, t.held = p, true
+}
+
+// begin opens the turn.
+func (t *turn) begin(idle bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open, t.idle = true, idle
+}
+
+// uploading notes that a message is on its way that is not all there.
+func (t *turn) uploading() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.large, t.sent = true, 0
+}
+
+// uploaded notes when its end was sent.
+func (t *turn) uploaded(now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent = now
+}
+
+// close ends the turn.
+func (t *turn) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = false
+}
+
+// owes reports whether an answer is owed, and whether a drain waits for it.
+func (t *turn) owes() (open, idle bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open, t.idle
+}
+
+// end ends the permit. The latency of what took the client longer to send than
+// to decide about begins when its end was sent: the client's line says nothing
+// of the backend.
+func (t *turn) end(now func() int64, o limiter.Outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.held {
+		return
+	}
+	t.held = false
+	if !t.large {
+		t.permit.End(o)
+		return
+	}
+	t.large = false
+	latency := time.Duration(1)
+	switch {
+	case t.sent > 0:
+		latency = max(time.Duration(now()-t.sent), 1)
+	case o == limiter.Success: // answered before its end: no latency
+		o = limiter.Ignored
+	}
+	t.permit.EndSampled(latency, o)
+}
+
+// charge spends further tokens on account of the permit.
+func (t *turn) charge(tokens float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.permit.Charge(tokens)
+}
+
+// leave notes that the client has gone. It reports whether a permit is held
+// all the same.
+func (t *turn) leave() (held bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held && !t.left {
+		t.permit.Leave()
+	}
+	t.left = true
+	return t.held
+}
+
+// working reports whether a permit is held.
+func (t *turn) working() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.held
+}
