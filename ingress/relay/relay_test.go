@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -169,8 +170,8 @@ func TestClientLeaves(t *testing.T) {
 					return
 				}
 				time.Sleep(time.Minute)
-				if h.free() {
-					t.Error("a permit is free while the backend works, want none")
+				if n := h.gate.Status().Labels[0].Abandoned; n != 1 || h.free() {
+					t.Errorf("%d permits known to be abandoned while the backend works, want 1 and none free", n)
 				}
 				say(b, toyMessage('a', make([]byte, 100)))
 				<-ended
@@ -293,6 +294,58 @@ func TestBackendStalls(t *testing.T) {
 				if !h.free() {
 					t.Error("the permit is held")
 				}
+			})
+		})
+	}
+}
+
+// starter is a protocol that asks for TLS in the clear.
+type starter struct {
+	toy
+
+	conf *tls.Config
+}
+
+func (p *starter) Inspect(s *relay.Session, m relay.Message) (relay.Verdict, error) {
+	if m.Bytes[0] == 's' {
+		return relay.Verdict{Action: relay.Swallow, Answer: toyMessage('S', nil), Secure: p.conf}, nil
+	}
+	return p.toy.Inspect(s, m)
+}
+
+// A protocol may begin TLS in the middle of the conversation. What a client sent
+// in the clear behind its request for it must not be taken for protected bytes.
+func TestSecure(t *testing.T) {
+	server, pool := certificate(t)
+	for name, early := range map[string]bool{"in order": false, "with early bytes": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, relay.Options{})
+				c, ended := h.enter(&starter{conf: server})
+				ask := toyMessage('s', nil)
+				if early {
+					ask = append(ask, toyMessage('q', nil)...)
+				}
+				say(c, ask)
+				hear(t, c)
+				if early {
+					if err := <-ended; err == nil {
+						t.Error("bytes before the handshake were taken")
+					}
+					return
+				}
+				secured := tls.Client(c, &tls.Config{RootCAs: pool, ServerName: "gate"})
+				go func() { _, _ = secured.Write(toyMessage('q', []byte("1"))) }()
+				b := h.backend()
+				if got := hear(t, b); string(got[5:]) != "1" {
+					t.Fatalf("backend read %q", got)
+				}
+				say(b, toyMessage('a', nil))
+				if got := hear(t, secured); got[0] != 'a' {
+					t.Fatalf("client read %q", got)
+				}
+				_ = c.Close()
+				<-ended
 			})
 		})
 	}
