@@ -32,6 +32,14 @@ help: ## list the targets
 build: ## build bin/admitd, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/admitd ./cmd/admitd
 
+PREFIX ?= /usr/local
+
+install: build ## install the program and its shell completions below PREFIX (/usr/local)
+	install -D -m 0755 $(BIN)/admitd $(DESTDIR)$(PREFIX)/bin/admitd
+	for shell in bash:share/bash-completion/completions/admitd zsh:share/zsh/site-functions/_admitd fish:share/fish/vendor_completions.d/admitd.fish; do \
+	  mkdir -p "$(DESTDIR)$(PREFIX)/$$(dirname "$${shell#*:}")"; \
+	  $(BIN)/admitd completion "$${shell%%:*}" > "$(DESTDIR)$(PREFIX)/$${shell#*:}"; done
+
 run: build ## build, then run the demo (RUNARGS="--for 10s")
 	$(BIN)/admitd demo $(RUNARGS)
 
@@ -128,5 +136,5 @@ image: ## build the container image as far as this machine allows
 clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
-.PHONY: help build run test test-nested deps check race cpus arch vet lint fmt fmt-check tidy-check \
+.PHONY: help build install run test test-nested deps check race cpus arch vet lint fmt fmt-check tidy-check \
   measure fuzz bench bench-compare cover vuln lab docs image clean

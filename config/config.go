@@ -24,7 +24,7 @@ type Admin struct {
 	Listen string `yaml:"listen" default:"127.0.0.1:9462"`
 	// File that holds the bearer token asked of every request that changes
 	// something. Empty: no token is asked.
-	TokenFile string `yaml:"tokenFile" default:""`
+	TokenFile string `yaml:"tokenFile" default:"" reads:"file"`
 	// Permits an admin port beyond the loopback without a token. Whoever can
 	// reach it can then change limits and switch gates off.
 	Insecure bool `yaml:"insecure" default:"false"`

@@ -224,7 +224,7 @@ func refusals() map[string][]string {
 			"1: is not valid YAML: sequence end token ']' not found",
 		},
 		"syntax_tab": {
-			"2: is not valid YAML: found character ' ' that cannot start any token",
+			"2: is not valid YAML: found character ' ' that cannot start any token: line 2 is indented with a tab; use spaces",
 		},
 		"tag": {
 			"2: admin.listen: has a YAML tag, which this configuration does not use",

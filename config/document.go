@@ -72,7 +72,7 @@ func (d *document) parse(b []byte) (body ast.Node) {
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		d.syntax(err)
+		d.syntax(err, b)
 		return nil
 	}
 	return d.single(file)
@@ -107,14 +107,54 @@ func (d *document) readable(b []byte) bool {
 }
 
 // syntax reports what the parser said, with its line.
-func (d *document) syntax(err error) {
+func (d *document) syntax(err error, text []byte) {
 	var e yaml.Error
 	if !errors.As(err, &e) || e.GetToken() == nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		d.atLine(1, "", "is not valid YAML: "+first)
 		return
 	}
-	d.atLine(e.GetToken().Position.Line, "", "is not valid YAML: "+strings.Join(strings.Fields(e.GetMessage()), " "))
+	at := e.GetToken().Position.Line
+	d.atLine(at, "", "is not valid YAML: "+strings.Join(strings.Fields(e.GetMessage()), " ")+cure(text, at))
+}
+
+// cure tells how to mend what most often keeps a text from being YAML: a tab in
+// the indentation, or a line that lines up with none above it. It returns ""
+// where it knows nothing.
+func cure(text []byte, at int) string {
+	var open []int // indentations that a line may go back to
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		body := bytes.TrimLeft(line, " \t")
+		indent := len(line) - len(body)
+		switch {
+		case len(body) == 0 || body[0] == '#':
+			continue
+		case bytes.IndexByte(line[:indent], '\t') >= 0:
+			return fmt.Sprintf(": line %d is indented with a tab; use spaces", i+1)
+		}
+		for len(open) > 0 && open[len(open)-1] > indent {
+			open = open[:len(open)-1]
+			if i+1 == at && (len(open) == 0 || open[len(open)-1] < indent) {
+				return fmt.Sprintf(": it is indented by %d spaces and lines up with nothing above it", indent)
+			}
+		}
+		if i+1 >= at {
+			return ""
+		}
+		open = appendNew(open, indent)
+		if item := bytes.TrimLeft(body, "- "); body[0] == '-' && len(item) > 0 {
+			open = appendNew(open, indent+len(body)-len(item))
+		}
+	}
+	return ""
+}
+
+// appendNew appends n unless it is the last already.
+func appendNew(list []int, n int) []int {
+	if len(list) > 0 && list[len(list)-1] == n {
+		return list
+	}
+	return append(list, n)
 }
 
 // single returns the body of the only document of the file.

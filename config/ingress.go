@@ -59,12 +59,12 @@ type Ingress struct {
 // ServerTLS configures TLS towards clients.
 type ServerTLS struct {
 	// PEM file with the certificate chain.
-	CertFile string `yaml:"certFile" default:""`
+	CertFile string `yaml:"certFile" default:"" reads:"file"`
 	// PEM file with the private key.
-	KeyFile string `yaml:"keyFile" default:""`
+	KeyFile string `yaml:"keyFile" default:"" reads:"file"`
 	// PEM file with the authorities that client certificates must come from.
 	// Empty: no client certificate is asked.
-	ClientCAFile string `yaml:"clientCAFile" default:""`
+	ClientCAFile string `yaml:"clientCAFile" default:"" reads:"file"`
 }
 
 // ClientTLS configures TLS towards a backend.
@@ -73,11 +73,11 @@ type ClientTLS struct {
 	Enabled bool `yaml:"enabled" default:"false"`
 	// PEM file with the authorities the backend's certificate must come from.
 	// Empty: those of the system.
-	CAFile string `yaml:"caFile" default:""`
+	CAFile string `yaml:"caFile" default:"" reads:"file"`
 	// PEM file with the gate's own certificate chain.
-	CertFile string `yaml:"certFile" default:""`
+	CertFile string `yaml:"certFile" default:"" reads:"file"`
 	// PEM file with the gate's own private key.
-	KeyFile string `yaml:"keyFile" default:""`
+	KeyFile string `yaml:"keyFile" default:"" reads:"file"`
 	// Name the backend's certificate must bear. Empty: the backend's host.
 	ServerName string `yaml:"serverName" default:""`
 	// Accepts any certificate. For tests only.

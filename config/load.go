@@ -45,16 +45,21 @@ func Read(path string) ([]byte, error) {
 // variables of env, under both the defaults. name is what problems call the
 // content. An error is always of type [Problems] and lists every fault.
 func Parse(name string, content []byte, env []string) (*Config, error) {
+	return parse(name, content, env)
+}
+
+// parse is [Parse] with further checks of what the layers say together.
+func parse(name string, content []byte, env []string, checks ...func(validator, *Config)) (*Config, error) {
 	r := newReport(name)
 	k, err := layers(r, content, env)
 	if err != nil {
 		return nil, err
 	}
-	return assemble(r, k.Raw())
+	return assemble(r, k.Raw(), checks...)
 }
 
 // assemble completes, decodes and validates what the layers say together.
-func assemble(r *report, merged map[string]any) (*Config, error) {
+func assemble(r *report, merged map[string]any, checks ...func(validator, *Config)) (*Config, error) {
 	whole := koanf.New(envDelim)
 	if err := whole.Load(values(shaper{r}.object("", reflect.TypeFor[Config](), merged)), nil); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -71,6 +76,9 @@ func assemble(r *report, merged map[string]any) (*Config, error) {
 	}
 	complete(c)
 	validate(r, c)
+	for _, check := range checks {
+		check(validator{r}, c)
+	}
 	if err := r.problems(); err != nil {
 		return nil, err
 	}

@@ -18,16 +18,16 @@ const (
 type Problem struct {
 	// File is the name the content came under, or $NAME when an environment
 	// variable is at fault.
-	File string
+	File string `json:"file"`
 	// Line in File, from 1; 0 = none.
-	Line int
+	Line int `json:"line,omitempty"`
 	// Path of the key, such as ingresses[0].partitions.max; empty when the
 	// document as a whole is at fault.
-	Path string
+	Path string `json:"path,omitempty"`
 	// Message says what is wrong.
-	Message string
+	Message string `json:"message"`
 	// Value is what stands there, shortened; empty = not shown.
-	Value string
+	Value string `json:"value,omitempty"`
 }
 
 // String renders p as FILE:LINE: key.path: what is wrong (value).

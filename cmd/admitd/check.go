@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,23 +20,49 @@ const (
 	exitUnreadable = 2
 )
 
+// checkFormats are what check can print.
+var checkFormats = []string{"text", "json", "github"} //nolint:gochecknoglobals // a constant list
+
 // newCheck returns the command that validates configuration files.
 func newCheck(s streams) *cobra.Command {
-	return &cobra.Command{
+	var format string
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Validate configuration files",
 		Long: `Loads and validates each file as 'admitd serve' would, environment overrides
-included, and prints every problem at once as
+and files that it names included, and prints every problem at once as
 
   FILE:LINE: key.path: what is wrong (value)
 
+With --json it prints {"valid": …, "problems": [{"file", "line", "path",
+"message", "value"}]} instead, with --format github annotations that a GitHub
+workflow shows beside the line.
+
 Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.`,
-		Example: "  admitd check admitd.yaml\n  ADMITD_ADMIN__LISTEN=127.0.0.1:9999 admitd check admitd.yaml",
+		Example: "  admitd check admitd.yaml\n  ADMITD_ADMIN__LISTEN=127.0.0.1:9999 admitd check admitd.yaml\n  admitd check --format github deploy/*.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
-			code := 0
+			if asJSON {
+				format = "json"
+			}
+			if !slices.Contains(checkFormats, format) {
+				return fmt.Errorf("--format must be one of %s (%s)", strings.Join(checkFormats, ", "), format)
+			}
+			code, problems := 0, config.Problems{}
 			for _, file := range files {
-				code = max(code, checkFile(s, file))
+				cfg, found, exit := checkFile(file)
+				code, problems = max(code, exit), append(problems, found...)
+				switch {
+				case format != "text":
+				case len(found) > 0:
+					fmt.Fprintln(s.err, found)
+				default:
+					fmt.Fprintf(s.out, "%s: valid, ingresses: %d\n", file, len(cfg.Ingresses))
+				}
+			}
+			if err := printProblems(s, format, problems); err != nil {
+				return err
 			}
 			if code != 0 {
 				return exitError{code: code}
@@ -42,25 +70,28 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&format, "format", "text", "how to print: text, json or github")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as --format json")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormats, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
 }
 
-// checkFile validates one file and returns its exit code.
-func checkFile(s streams, file string) int {
-	cfg, err := config.Load(file, os.Environ())
+// checkFile reads one file and returns what is wrong with it, and the exit code
+// for that.
+func checkFile(file string) (cfg *config.Config, found config.Problems, code int) {
+	cfg, err := config.LoadWithFiles(file, os.Environ())
 	if err == nil {
-		return checkParts(s, file, cfg)
+		found = checkParts(file, cfg)
+		return cfg, found, min(len(found), exitInvalid)
 	}
 	var problems config.Problems
 	switch {
 	case errors.As(err, &problems):
-		fmt.Fprintln(s.err, problems)
-		return exitInvalid
+		return nil, problems, exitInvalid
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), isPathError(err):
-		fmt.Fprintf(s.err, "%s: cannot be read: %v\n", file, err)
-		return exitUnreadable
+		return nil, config.Problems{{File: file, Message: "cannot be read: " + err.Error()}}, exitUnreadable
 	default:
-		fmt.Fprintf(s.err, "%s: %v\n", file, err)
-		return exitInvalid
+		return nil, config.Problems{{File: file, Message: err.Error()}}, exitInvalid
 	}
 }
 
@@ -71,14 +102,40 @@ func isPathError(err error) bool {
 }
 
 // checkParts builds what can be built without listening, so that a problem that
-// only a constructor finds, or that lies in another file, is found here too.
-func checkParts(s streams, file string, cfg *config.Config) (code int) {
+// only a constructor finds is found here too.
+func checkParts(file string, cfg *config.Config) (found config.Problems) {
 	if err := daemon.Check(cfg); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			fmt.Fprintf(s.err, "%s: %s\n", file, line)
+			found = append(found, config.Problem{File: file, Message: line})
 		}
-		return exitInvalid
 	}
-	fmt.Fprintf(s.out, "%s: valid, ingresses: %d\n", file, len(cfg.Ingresses))
-	return 0
+	return found
 }
+
+// printProblems prints what was found in all files, for programs.
+func printProblems(s streams, format string, problems config.Problems) error {
+	switch format {
+	case "json":
+		e := json.NewEncoder(s.out)
+		e.SetIndent("", "  ")
+		return e.Encode(map[string]any{"valid": len(problems) == 0, "problems": problems})
+	case "github":
+		for _, p := range problems {
+			at := "file=" + annotated.Replace(p.File)
+			if p.Line > 0 {
+				at += fmt.Sprintf(",line=%d", p.Line)
+			}
+			_, text, _ := strings.Cut(p.String(), ": ")
+			fmt.Fprintf(s.out, "::error %s,title=admitd check::%s\n", at, annotation.Replace(text))
+		}
+	}
+	return nil
+}
+
+// What would end the message or a property of a GitHub workflow command.
+//
+//nolint:gochecknoglobals // immutable
+var (
+	annotation = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	annotated  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)

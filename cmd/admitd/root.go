@@ -43,8 +43,9 @@ func run(ctx context.Context, args []string, s streams) error {
 // newRoot returns the command line.
 func newRoot(s streams) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "admitd",
-		Short: "Admission control in front of databases and queues",
+		Use:     "admitd",
+		Short:   "Admission control in front of databases and queues",
+		Version: versionLine(),
 		Long: `admitd stands in front of a database or a queue and decides, request by
 request, what may pass. It keeps the backend at its best throughput and refuses
 the excess at once, with an error that clients know how to obey.
@@ -56,6 +57,7 @@ it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
 	}
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newDemo(s), newLab(s), newTop(s))
 	return root
 }
@@ -86,11 +88,16 @@ func newVersion(s streams) *cobra.Command {
 		Short: "Print version, commit and Go version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v, commit := buildVersion()
-			_, err := fmt.Fprintf(s.out, "admitd %s (commit %s, %s, %s/%s)\n", v, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(s.out, versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine says what this binary is.
+func versionLine() string {
+	v, commit := buildVersion()
+	return fmt.Sprintf("admitd %s (commit %s, %s, %s/%s)", v, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // Set by the linker: -X main.version=… -X main.commit=….

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -26,8 +27,9 @@ type serveOptions struct {
 func newServe(s streams) *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
-		Use:   "serve --config FILE",
-		Short: "Run the daemon",
+		Use:               "serve --config FILE",
+		ValidArgsFunction: cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt),
+		Short:             "Run the daemon",
 		Long: `Runs the gates that the configuration names, until SIGTERM or SIGINT. Then it
 drains: no new connections, new requests are refused with reason "draining",
 what is in progress finishes within each ingress's drainTimeout. A second
@@ -39,13 +41,22 @@ new configuration in force. One that does not hold is refused and the running
 one stays; /readyz, the metric admitd_config_last_reload_successful and the log
 say so. Every key can be set from the environment: ADMITD_ADMIN__LISTEN=….`,
 		Example: "  admitd serve --config admitd.yaml",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), s, o) },
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && o.config != "" && o.config != args[0]:
+				return fmt.Errorf("two configuration files: %s and %s", o.config, args[0])
+			case len(args) > 0:
+				o.config = args[0]
+			case o.config == "":
+				return errors.New("no configuration file: name it with --config FILE, or write one after 'admitd demo' has shown what it does")
+			}
+			return serve(cmd.Context(), s, o)
+		},
 	}
-	cmd.Flags().StringVarP(&o.config, "config", "c", "", "configuration file (required)")
+	cmd.Flags().StringVarP(&o.config, "config", "c", "", "configuration file; FILE alone does as well")
 	cmd.Flags().StringVar(&o.clockFault, "clock-fault", "", "rehearse a clock fault, such as frozen@10s+20s or jump=1h@10s")
 	_ = cmd.Flags().MarkHidden("clock-fault")
-	_ = cmd.MarkFlagRequired("config")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
 	return cmd
 }
