@@ -144,7 +144,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, a *Admission, er
 		return
 	}
 	form := s.o.Admitter.Form(a.Ingress, rejection.Partition)
-	writeRejection(w, rejection.Document(a.Cost, form.Hints), form)
+	writeRejection(w, rejection.Document(limiter.Request{Cost: a.Cost}, form.Hints), form)
 }
 
 // refuseFull answers when as many permits are held as may be. No work ran, and

@@ -134,7 +134,7 @@ func refusal(err error, cost float64) Refusal {
 		if !ok {
 			return labels.Document{}
 		}
-		return rej.Document(cost, true)
+		return rej.Document(limiter.Request{Cost: cost}, true)
 	}
 }
 

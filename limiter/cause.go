@@ -48,14 +48,6 @@ func Causes() []Cause {
 // byCause counts per cause.
 type byCause [causeCount]atomic.Uint64
 
-// sum adds up all causes.
-func (b *byCause) sum() (n uint64) {
-	for i := range b {
-		n += b[i].Load()
-	}
-	return n
-}
-
 // forPermit adds up the causes for which a request found no permit.
 func (b *byCause) forPermit() (n uint64) {
 	for i := fullPartition; i <= lateTotal; i++ {

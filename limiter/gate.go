@@ -39,6 +39,7 @@ type Gate struct {
 	_        [64]byte     // keeps what changes all the time off the lines that every request reads
 	inTotal  atomic.Int64 // permits over all partitions, counted while there is a total
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
+	census   census
 
 	waitMu sync.Mutex   // guards the queues of all partitions and busy; never held across a wait
 	busy   []*partition // partitions with a queue

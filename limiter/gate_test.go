@@ -145,7 +145,7 @@ func TestCostAboveTheBurstIsNeverRetryable(t *testing.T) {
 	if !errors.As(err, &rej) || rej.Reason != labels.CostExceedsBurst {
 		t.Fatalf("err = %v; want cost_exceeds_burst", err)
 	}
-	if d := rej.Document(11, true); d.RetryableOverload() || d.RetryAfterMS != 0 {
+	if d := rej.Document(limiter.Request{Cost: 11}, true); d.RetryableOverload() || d.RetryAfterMS != 0 {
 		t.Errorf("document %+v invites a retry that cannot succeed", d)
 	}
 }
@@ -375,34 +375,6 @@ func TestApplyKeepsPermitsAndLimits(t *testing.T) {
 	first.End(limiter.Success)
 	if got := g.Status().Labels[0]; got.InFlight != 2 || got.Label != "checkout" {
 		t.Errorf("row %+v; want 2 in flight in checkout", got)
-	}
-}
-
-// Hints grow with the overload and differ between requests.
-func TestHintIsComputedAndJittered(t *testing.T) {
-	clock := &stoppedClock{}
-	clock.now.Store(int64(time.Second))
-	g := limiter.New("g", &limiter.Policy{Rate: limiter.Rate{PerSecond: 100, BurstSeconds: 0.1}}, limiter.Options{Clock: clock})
-	seen := map[time.Duration]bool{}
-	var deep time.Duration
-	for range 3000 { // 1000/s against 100/s
-		clock.now.Add(int64(time.Millisecond))
-		p, err := g.TryAdmit(clock.Now(), limiter.Request{})
-		p.End(limiter.Success)
-		if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
-			h := rej.Hint(1)
-			seen[h.RetryAfter] = true
-			deep = h.BaseBackoff
-			if h.RetryAfter <= 0 || h.RetryAfter > 31*time.Second {
-				t.Fatalf("hint %v out of bounds", h)
-			}
-		}
-	}
-	if len(seen) < 500 {
-		t.Errorf("only %d different hints: clients would return together", len(seen))
-	}
-	if deep < 800*time.Millisecond || deep > 1200*time.Millisecond {
-		t.Errorf("base backoff %v at tenfold load; want about 1s", deep)
 	}
 }
 

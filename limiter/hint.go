@@ -1,8 +1,6 @@
 package limiter
 
 import (
-	"math"
-	"sync"
 	"time"
 
 	"github.com/admitd/admitd/labels"
@@ -12,82 +10,82 @@ import (
 const (
 	minRetryAfter  = time.Millisecond
 	maxRetryAfter  = 30 * time.Second
-	minSpread      = 10 * time.Millisecond
-	maxSpread      = 10 * time.Second
-	minBaseBackoff = 100 * time.Millisecond // the base that drivers start from
-	maxBaseBackoff = 5 * time.Second
+	minBaseBackoff = time.Millisecond
+	maxBaseBackoff = 5 * time.Second // drivers double it twice, and cap at 10 s
+	// elsewhere bounds the base where other gates may be idle: it is what drivers
+	// start from by themselves.
+	elsewhere = 100 * time.Millisecond
+	// A client doubles the base before its first retry and its second, so that a
+	// quarter of its deadline leaves time for both.
+	deadlineShare = 4
 )
 
-// flow measures how fast a partition admits and rejects, over about the last
-// second. It is brought up to date by those who ask for a hint.
-type flow struct {
-	mu                 sync.Mutex // guards the fields below; only ever tried, or held briefly
-	at                 int64      // monotonic ns of the last measurement
-	admitted, rejected uint64     // counts then
-	admits, rejects    float64    // per second
-}
-
-// Hint computes when a request of the given cost may be tried again: the time
-// until there are tokens for it, or until a permit is likely to be free, plus a
-// random share of the time that the gate needs for everyone it refused in the
-// last second, so that they come back at the rate at which it can serve them.
-func (r *Rejection) Hint(cost float64) Hint {
+// Hint computes when the refused request may be tried again. The base of the
+// backoff is the slot that the request gets among those who were refused and
+// have not come back yet, as far apart as the capacity allows that it lacked.
+// It stays below a quarter of the caller's deadline, and small where clients may
+// turn to other gates. The wait is near that base, and at least the time until
+// there are tokens. At their bounds both are spread downwards.
+func (r *Rejection) Hint(req Request) Hint {
 	if r.part == nil || r.Reason == labels.CostExceedsBurst {
 		return Hint{}
 	}
-	g := r.part.gate
+	p, g := r.part, r.part.gate
 	now := g.clock.Now()
-	admits, rejects := r.part.rates(now)
-	req := Request{Cost: cost}
-	var wait time.Duration
-	if r.Reason == labels.RequestRate {
-		wait = max(g.table.Load().bucket.Wait(now, req.cost()), r.part.spec.Load().bucket.Wait(now, req.cost()))
-	} else {
-		// One permit ends every 1/admits seconds, and who waits goes first.
-		wait = seconds(float64(r.part.queued.Load()+1) / max(admits, 1))
+	wait, pace := r.lack(now, &req)
+	most := maxBaseBackoff
+	if g.table.Load().policy.Gates > 1 {
+		most = elsewhere
 	}
-	spread := min(max(seconds(rejects/max(admits, 1)), minSpread, wait/2), maxSpread)
-	jitter := time.Duration(float64(spread) * g.fraction())
-	after := min(max(wait+jitter, minRetryAfter), maxRetryAfter)
-	g.lastHint.Store(int64(after))
-	return Hint{
-		RetryAfter:  after,
-		BaseBackoff: min(max(time.Duration(float64(minBaseBackoff)*(1+rejects/max(admits, 1))), minBaseBackoff), maxBaseBackoff),
+	if req.Deadline > 0 {
+		most = min(most, req.Deadline/deadlineShare)
 	}
+	base := g.spread(p.crowd.join(now, pace), most, 8)
+	// Half the base to one and a half: as long as a driver sleeps on average.
+	after := time.Duration(float64(base) * (0.5 + g.fraction()))
+	after = g.spread(max(after, wait), maxRetryAfter, 2)
+	g.lastHint.Store(int64(max(after, minRetryAfter)))
+	return Hint{RetryAfter: max(after, minRetryAfter), BaseBackoff: max(base, minBaseBackoff)}
+}
+
+// spread returns d, or where that reaches most a random value below most, by
+// at most its nth part.
+func (g *Gate) spread(d, most time.Duration, n float64) time.Duration {
+	if d < most {
+		return d
+	}
+	return time.Duration(float64(most) * (1 - g.fraction()/n))
+}
+
+// lack returns how long until the tokens of the refused request are there, and
+// the pace at which the capacity that it lacked serves such requests. What is
+// the gate's is shared by the partitions that lack it.
+func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
+	p := r.part
+	t, spec := p.gate.table.Load(), p.spec.Load()
+	sharers := 1.0
+	if r.Limit != labels.ByPartition {
+		sharers = p.gate.census.sharers(now, p)
+	}
+	if r.Reason != labels.RequestRate {
+		limit := p.limit(spec)
+		if r.Limit == labels.ByTotal {
+			limit = t.total
+		}
+		return 0, pace{sharers * p.crowd.held() / float64(max(limit, 1)), permitShare}
+	}
+	b := spec.bucket
+	if r.Limit == labels.ByIngress {
+		b = t.bucket
+	}
+	if b == nil { // the rate was lifted meanwhile
+		return 0, pace{1, rateShare}
+	}
+	// A retry needs the tokens of both buckets, whichever was empty.
+	wait = max(t.bucket.Wait(now, req.cost()), spec.bucket.Wait(now, req.cost()))
+	returns := minReturns * req.cost() / b.Burst()
+	return wait, pace{sharers * req.cost() * 1e9 / b.Rate().PerSecond, min(max(returns, rateShare), maxShare)}
 }
 
 // fraction returns a uniform value in [0, 1).
 func (g *Gate) fraction() float64 { return float64(g.rand()>>11) / (1 << 53) }
-
-// seconds converts s, saturating.
-func seconds(s float64) time.Duration {
-	if !(s < math.MaxInt64/1e9) {
-		return math.MaxInt64
-	}
-	return time.Duration(s * 1e9)
-}
-
-// rates returns the partition's admissions and rejections per second.
-func (p *partition) rates(now int64) (admits, rejects float64) {
-	f := &p.flow
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	elapsed := now - f.at
-	if f.at != 0 && elapsed < int64(rateSampleMinimum) && elapsed >= 0 && f.admits > 0 {
-		return f.admits, f.rejects
-	}
-	admitted, rejected := p.tally.granted(), p.counts.rejected.sum()
-	if f.at == 0 || elapsed <= 0 || elapsed > 10*int64(rateSampleMinimum) {
-		f.at, f.admitted, f.rejected = now, admitted, rejected
-		f.admits, f.rejects = 0, 0
-		return 0, 0
-	}
-	if elapsed >= int64(rateSampleMinimum)/10 {
-		f.admits = float64(admitted-f.admitted) * 1e9 / float64(elapsed)
-		f.rejects = float64(rejected-f.rejected) * 1e9 / float64(elapsed)
-	}
-	if elapsed >= int64(rateSampleMinimum) {
-		f.at, f.admitted, f.rejected = now, admitted, rejected
-	}
-	return f.admits, f.rejects
-}

@@ -14,13 +14,12 @@ const defaultFallback = 20
 
 // The reasons why a latency is not fed to a Limit.
 const (
-	discardedClock    = iota // zero, negative, or the clock is not trusted
-	discardedEpoch           // the machine was suspended meanwhile
-	discardedTooLong         // beyond maxLatency
-	discardedCount    = iota
-	coarseShift       = 30 // monotonic ns >> 30 is about a second
-	idleForEviction   = 10 // coarse seconds
-	rateSampleMinimum = time.Second
+	discardedClock   = iota // zero, negative, or the clock is not trusted
+	discardedEpoch          // the machine was suspended meanwhile
+	discardedTooLong        // beyond maxLatency
+	discardedCount   = iota
+	coarseShift      = 30 // monotonic ns >> 30 is about a second
+	idleForEviction  = 10 // coarse seconds
 )
 
 // partition is a named share of a gate with a limit of its own. The fields that
@@ -38,7 +37,7 @@ type partition struct {
 	name   string    // a client's key for dynamic partitions
 	label  string    // as metrics carry it: never a client's key (ADR 6)
 	queue  []*Ticket // guarded by gate.waitMu, oldest first
-	flow   flow
+	crowd  crowd
 
 	rejections [causeCount]atomic.Pointer[Rejection] // made when first needed
 }
@@ -225,6 +224,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	if o != Ignored && permit.word&permitBare == 0 {
 		p.learn(now, latency, permit.word, o)
 	}
+	p.crowd.ended(now, latency)
 	if p.recorder != nil && latency >= 0 {
 		p.recorder.Ended(latency, o)
 	}

@@ -32,6 +32,9 @@ type Policy struct {
 	// MaxPartitions bounds the partitions that exist for keys that no named
 	// partition matches; 0 = 1000. Further keys share "overflow".
 	MaxPartitions int
+	// Gates is how many gates clients may turn to for the same backend, this
+	// one included; 0 = 1. Where others may be idle the hints stay small.
+	Gates int
 	// Default is the form of every partition that is not named.
 	Default PartitionPolicy
 	// Named partitions.

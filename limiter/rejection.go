@@ -36,18 +36,19 @@ type Hint struct {
 	// RetryAfter is when a retry may succeed, jittered so that clients that
 	// were refused together do not return together. 0 = unknown.
 	RetryAfter time.Duration
-	// BaseBackoff is the base of the client's exponential backoff, larger the
-	// deeper the overload is. 0 = the client's own.
+	// BaseBackoff is the base of the client's exponential backoff: when the
+	// capacity will have room for it, after those who were refused before it.
+	// 0 = the client's own.
 	BaseBackoff time.Duration
 }
 
-// Document returns the wire form of the rejection of a request of the given
-// cost. Without hints the two waits are left out.
-func (r *Rejection) Document(cost float64, hints bool) labels.Document {
+// Document returns the wire form of the rejection of the given request. Without
+// hints the two waits are left out.
+func (r *Rejection) Document(req Request, hints bool) labels.Document {
 	d := labels.New(r.Reason, r.Ingress, r.Partition)
 	d.Limit = r.Limit
 	if hints {
-		h := r.Hint(cost)
+		h := r.Hint(req)
 		d.RetryAfterMS = ceilMS(h.RetryAfter)
 		d.BaseBackoffMS = ceilMS(h.BaseBackoff)
 	}

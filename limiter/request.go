@@ -16,6 +16,9 @@ type Request struct {
 	// MaxWait is the longest this caller can wait in queues. 0 sets no bound
 	// beyond the policy's, a negative value forbids waiting.
 	MaxWait time.Duration
+	// Deadline is the time until this caller gives up, as of now; 0 = never.
+	// It bounds the hint that the caller is given, and nothing else.
+	Deadline time.Duration
 }
 
 // cost returns the tokens that r spends, always finite and > 0.

@@ -70,7 +70,7 @@ func house(t *testing.T) (*observe.Metrics, *limiter.Gate) {
 	if !ok {
 		t.Fatalf("Admit beyond the bucket: %v; want a rejection", err)
 	}
-	rej.Hint(1)
+	rej.Hint(limiter.Request{})
 	t.Cleanup(func() {
 		for i := range hold {
 			hold[i].End(limiter.Success)

@@ -253,12 +253,12 @@ func (d *doorstep) decide(raw []byte) (refused bool, err error) {
 		return false, err
 	}
 	d.s.hot.Store(hotFor)
-	return true, d.refuse(rt, sc, rej, req.Cost)
+	return true, d.refuse(rt, sc, rej, req)
 }
 
 // refuse writes the refusal. It returns an error when the connection is to be
 // closed.
-func (d *doorstep) refuse(rt *route, sc *scratch, rej *limiter.Rejection, cost float64) error {
+func (d *doorstep) refuse(rt *route, sc *scratch, rej *limiter.Rejection, req limiter.Request) error {
 	now := time.Now()
 	if now.Sub(d.touched) > time.Second {
 		d.touched = now
@@ -267,7 +267,7 @@ func (d *doorstep) refuse(rt *route, sc *scratch, rej *limiter.Rejection, cost f
 			return io.EOF
 		}
 	}
-	sc.write(rt, rej, cost, now)
+	sc.write(rt, rej, req, now)
 	if _, err := d.Write(sc.out); err != nil {
 		return err
 	}

@@ -126,8 +126,8 @@ func (sc *scratch) field(line string) bool {
 }
 
 // write makes sc.out a whole answer that says what [route.refuse] says.
-func (sc *scratch) write(rt *route, rej *limiter.Rejection, cost float64, now time.Time) {
-	doc, fields := rt.rejection(rej, cost)
+func (sc *scratch) write(rt *route, rej *limiter.Rejection, req limiter.Request, now time.Time) {
+	doc, fields := rt.rejection(rej, req)
 	b := sc.out[:0]
 	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(doc.Status), 10)
 	b = append(append(append(b, ' '), http.StatusText(doc.Status)...), "\r\n"...)

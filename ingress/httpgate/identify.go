@@ -87,7 +87,8 @@ func parseBy(by string) (keyFunc, error) {
 // identify is pure. It allocates only for a path pattern, an escaped query
 // value, and a key that is put together or must be hashed.
 func (id *identifier) identify(r *http.Request) limiter.Request {
-	req := limiter.Request{Cost: id.cost(r), Exempt: id.isExempt(r), MaxWait: deadline(r)}
+	left := deadline(r)
+	req := limiter.Request{Cost: id.cost(r), Exempt: id.isExempt(r), MaxWait: left, Deadline: left}
 	req.Key = id.key(r)
 	if len(req.Key) > maxKey {
 		sum := sha256.Sum256([]byte(req.Key))

@@ -60,10 +60,10 @@ func TestIdentify(t *testing.T) {
 		"cost not a number":   {headers: map[string]string{"X-Cost": "NaN"}, want: limiter.Request{Cost: 1}},
 		"cost operation":      {request: "POST /bulk/write", want: limiter.Request{Cost: 10}},
 		"cost wildcard":       {request: "GET /bulk/a/b", want: limiter.Request{Cost: 3}},
-		"deadline":            {headers: map[string]string{"X-Admitd-Deadline-Ms": "250"}, want: limiter.Request{Cost: 1, MaxWait: 250 * time.Millisecond}},
+		"deadline":            {headers: map[string]string{"X-Admitd-Deadline-Ms": "250"}, want: limiter.Request{Cost: 1, MaxWait: 250 * time.Millisecond, Deadline: 250 * time.Millisecond}},
 		"deadline nonsense":   {headers: map[string]string{"X-Admitd-Deadline-Ms": "soon"}, want: limiter.Request{Cost: 1}},
 		"deadline zero":       {headers: map[string]string{"X-Admitd-Deadline-Ms": "0"}, want: limiter.Request{Cost: 1}},
-		"deadline absurd":     {headers: map[string]string{"X-Admitd-Deadline-Ms": "9223372036854775807"}, want: limiter.Request{Cost: 1, MaxWait: 24 * time.Hour}},
+		"deadline absurd":     {headers: map[string]string{"X-Admitd-Deadline-Ms": "9223372036854775807"}, want: limiter.Request{Cost: 1, MaxWait: 24 * time.Hour, Deadline: 24 * time.Hour}},
 	} {
 		o.By = tc.by
 		identify, err := httpgate.Identify(o)

@@ -32,8 +32,8 @@ var documents = sync.Pool{New: func() any { return new([]byte) }} //nolint:goche
 
 // refuse answers a request that was not admitted. It returns the status and
 // whether the connection must be cut.
-func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, cost float64) (status int, cut bool) {
-	doc, fields := rt.rejection(rej, cost)
+func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, req limiter.Request) (status int, cut bool) {
+	doc, fields := rt.rejection(rej, req)
 	h := w.Header()
 	for _, f := range fields {
 		if f.value != "" {
@@ -49,8 +49,8 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 
 // rejection returns what a refusal says: its document and its header fields,
 // of which those without a value are left out.
-func (rt *route) rejection(rej *limiter.Rejection, cost float64) (labels.Document, [6]field) {
-	doc := rej.Document(cost, !rt.o.NoHints)
+func (rt *route) rejection(rej *limiter.Rejection, req limiter.Request) (labels.Document, [6]field) {
+	doc := rej.Document(req, !rt.o.NoHints)
 	if rt.o.Status != 0 {
 		doc.Status = rt.o.Status
 	}

@@ -84,7 +84,10 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			return Result{Err: err, Outcome: limiter.Ignored, Wait: wait}, true
 		}
 		rt.hot.Store(hotFor)
-		status, cut := rt.refuse(w, r, rej, req.Cost)
+		if req.Deadline > 0 { // a wait in vain used some of it up
+			req.Deadline = max(time.Until(until), 1)
+		}
+		status, cut := rt.refuse(w, r, rej, req)
 		return Result{Status: status, Partition: rej.Partition, Wait: wait, Err: rej}, cut
 	}
 	x, _ := exchanges.Get().(*exchange)

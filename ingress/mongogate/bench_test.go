@@ -361,7 +361,7 @@ func BenchmarkRefusal(b *testing.B) {
 		if !errors.As(err, &rej) {
 			b.Fatal(err)
 		}
-		d := rej.Document(1, true)
+		d := rej.Document(limiter.Request{}, true)
 		buf = mongogate.RefusalAppend(buf, &d)
 	}
 }

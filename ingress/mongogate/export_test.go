@@ -60,17 +60,6 @@ func RefusalAppend(dst []byte, d *labels.Document) []byte {
 	return endFrame(appendRefusal(beginReply(dst[:0], 1, opMsg), d, Hinted, &Refusal{}), 0)
 }
 
-// Slots returns what the backoff gives to clients that are refused at the
-// given times, with the number of admissions so far.
-func Slots(at []time.Duration, admitted []int64) []time.Duration {
-	var b backoff
-	out := make([]time.Duration, len(at))
-	for i := range at {
-		out[i] = b.next(int64(time.Hour+at[i]), admitted[i])
-	}
-	return out
-}
-
 // RewriteHello runs the topology on a reply to hello.
 func RewriteHello(t Topology, reply []byte, backend string) ([]byte, error) {
 	h := hellos{mode: t.Mode, members: t.Members}

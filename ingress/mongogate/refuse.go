@@ -116,11 +116,7 @@ func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) error
 		ses.s.o.Observer.FireAndForgetDropped()
 		return ses.flush()
 	}
-	d := rej.Document(cost, !ses.s.o.Refusal.NoHints)
-	if d.BaseBackoffMS > 0 && ses.who.generation == Hinted {
-		base := ses.s.backoff.next(ses.s.gate.Now(), ses.s.counters.successful.Load())
-		d.BaseBackoffMS = max(d.BaseBackoffMS, base.Milliseconds())
-	}
+	d := rej.Document(limiter.Request{Cost: cost, Deadline: ses.f.maxTime}, !ses.s.o.Refusal.NoHints)
 	ses.out = beginReply(ses.out[:0], h.id, ses.f.op)
 	ses.out = endFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
 	if legacy(ses.f.op) && ses.f.body == nil {

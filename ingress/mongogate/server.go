@@ -33,7 +33,6 @@ type Server struct {
 	keys      interner
 	ledger    ledger
 	points    failPoints
-	backoff   backoff
 	windows   sync.Pool // of *[]byte, Options.IdentifyWindow long
 	turn      atomic.Uint32
 	latency   atomic.Int64 // ns, moving average of commands; 0 = unknown

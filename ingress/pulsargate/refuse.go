@@ -58,5 +58,5 @@ func retryAfter(err error, cost float64) time.Duration {
 	if !errors.As(err, &rejection) {
 		return maxRetry
 	}
-	return min(max(rejection.Hint(cost).RetryAfter, minRetry), maxRetry)
+	return min(max(rejection.Hint(limiter.Request{Cost: cost}).RetryAfter, minRetry), maxRetry)
 }
