@@ -1,0 +1,139 @@
+package tuner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Errors of what people ask for.
+var (
+	// ErrNoRecord: no record of that ID is kept. Answered with 404.
+	ErrNoRecord = errors.New("tuner: no such record")
+	// ErrNothingToRevert: the record changed nothing, or what it changed has
+	// begun anew from the configuration since. Answered with 409.
+	ErrNothingToRevert = errors.New("tuner: nothing to take back")
+	// ErrNoName: there is no policy and no setting of that name.
+	ErrNoName = errors.New("tuner: no such policy or setting")
+)
+
+// Freeze stops every change until [Tuner.Unfreeze]. by says who did it. What is
+// on trial stays as it is.
+func (t *Tuner) Freeze(now time.Time, by string) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	defer t.publish(now)
+	if t.frozen == nil {
+		t.frozen = &Freeze{By: by, At: now.UTC().Round(0)}
+		t.record(now, &Record{Kind: KindFreeze, By: by, Why: "somebody stopped the tuner"})
+	}
+	for _, l := range t.levers {
+		t.close(l, trialNotJudged, "the tuner was frozen")
+	}
+}
+
+// Unfreeze lets the tuner go on, and releases every policy that is locked and
+// every setting that is left alone; with a name only that policy or setting,
+// and a freeze stays.
+func (t *Tuner) Unfreeze(now time.Time, by, name string) error {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	defer t.publish(now)
+	found := name == ""
+	for _, e := range t.entries {
+		if name == "" || e.Name == name {
+			e.locked, e.strikes, e.paused, found = false, nil, [2]time.Time{}, true
+		}
+	}
+	for _, l := range t.levers {
+		if name == "" || l.at.String() == name {
+			l.hand, found = false, true
+		}
+	}
+	if !found {
+		return fmt.Errorf("%w: %q", ErrNoName, name)
+	}
+	why := "somebody let the tuner go on; what was locked or set by hand is released"
+	if name == "" {
+		t.frozen, t.panicked = nil, ""
+	} else {
+		why = "somebody released " + name
+	}
+	t.record(now, &Record{Kind: KindUnfreeze, By: by, Why: why})
+	return nil
+}
+
+// Revert takes back everything that the tuner set since the configuration was
+// read, and leaves these settings alone until they are released. It returns the
+// settings; when one cannot be set it goes on with the others.
+func (t *Tuner) Revert(ctx context.Context, now time.Time, by string) ([]string, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	defer t.publish(now)
+	var done []string
+	var errs []error
+	for _, l := range t.levers {
+		if !l.touched {
+			continue
+		}
+		if err := t.revert(ctx, now, l, l.base, by, ""); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		l.touched = false
+		done = append(done, l.at.String())
+	}
+	return done, errors.Join(errs...)
+}
+
+// RevertOne takes back one change, and what followed on the same setting, and
+// leaves the setting alone until it is released. It returns the setting.
+func (t *Tuner) RevertOne(ctx context.Context, now time.Time, by, id string) (string, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	defer t.publish(now)
+	r := t.journal.find(id)
+	if r == nil {
+		return "", fmt.Errorf("%w: %q", ErrNoRecord, id)
+	}
+	for _, l := range t.levers {
+		if r.Kind == KindChange && l.at.String() == r.Setting && l.touched && r.At.After(t.reloaded()) {
+			return r.Setting, t.revert(ctx, now, l, r.old, by, r.Policy)
+		}
+	}
+	return "", fmt.Errorf("%w: record %s", ErrNothingToRevert, id)
+}
+
+// reloaded is when the configuration was read anew; zero = it was not.
+func (t *Tuner) reloaded() time.Time {
+	for _, r := range slices.Backward(t.journal.ring) {
+		if r.Kind == KindReload {
+			return r.At
+		}
+	}
+	return time.Time{}
+}
+
+func (t *Tuner) revert(ctx context.Context, now time.Time, l *lever, to float64, by, name string) error {
+	old := l.current
+	if err := t.set(ctx, l, to); err != nil {
+		return err
+	}
+	t.close(l, trialNotJudged, "somebody took it back")
+	l.hand, l.moved = true, now
+	for _, e := range t.entries {
+		if e.moves(l) {
+			clear(e.spread)
+			if name == "" || e.Name == name {
+				e.reverts++
+			}
+		}
+	}
+	t.record(now, &Record{
+		Kind: KindRevert, Policy: name, Setting: l.at.String(), Old: shown(old), New: shown(to), By: by,
+		Why: "somebody took it back; the setting is left alone until it is released",
+	})
+	return nil
+}

@@ -1,0 +1,261 @@
+package tuner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrSetting is wrapped by the errors for settings that cannot be moved.
+var ErrSetting = errors.New("tuner: not a setting that can be moved")
+
+// unit is how a setting is written.
+type unit uint8
+
+const (
+	number    unit = iota // any number
+	openRate              // a number of which 0 means without bound
+	whole                 // a whole number
+	openWhole             // a whole number of which 0 means without bound
+	span                  // a duration; its value is in seconds
+)
+
+// units lists every setting that can be moved, by its key below the ingress or
+// below a partition. Of each, less is more careful.
+func units(key string, partition bool) (unit, bool) {
+	if !partition {
+		switch key {
+		case "requests.rate", "connections.rate":
+			return openRate, true
+		case "requests.burstSeconds", "connections.burstSeconds":
+			return number, true
+		case "requests.queueDepth", "connections.queueDepth", "connections.maxOpen":
+			return whole, true
+		case "partitions.total":
+			return openWhole, true
+		}
+		return 0, false
+	}
+	switch key {
+	case "rate":
+		return openRate, true
+	case "burstSeconds", "limit.backoffRatio", "limit.rttTolerance":
+		return number, true
+	case "limit.limit", "limit.initialLimit", "limit.minLimit", "limit.maxLimit", "limit.alpha", "limit.beta", "queue.depth":
+		return whole, true
+	case "limit.requestTimeout", "queue.maxWait":
+		return span, true
+	}
+	return 0, false
+}
+
+// Setting names one number that can change while a gate runs.
+type Setting struct {
+	Ingress   string // "*" = every ingress
+	Partition string // "" = of the ingress itself; "*" = default and every named one
+	Key       string // such as requests.rate, or below a partition limit.maxLimit
+}
+
+// ParseSetting reads INGRESS.requests.rate, INGRESS.connections.maxOpen,
+// INGRESS.partitions.total, INGRESS.partitions.NAME.limit.maxLimit and the like.
+// A * stands for every ingress or partition.
+func ParseSetting(text string) (Setting, error) {
+	for _, section := range []string{".requests.", ".connections.", ".partitions."} {
+		ingress, rest, found := strings.Cut(text, section)
+		if !found || ingress == "" {
+			continue
+		}
+		s := Setting{Ingress: ingress, Key: strings.Trim(section, ".") + "." + rest}
+		if section == ".partitions." && rest != "total" {
+			s = partitionSetting(ingress, rest)
+		}
+		if _, ok := units(s.Key, s.Partition != ""); ok {
+			return s, nil
+		}
+	}
+	return Setting{}, fmt.Errorf("%w: %q; it must be like orders.requests.rate or orders.partitions.default.limit.maxLimit", ErrSetting, text)
+}
+
+// partitionSetting parts the name of a partition, which may hold dots, from the
+// key below it.
+func partitionSetting(ingress, rest string) Setting {
+	rest = strings.TrimPrefix(rest, "named.")
+	parts := strings.Split(rest, ".")
+	n := len(parts)
+	if n >= 3 && (parts[n-2] == "limit" || parts[n-2] == "queue") {
+		return Setting{ingress, strings.Join(parts[:n-2], "."), strings.Join(parts[n-2:], ".")}
+	}
+	return Setting{ingress, strings.Join(parts[:n-1], "."), parts[n-1]}
+}
+
+// String is the form that [ParseSetting] reads.
+func (s Setting) String() string {
+	if s.Partition == "" {
+		return s.Ingress + "." + s.Key
+	}
+	return s.Ingress + ".partitions." + s.Partition + "." + s.Key
+}
+
+// unit of the setting, which was parsed.
+func (s Setting) unit() unit {
+	u, _ := units(s.Key, s.Partition != "")
+	return u
+}
+
+// vitals are the keys of [State.Vitals] that tell how the setting does, the
+// nearest first.
+func (s Setting) vitals() []string {
+	if s.Partition == "" {
+		return []string{s.Ingress}
+	}
+	return []string{s.Ingress + "/" + s.Partition, s.Ingress}
+}
+
+// in reads the setting from the settings of its ingress. Without a bound is
+// infinite.
+func (s Setting) in(settings map[string]any) (float64, bool) {
+	var at any = settings
+	path := strings.Split(s.Key, ".")
+	switch s.Partition {
+	case "":
+	case "default":
+		path = append([]string{"partitions", "default"}, path...)
+	default:
+		at = named(settings, s.Partition)
+	}
+	for _, key := range path {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return 0, false
+		}
+		at = m[key]
+	}
+	return s.read(at)
+}
+
+// named finds the partition of a name.
+func named(settings map[string]any, name string) any {
+	parts, ok := settings["partitions"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	list, ok := parts["named"].([]any)
+	if !ok {
+		return nil
+	}
+	for _, e := range list {
+		if m, ok := e.(map[string]any); ok && m["name"] == name {
+			return m
+		}
+	}
+	return nil
+}
+
+func (s Setting) read(v any) (float64, bool) {
+	u := s.unit()
+	if text, ok := v.(string); ok && u == span {
+		d, err := time.ParseDuration(text)
+		return d.Seconds(), err == nil
+	}
+	f, ok := v.(float64)
+	if (u == openRate || u == openWhole) && f == 0 {
+		f = math.Inf(1)
+	}
+	return f, ok
+}
+
+// round returns v as it can be written, going towards was where it has to
+// choose, and at least one whole away from it.
+func (s Setting) round(v, was float64) float64 {
+	switch s.unit() {
+	case whole, openWhole:
+		switch {
+		case math.IsInf(v, 0):
+			return v
+		case v > was:
+			return max(math.Floor(v), was+1)
+		case v < was:
+			return min(math.Ceil(v), max(was-1, 0))
+		}
+		return v
+	case span:
+		return time.Duration(v * float64(time.Second)).Round(time.Millisecond).Seconds()
+	default:
+	}
+	if v == 0 || math.IsInf(v, 0) {
+		return v
+	}
+	scale := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}
+
+// patch is the document that sets the value.
+func (s Setting) patch(v float64) ([]byte, error) {
+	var value any = v
+	switch u := s.unit(); {
+	case math.IsInf(v, 1):
+		value = 0
+	case u == whole || u == openWhole:
+		value = int64(v)
+	case u == span:
+		value = time.Duration(v * float64(time.Second)).Round(time.Microsecond).String()
+	}
+	path := strings.Split(s.Key, ".")
+	switch s.Partition {
+	case "":
+	case "default":
+		path = append([]string{"partitions", "default"}, path...)
+	default:
+		path = append([]string{"partitions", "named", s.Partition}, path...)
+	}
+	for _, key := range slices.Backward(path) {
+		value = map[string]any{key: value}
+	}
+	b, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("tuner: patch of %s: %w", s, err)
+	}
+	return b, nil
+}
+
+// expand lists the settings that s stands for in the state, in a steady order:
+// ingresses by name, in each the default partition first.
+func (s Setting) expand(st *State) []Setting {
+	var out []Setting
+	for _, ingress := range sortedKeys(st.Settings) {
+		if s.Ingress != "*" && s.Ingress != ingress {
+			continue
+		}
+		one := s
+		one.Ingress = ingress
+		for _, partition := range one.partitions(st.Settings[ingress]) {
+			one.Partition = partition
+			if _, ok := one.in(st.Settings[ingress]); ok {
+				out = append(out, one)
+			}
+		}
+	}
+	return out
+}
+
+func (s Setting) partitions(settings map[string]any) []string {
+	if s.Partition != "*" {
+		return []string{s.Partition}
+	}
+	names := []string{"default"}
+	if parts, ok := settings["partitions"].(map[string]any); ok {
+		list, _ := parts["named"].([]any)
+		for _, e := range list {
+			if m, ok := e.(map[string]any); ok {
+				if name, ok := m["name"].(string); ok {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}

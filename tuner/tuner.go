@@ -1,0 +1,310 @@
+package tuner
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/tuner/signal"
+)
+
+// longestGap between two ticks. After a longer one, or one backwards, nothing
+// that was measured means what it seems.
+const longestGap = 30 * time.Second
+
+// Tuner decides. Its methods are safe for concurrent use.
+type Tuner struct {
+	o      Options
+	gate   Gate
+	epoch  time.Time // zero of the monotonic clock that signals are told
+	feeds  []*feed
+	status atomic.Pointer[Status]
+
+	// turn is taken by ticks and by what people ask for, one at a time, and
+	// guards the fields below. It is held across Gate.Patch; what the gate
+	// calls while it patches must not come back here.
+	turn       sync.Mutex
+	journal    journal
+	entries    []*entry
+	levers     []*lever
+	histories  map[string]*history
+	generation uint64
+	begun      bool
+	ticked     time.Time
+	settled    time.Time // nothing moves before
+	frozen     *Freeze
+	hold       string // why nothing moves at all
+	distrusted bool   // the gate said so at the last tick
+	panicked   string
+}
+
+// Freeze is that a person stopped the tuner.
+type Freeze struct {
+	By string    `json:"by,omitempty"`
+	At time.Time `json:"at"`
+}
+
+// New returns a tuner that has seen nothing yet.
+func New(now time.Time, g Gate, o Options) (*Tuner, error) {
+	o = o.withDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	t := &Tuner{o: o, gate: g, epoch: now, histories: map[string]*history{}}
+	t.journal.audit = o.Audit
+	for _, s := range o.Signals {
+		t.feeds = append(t.feeds, &feed{Signal: s, sig: signal.New(s.Options)})
+	}
+	for _, p := range o.Policies {
+		if p.Cooldown <= 0 {
+			p.Cooldown = defaultCooldown
+		}
+		t.entries = append(t.entries, &entry{Policy: p, spread: map[*lever]float64{}})
+	}
+	t.publish(now)
+	return t, nil
+}
+
+// Inherit takes over the records, the counts and the freeze of the tuner before
+// this one, which has ended. Call it before the first tick.
+func (t *Tuner) Inherit(old *Tuner) {
+	old.turn.Lock()
+	ring, next, frozen := old.journal.ring, old.journal.next, old.frozen
+	counts := map[string][2]uint64{}
+	for _, e := range old.entries {
+		counts[e.Name] = [2]uint64{e.changes, e.reverts}
+	}
+	old.turn.Unlock()
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	t.journal.ring, t.journal.next, t.frozen = append(t.journal.ring, ring...), next, frozen
+	for _, e := range t.entries {
+		e.changes, e.reverts = counts[e.Name][0], counts[e.Name][1]
+	}
+	t.publish(t.epoch)
+}
+
+// nanos is the time that signals are told.
+func (t *Tuner) nanos(now time.Time) int64 { return int64(now.Sub(t.epoch)) }
+
+// Feed passes on what was read for the signal of that name; v is ignored when
+// err is not nil. at is when it was true, zero = now. [Tuner.Run] does so by
+// itself; call it only without Run.
+func (t *Tuner) Feed(now time.Time, name string, v float64, at time.Time, err error) {
+	for _, f := range t.feeds {
+		if f.Name == name {
+			if at.IsZero() {
+				at = now
+			}
+			f.add(t.nanos(now), t.nanos(at), v, err)
+		}
+	}
+}
+
+// Tick looks at everything and decides. Call it about once per second, from one
+// goroutine. A panic below it stops the tuner until a person releases it.
+func (t *Tuner) Tick(ctx context.Context, now time.Time) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	defer t.publish(now)
+	defer func() {
+		if p := recover(); p != nil {
+			t.panicked = fmt.Sprint(p)
+			t.o.Log.Error("tuner panicked and holds still", slog.String("panic", t.panicked), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	st := t.gate.Read()
+	t.keepTime(now)
+	if !t.begun || st.Generation != t.generation {
+		t.begin(now, &st)
+	}
+	t.note(now, &st)
+	t.noticeHands(now, &st)
+	t.look(now)
+	if t.holds(now, &st) {
+		return
+	}
+	t.watch(ctx, now)
+	for _, l := range t.levers {
+		t.decide(ctx, now, l)
+	}
+}
+
+// keepTime forgets what was measured when time jumped.
+func (t *Tuner) keepTime(now time.Time) {
+	if gap := now.Sub(t.ticked); !t.ticked.IsZero() && (gap < 0 || gap > longestGap) {
+		t.forget(now)
+	}
+	t.ticked = now
+}
+
+// forget drops everything that was measured. What is being tried can then not
+// be judged.
+func (t *Tuner) forget(now time.Time) {
+	clear(t.histories)
+	for _, f := range t.feeds {
+		f.mu.Lock()
+		f.sig.Reset()
+		f.mu.Unlock()
+	}
+	for _, l := range t.levers {
+		l.doubt = len(l.open) > 0
+		l.moved = now
+	}
+	for _, e := range t.entries {
+		e.paused = [2]time.Time{}
+	}
+	t.settled = now.Add(defaultCooldown)
+}
+
+// begin starts from the configuration as it is now.
+func (t *Tuner) begin(now time.Time, st *State) {
+	if t.begun {
+		t.record(now, &Record{Kind: KindReload, Why: "the configuration was read anew; every setting begins from it"})
+		t.settled = now.Add(defaultCooldown)
+	}
+	for _, l := range t.levers {
+		t.close(l, trialNotJudged, "the configuration was read anew")
+	}
+	t.begun, t.generation, t.levers = true, st.Generation, nil
+	known := map[Setting]*lever{}
+	for _, e := range t.entries {
+		e.levers, e.held = nil, ""
+		clear(e.spread)
+		for _, s := range e.Adjust.expand(st) {
+			l := known[s]
+			if l == nil {
+				l = &lever{at: s}
+				l.base, _ = s.in(st.Settings[s.Ingress])
+				l.current = l.base
+				known[s] = l
+				t.levers = append(t.levers, l)
+			}
+			e.levers = append(e.levers, l)
+		}
+	}
+}
+
+// note takes the vitals, and reads the gate's own signals from them.
+func (t *Tuner) note(now time.Time, st *State) {
+	length := binLength(t.o.Trial.For)
+	for key, v := range st.Vitals {
+		h := t.histories[key]
+		if h == nil {
+			h = &history{}
+			t.histories[key] = h
+		}
+		h.note(now, &v, length, t.objectiveOf(key))
+	}
+	for _, f := range t.feeds {
+		if f.Source != nil || f.Metric == "" {
+			continue
+		}
+		h := t.histories[f.Ingress]
+		if b, ok := h.last(); ok && b.to.Equal(now) {
+			if v := b.own(f.Metric); v == v { // nothing is read of a quantile of nothing
+				f.add(t.nanos(now), t.nanos(now), v, nil)
+			}
+		}
+	}
+}
+
+// objectiveOf is the objective in seconds of what is measured under a key of
+// [State.Vitals]; 0 = none.
+func (t *Tuner) objectiveOf(key string) float64 {
+	in := t.o.Trial.Ingress
+	if in != "" && key != in && !hasPrefix(key, in+"/") {
+		return 0
+	}
+	return t.o.Trial.Objective.Seconds()
+}
+
+func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
+
+// noticeHands finds settings that somebody else changed.
+func (t *Tuner) noticeHands(now time.Time, st *State) {
+	for _, l := range t.levers {
+		v, ok := l.at.in(st.Settings[l.at.Ingress])
+		if !ok || v == l.current || nearly(v, l.current) {
+			continue
+		}
+		t.close(l, trialNotJudged, "somebody changed the setting")
+		old := l.current
+		l.current, l.hand, l.touched = v, true, false
+		t.record(now, &Record{
+			Kind: KindManual, Setting: l.at.String(), Old: shown(old), New: shown(v),
+			Why: "somebody else set it; it is left alone until it is released",
+		})
+	}
+}
+
+func nearly(a, b float64) bool {
+	d := a - b
+	return d*d <= 1e-18*(a*a+b*b)
+}
+
+// look reads all signals, and tells rules what they say.
+func (t *Tuner) look(now time.Time) {
+	at := t.nanos(now)
+	all := make(map[string]SignalNow, len(t.feeds))
+	for _, f := range t.feeds {
+		v := f.value(at)
+		all[f.Name] = SignalNow{
+			Name: f.Name, Value: v.Value, Trusted: v.OK(), Distrust: v.Distrust, Detail: v.Detail, AgeSeconds: v.Age.Seconds(),
+		}
+	}
+	for _, e := range t.entries {
+		e.look(now, all)
+		t.noteSight(now, e)
+	}
+}
+
+// noteSight records when a policy goes blind, and when it sees again.
+func (t *Tuner) noteSight(now time.Time, e *entry) {
+	blind, young := false, false
+	for _, s := range e.seen {
+		blind = blind || !s.Trusted
+		young = young || s.Distrust == signal.Never
+	}
+	switch {
+	case blind && !e.blind && !young:
+		e.blind = true
+		t.record(now, &Record{Kind: KindBlind, Policy: e.Name, Signals: e.seen, Why: e.held})
+	case !blind && e.blind:
+		e.blind = false
+		t.record(now, &Record{Kind: KindSeeing, Policy: e.Name, Signals: e.seen, Why: "all signals are trusted again"})
+	}
+}
+
+// holds reports whether nothing may move now, whatever policies wish.
+func (t *Tuner) holds(now time.Time, st *State) bool {
+	if t.distrusted && st.Hold == "" { // latencies of that time are not to be believed
+		t.forget(now)
+	}
+	t.distrusted = st.Hold != ""
+	before := t.hold
+	t.hold = ""
+	switch {
+	case t.panicked != "":
+		t.hold = "it panicked: " + t.panicked
+	case t.o.Mode == Off:
+		t.hold = "the mode is off"
+	case st.Hold != "":
+		t.hold = st.Hold
+	case t.frozen != nil:
+		t.hold = "frozen"
+	case now.Before(t.settled):
+		t.hold = settling
+	}
+	if t.hold != "" && t.hold != before && t.hold != settling {
+		t.record(now, &Record{Kind: KindHold, Why: t.hold})
+	}
+	return t.hold != ""
+}
+
+// settling is why nothing moves for a while after something was read anew.
+const settling = "settling"
