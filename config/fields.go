@@ -35,8 +35,8 @@ func fields(t reflect.Type) []field {
 		sf := t.Field(i)
 		f := field{name: sf.Tag.Get("yaml"), index: i, typ: sf.Type, min: math.Inf(-1), max: math.Inf(1)}
 		f.def, f.hasDefault = sf.Tag.Lookup("default")
-		f.enum = strings.Fields(sf.Tag.Get("enum"))
-		f.belongs = strings.Fields(sf.Tag.Get("for"))
+		f.enum = Words(sf.Tag.Get("enum"))
+		f.belongs = Words(sf.Tag.Get("for"))
 		f.required = sf.Tag.Get("required") != ""
 		f.single = sf.Tag.Get("single") != ""
 		f.selects = sf.Tag.Get("selects") != ""

@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // HTTP configures what only an HTTP gate needs.
 type HTTP struct {
@@ -29,6 +32,51 @@ type HTTP struct {
 	// Holds the permit of a WebSocket or an event stream for as long as it
 	// lives. Otherwise it ends once the stream is established.
 	HoldStreams bool `yaml:"holdStreams" default:"false"`
+}
+
+// protocolHTTP is what the configuration knows of HTTP.
+func protocolHTTP() *Protocol {
+	return &Protocol{
+		Name: "http", Schemes: []string{"http", "https"}, Standalone: true,
+		By: []PartKind{
+			{"header", headerName}, {"query", wordOf("query")}, {"path", pathArgument}, {"client", nil}, {"constant", wordOf("constant")},
+		},
+		Costs: true, CostHeader: true, Exempts: true, Operation: httpOperation, Statuses: true,
+	}
+}
+
+func headerName(arg string, _ bool) string {
+	if !isToken(arg) {
+		return "needs the name of a header, such as header:X-Tenant"
+	}
+	return ""
+}
+
+func wordOf(kind string) func(arg string, given bool) string {
+	return func(arg string, _ bool) string {
+		if arg == "" {
+			return "needs a name, such as " + kind + ":tenant"
+		}
+		return ""
+	}
+}
+
+func pathArgument(arg string, given bool) string {
+	if !given {
+		return ""
+	}
+	return pathPattern(arg)
+}
+
+// httpOperation checks a path pattern, perhaps after a method.
+func httpOperation(op string) string {
+	pattern := op
+	if method, rest, two := strings.Cut(op, " "); two {
+		if pattern = rest; !slices.Contains(httpMethods(), method) {
+			return "must begin with a method, such as GET /health, or with a path"
+		}
+	}
+	return pathPattern(pattern)
 }
 
 // httpMethods are the methods an operation may name.

@@ -7,7 +7,7 @@ type Ingress struct {
 	// at most 64.
 	Name string `yaml:"name" required:"true"`
 	// Protocol spoken on both sides.
-	Protocol string `yaml:"protocol" default:"http" enum:"http mongodb pulsar" selects:"true"`
+	Protocol string `yaml:"protocol" default:"http" enum:"@protocols" selects:"true"`
 	// Address that clients connect to, host:port. Empty, with an empty backend
 	// too: no listener; the gate decides for the decision API only.
 	Listen string `yaml:"listen" default:""`
@@ -37,7 +37,7 @@ type Ingress struct {
 	// Largest request body that is forwarded; 0 = no bound.
 	MaxBodyBytes Size `yaml:"maxBodyBytes" default:"1GiB" min:"0" max:"1TiB" for:"http"`
 	// What a request spends from the token buckets.
-	Cost Cost `yaml:"cost" for:"http mongodb"`
+	Cost Cost `yaml:"cost" for:"@costs"`
 	// The ingress connection rate limiter.
 	Connections Connections `yaml:"connections"`
 	// The ingress request rate limiter.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // MongoDB configures what only a MongoDB gate needs.
@@ -57,6 +58,37 @@ type MongoRefusal struct {
 	WaitAnnounced Duration `yaml:"waitAnnounced" default:"0s" min:"-1s" max:"1h"`
 	// The same for clients that announced nothing and will not retry.
 	WaitSilent Duration `yaml:"waitSilent" default:"0s" min:"-1s" max:"1h"`
+}
+
+// protocolMongoDB is what the configuration knows of MongoDB.
+func protocolMongoDB() *Protocol {
+	return &Protocol{
+		Name: "mongodb", HostPort: true,
+		By: []PartKind{
+			{"database", nil}, {"collection", nil}, {"command", nil}, {"application", nil}, {"driver", nil}, {"user", nil},
+			{"client", prefixLength}, {"readPreference", nil}, {"comment", nil},
+		},
+		Costs: true, Exempts: true, Operation: commandName, Classes: mongoClasses(),
+		check: func(v validator, path string, in *Ingress) {
+			if in.MongoDB != nil {
+				v.mongodb(path+".mongodb", in.MongoDB)
+			}
+		},
+	}
+}
+
+func prefixLength(arg string, given bool) string {
+	if bits, err := strconv.Atoi(arg); given && (err != nil || bits < 1 || bits > 32) {
+		return "takes a prefix length from 1 to 32, such as client:24"
+	}
+	return ""
+}
+
+func commandName(op string) string {
+	if !isToken(op) || slices.Contains(mongoClasses(), op) {
+		return "is not the name of a command"
+	}
+	return ""
 }
 
 // mongodb checks the block of an ingress whose backend is given.

@@ -89,6 +89,19 @@ type ResourceGroup struct {
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 }
 
+// protocolPulsar is what the configuration knows of Pulsar.
+func protocolPulsar() *Protocol {
+	return &Protocol{
+		Name: "pulsar", Schemes: []string{"pulsar", "pulsar+ssl"}, HostPort: true,
+		By: []PartKind{{"topic", nil}, {"namespace", nil}, {"tenant", nil}, {"client", nil}}, Parts: 1, AlwaysBy: true,
+		check: func(v validator, path string, in *Ingress) {
+			if in.Pulsar != nil {
+				v.pulsar(path+".pulsar", in.Pulsar)
+			}
+		},
+	}
+}
+
 func (v validator) pulsar(path string, p *Pulsar) {
 	for i, b := range p.Brokers {
 		if !brokerPattern(b) {

@@ -17,20 +17,23 @@ func (v validator) ingress(path string, in *Ingress) {
 	}
 	v.backend(path, in)
 	v.tls(path, in)
-	if in.Protocol != "pulsar" {
+	proto := protocol(in.Protocol)
+	if proto.Costs {
 		v.cost(path+".cost", in)
 	}
 	v.requests(path+".requests", in)
 	v.partitions(path+".partitions", in)
-	if in.Protocol != "http" && in.Rejection.Status != 0 {
-		v.relate("belongs to protocol http only", int(in.Rejection.Status), path+".rejection.status", path+".protocol")
+	if !proto.Statuses && in.Rejection.Status != 0 {
+		v.relate(onlyFor(func(p *Protocol) bool { return p.Statuses }), int(in.Rejection.Status), path+".rejection.status", path+".protocol")
 	}
-	if in.MongoDB != nil {
-		v.mongodb(path+".mongodb", in.MongoDB)
+	if proto.check != nil {
+		proto.check(v, path, in)
 	}
-	if in.Pulsar != nil {
-		v.pulsar(path+".pulsar", in.Pulsar)
-	}
+}
+
+// onlyFor says that a key belongs to the protocols that have something.
+func onlyFor(has func(p *Protocol) bool) string {
+	return "belongs to protocol " + list(protocolsThat(has)) + " only"
 }
 
 // name checks what becomes a label of metrics and a part of URLs.
@@ -51,9 +54,10 @@ func (v validator) name(path, name string) {
 // listener; without both the gate serves the decision API.
 func (v validator) backend(path string, in *Ingress) {
 	at, listen := path+".backend", path+".listen"
+	proto := protocol(in.Protocol)
 	switch {
 	case in.Backend == "" && in.Listen == "":
-		if in.Protocol != "http" {
+		if !proto.Standalone {
 			v.relate("is required for protocol "+in.Protocol, nil, listen, path+".protocol")
 			v.relate("is required for protocol "+in.Protocol, nil, at, path+".protocol")
 		}
@@ -64,16 +68,9 @@ func (v validator) backend(path string, in *Ingress) {
 	case in.Listen == "":
 		v.relate("is required when backend is set", nil, listen, at)
 	}
-	switch in.Protocol {
-	case "http":
-		v.backendURL(at, in.Backend, "http", "https")
-	case "pulsar":
-		if strings.Contains(in.Backend, "://") {
-			v.backendURL(at, in.Backend, "pulsar", "pulsar+ssl")
-			return
-		}
-		v.dialAddress(at, in.Backend)
-	default:
+	if len(proto.Schemes) > 0 && (!proto.HostPort || strings.Contains(in.Backend, "://")) {
+		v.backendURL(at, in.Backend, proto.Schemes...)
+	} else {
 		v.dialAddress(at, in.Backend)
 	}
 	if in.Listen != "" && clash(hostPort(in.Backend), in.Listen) && !wildcardListen(in.Listen) {
@@ -148,23 +145,25 @@ func (v validator) cost(path string, in *Ingress) {
 	if h := in.Cost.Header; h != "" && !isToken(h) {
 		v.relate("is not a header name", h, path+".header")
 	}
-	if in.Protocol != "http" && in.Cost.Header != "" && in.Cost.Header != "X-Cost" {
-		v.relate("belongs to protocol http only", in.Cost.Header, path+".header")
+	proto := protocol(in.Protocol)
+	if !proto.CostHeader && in.Cost.Header != "" {
+		v.relate(onlyFor(func(p *Protocol) bool { return p.CostHeader }), in.Cost.Header, path+".header")
 	}
 	for _, op := range slices.Sorted(maps.Keys(in.Cost.ByOperation)) {
-		v.operation(join(path+".byOperation", op), op, in.Protocol, mongoClasses())
+		v.operation(join(path+".byOperation", op), op, proto, true)
 	}
 }
 
 func (v validator) requests(path string, in *Ingress) {
-	if in.Protocol == "pulsar" {
+	proto := protocol(in.Protocol)
+	if !proto.Exempts {
 		if e := &in.Requests.Exempt; len(e.CIDRs)+len(e.Applications)+len(e.Operations) > 0 {
-			v.relate("belongs to protocol http or mongodb only", nil, path+".exempt", pathOf(path)+".protocol")
+			v.relate(onlyFor(func(p *Protocol) bool { return p.Exempts }), nil, path+".exempt", pathOf(path)+".protocol")
 		}
 		return
 	}
 	for i, op := range in.Requests.Exempt.Operations {
-		v.operation(v.at(path+".exempt.operations", i), op, in.Protocol, nil)
+		v.operation(v.at(path+".exempt.operations", i), op, proto, false)
 	}
 	for i, app := range in.Requests.Exempt.Applications {
 		if app == "" {
@@ -181,23 +180,12 @@ func (v validator) at(path string, i int) string {
 	return path
 }
 
-// operation checks the spelling of an operation: for HTTP a path pattern,
-// perhaps after a method; for MongoDB a command, where classes say so a class.
-func (v validator) operation(path, op, protocol string, classes []string) {
-	if protocol != "http" {
-		if !isToken(op) || slices.Contains(mongoClasses(), op) && !slices.Contains(classes, op) {
-			v.relate("is not the name of a command", op, path)
-		}
+// operation checks the spelling of an operation; in costs it may be a class too.
+func (v validator) operation(path, op string, p *Protocol, inCosts bool) {
+	if inCosts && slices.Contains(p.Classes, op) || p.Operation == nil {
 		return
 	}
-	pattern := op
-	if method, rest, two := strings.Cut(op, " "); two {
-		if pattern = rest; !slices.Contains(httpMethods(), method) {
-			v.relate("must begin with a method, such as GET /health, or with a path", op, path)
-			return
-		}
-	}
-	if problem := pathPattern(pattern); problem != "" {
+	if problem := p.Operation(op); problem != "" {
 		v.relate(problem, op, path)
 	}
 }

@@ -3,21 +3,20 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 func (v validator) partitions(path string, in *Ingress) {
-	p := &in.Partitions
+	p, proto := &in.Partitions, protocol(in.Protocol)
 	for i, by := range p.By {
 		at := v.at(path+".by", i)
-		if problem := identifier(by, in.Protocol); problem != "" {
+		if problem := proto.identifier(by); problem != "" {
 			v.relate(problem, by, at, pathOf(path)+".protocol")
 		} else if slices.Contains(p.By[:i], by) {
 			v.relate("is listed twice", by, at)
 		}
 	}
-	if most := partsOf(in.Protocol); len(p.By) > most {
+	if most := proto.parts(); len(p.By) > most {
 		v.relate(fmt.Sprintf("lists more than %d for protocol %s", most, in.Protocol), len(p.By), path+".by", pathOf(path)+".protocol")
 	}
 	v.limit(path+".default.limit", &p.Default.Limit)
@@ -35,17 +34,9 @@ func (v validator) partitions(path string, in *Ingress) {
 		v.unique(matches, i, path+".named", "match", n.Match)
 		v.limit(at+".limit", &n.Limit)
 	}
-	if len(p.Named) > 0 && len(p.By) == 0 && in.Listen != "" && in.Protocol != "pulsar" {
+	if len(p.Named) > 0 && len(p.By) == 0 && in.Listen != "" && !proto.AlwaysBy {
 		v.relate("is required for named partitions: without it every request belongs to default", nil, path+".by", path+".named")
 	}
-}
-
-// partsOf is how many parts may identify a partition.
-func partsOf(protocol string) int {
-	if protocol == "pulsar" {
-		return 1
-	}
-	return 8
 }
 
 // pathOf is the path of the ingress that a path lies directly below.
@@ -70,54 +61,5 @@ func (v validator) limit(path string, l *Limit) {
 	}
 	if l.Window.Min > l.Window.Max {
 		v.relate("must be at most window.max", l.Window.Min, path+".window.min", path+".window.max")
-	}
-}
-
-// identifier says what is wrong with a part that identifies a partition, or
-// nothing.
-func identifier(by, protocol string) string {
-	kind, arg, hasArg := strings.Cut(by, ":")
-	kinds := kindsOf(protocol)
-	if !slices.Contains(kinds, kind) {
-		message := "must begin with " + list(kinds) + " for protocol " + protocol
-		if n := nearest(kind, kinds); n != "" {
-			message += fmt.Sprintf(", did you mean %q?", n)
-		}
-		return message
-	}
-	switch kind {
-	case "header":
-		if !isToken(arg) {
-			return "needs the name of a header, such as header:X-Tenant"
-		}
-	case "query", "constant":
-		if arg == "" {
-			return "needs a name, such as " + kind + ":tenant"
-		}
-	case "path":
-		if hasArg {
-			return pathPattern(arg)
-		}
-	default:
-		if hasArg && (kind != "client" || protocol != "mongodb") {
-			return "takes no argument"
-		}
-		if bits, err := strconv.Atoi(arg); hasArg && (err != nil || bits < 1 || bits > 32) {
-			return "takes a prefix length from 1 to 32, such as client:24"
-		}
-	}
-	return ""
-}
-
-func kindsOf(protocol string) []string {
-	switch protocol {
-	case "mongodb":
-		return []string{
-			"database", "collection", "command", "application", "driver", "user", "client", "readPreference", "comment",
-		}
-	case "pulsar":
-		return []string{"topic", "namespace", "tenant", "client"}
-	default:
-		return []string{"header", "query", "path", "client", "constant"}
 	}
 }

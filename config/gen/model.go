@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/admitd/admitd/config"
 )
 
 // model is the configuration as its source describes it.
@@ -153,4 +155,4 @@ func (o *object) selector() *field {
 }
 
 // words returns the words of a tag.
-func (f *field) words(tag string) []string { return strings.Fields(f.tag.Get(tag)) }
+func (f *field) words(tag string) []string { return config.Words(f.tag.Get(tag)) }

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Protocol is what the configuration knows of a protocol. There is one literal
+// for each, in the file of its own section; nothing else in this room asks which
+// protocol it has before it. What is left out, the protocol does not have.
+type Protocol struct {
+	Name string // as the key protocol spells it
+
+	// Schemes are what a backend's URL may begin with; the first is shown as an
+	// example. None: a backend is no URL.
+	Schemes []string
+	// HostPort says that a backend is, or may be, host:port.
+	HostPort bool
+	// Standalone says that an ingress may have neither listener nor backend: the
+	// gate decides for the decision API only.
+	Standalone bool
+
+	// By are the kinds of parts that identify a partition, in the order of the
+	// documentation.
+	By []PartKind
+	// Parts is how many of them may be joined; 0 = 8.
+	Parts int
+	// AlwaysBy says that an empty list identifies partitions too.
+	AlwaysBy bool
+
+	// Costs says that requests have a cost.
+	Costs bool
+	// CostHeader says that a request may announce its cost.
+	CostHeader bool
+	// Exempts says that requests may be exempted from the limiters.
+	Exempts bool
+	// Operation says what is wrong with the spelling of an operation, "" when
+	// nothing is. In costs the words of Classes are operations too.
+	Operation func(op string) string
+	// Classes are the words that stand for many operations in cost.byOperation.
+	Classes []string
+	// Statuses says that the status of a refusal can be chosen.
+	Statuses bool
+
+	// check checks the section of its own; nil = it has none, or any will do.
+	check func(v validator, path string, in *Ingress)
+}
+
+// PartKind is one kind of part that identifies a partition.
+type PartKind struct {
+	Name string
+	// Argument says what is wrong with what stands behind the colon, "" when
+	// nothing is; nil = nothing may stand there.
+	Argument func(arg string, given bool) string
+}
+
+// known are the protocols.
+var known = []*Protocol{protocolHTTP(), protocolMongoDB(), protocolPulsar()} //nolint:gochecknoglobals // a table, changed by Register only
+
+// Register adds a protocol until undo is called, for programs that bring one of
+// their own. It must not be called while configurations are read.
+func Register(p *Protocol) (undo func()) {
+	before := known
+	known = append(slices.Clone(known), p)
+	return func() { known = before }
+}
+
+// protocol returns the protocol of an ingress. A shape with an unknown one has
+// been reported and completed with the default.
+func protocol(name string) *Protocol {
+	for _, p := range known {
+		if p.Name == name {
+			return p
+		}
+	}
+	return known[0]
+}
+
+// protocolsThat names the protocols that have something.
+func protocolsThat(has func(p *Protocol) bool) []string {
+	var names []string
+	for _, p := range known {
+		if has(p) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// Words returns the words of a tag. The word @protocols stands for the names of
+// all protocols and @costs for those whose requests have a cost.
+func Words(tag string) []string {
+	words := strings.Fields(tag)
+	if len(words) != 1 {
+		return words
+	}
+	switch words[0] {
+	case "@protocols":
+		return protocolsThat(func(*Protocol) bool { return true })
+	case "@costs":
+		return protocolsThat(func(p *Protocol) bool { return p.Costs })
+	default:
+		return words
+	}
+}
+
+// kinds names the kinds of parts.
+func (p *Protocol) kinds() []string {
+	names := make([]string, len(p.By))
+	for i, k := range p.By {
+		names[i] = k.Name
+	}
+	return names
+}
+
+// identifier says what is wrong with a part that identifies a partition, or
+// nothing.
+func (p *Protocol) identifier(by string) string {
+	name, arg, given := strings.Cut(by, ":")
+	for _, k := range p.By {
+		switch {
+		case k.Name != name:
+		case k.Argument != nil:
+			return k.Argument(arg, given)
+		case given:
+			return "takes no argument"
+		default:
+			return ""
+		}
+	}
+	message := "must begin with " + list(p.kinds()) + " for protocol " + p.Name
+	if n := nearest(name, p.kinds()); n != "" {
+		message += fmt.Sprintf(", did you mean %q?", n)
+	}
+	return message
+}
+
+// parts is how many parts may identify a partition.
+func (p *Protocol) parts() int {
+	if p.Parts > 0 {
+		return p.Parts
+	}
+	return 8
+}
