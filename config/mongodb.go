@@ -65,8 +65,15 @@ func protocolMongoDB() *Protocol {
 	return &Protocol{
 		Name: "mongodb", HostPort: true,
 		By: []PartKind{
-			{"database", nil}, {"collection", nil}, {"command", nil}, {"application", nil}, {"driver", nil}, {"user", nil},
-			{"client", prefixLength}, {"readPreference", nil}, {"comment", nil},
+			{"database", nil},
+			{"collection", nil},
+			{"command", nil},
+			{"application", nil},
+			{"driver", nil},
+			{"user", nil},
+			{"client", prefixLength},
+			{"readPreference", nil},
+			{"comment", nil},
 		},
 		Costs: true, Exempts: true, Operation: commandName, Classes: mongoClasses(),
 		check: func(v validator, path string, in *Ingress) {

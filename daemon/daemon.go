@@ -1,3 +1,8 @@
+// Package daemon is what runs: it turns a configuration into gates and the
+// servers before them, puts changes in force while they serve, and drains them at
+// the end. [New] builds a [Daemon], [Daemon.Run] runs it. It introduces the rooms
+// to each other and holds no policy of its own: what is admitted is decided in
+// limiter, what a message means in the protocols' rooms.
 package daemon
 
 import (
@@ -13,7 +18,6 @@ import (
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/ingress/mongogate"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/observe"
 	"github.com/admitd/admitd/tracing"
@@ -35,7 +39,7 @@ type Daemon struct {
 	level     *slog.LevelVar
 	clock     *clock.Guard
 	metrics   *observe.Metrics
-	protocols *protocolMetrics
+	protocols map[string]opened
 	tracer    *tracing.Tracer // nil = nothing is traced
 	watcher   *config.Watcher // nil without a file
 	admin     *admin.Server
@@ -169,7 +173,7 @@ func (d *Daemon) planOne(ctx context.Context, in *config.Ingress) (p planned, er
 	if p.policy, err = Policy(in, nil); err != nil {
 		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
 	}
-	if old != nil && p.front != nil && !needsRestart(old, in) {
+	if old != nil && p.front != nil && !needsRestart(d.protocols[in.Protocol].Protocol, old, in) {
 		if p.front.server != nil {
 			if p.apply, err = p.front.server.Prepare(in); err != nil {
 				err = fmt.Errorf("ingress %s: %w", in.Name, err)
@@ -182,7 +186,7 @@ func (d *Daemon) planOne(ctx context.Context, in *config.Ingress) (p planned, er
 	}
 	p.isNew = true
 	if p.front.server != nil {
-		if err = d.probe(ctx, p.front); err == nil {
+		if err = d.probe(ctx, p.front, in.Protocol); err == nil {
 			p.ln, err = d.listen(ctx, in)
 		}
 	}
@@ -192,15 +196,14 @@ func (d *Daemon) planOne(ctx context.Context, in *config.Ingress) (p planned, er
 // probe asks the backend of a new front whether its clients could walk around
 // the gate. A backend that does not answer is no reason not to start: the gate
 // checks again when it does.
-func (d *Daemon) probe(ctx context.Context, f *front) error {
-	w, ok := f.server.(*wireServer)
-	if !ok || w.probe == nil {
+func (d *Daemon) probe(ctx context.Context, f *front, protocol string) error {
+	if f.server.Probe == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	err := w.probe(ctx)
-	if errors.Is(err, mongogate.ErrBypass) {
+	err := f.server.Probe(ctx)
+	if bypass := d.protocols[protocol].Bypass; bypass != nil && errors.Is(err, bypass) {
 		return fmt.Errorf("ingress %s: %w", f.name, err)
 	}
 	if err != nil {

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/labels"
@@ -41,15 +43,31 @@ func Build(cfg *config.Config, in *config.Ingress) (server bool, prepare func() 
 // Hello is hello, for tests.
 func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.hello(name) }
 
+// Apply puts a configuration in force, for tests.
+func (d *Daemon) Apply(ctx context.Context, cfg *config.Config) error {
+	d.change.Lock()
+	defer d.change.Unlock()
+	return d.apply(ctx, cfg)
+}
+
 // Recordings are the trace files that are being written, for tests.
 type Recordings struct{ recordings }
 
 // Use is use, for tests.
 func (r *Recordings) Use(t *config.Trace) (*lab.Recorder, func() error, error) { return r.use(t) }
 
+// NeedsRestart is needsRestart for what ships, for tests.
+func NeedsRestart(old, next *config.Ingress) bool {
+	for _, p := range protocols() {
+		if p.Name == next.Protocol {
+			return needsRestart(p, old, next)
+		}
+	}
+	return true
+}
+
 // The rooms' fitting, for tests.
 var (
-	NeedsRestart = needsRestart
-	MongoCosts   = mongoCosts
-	Shortest     = shortest
+	MongoCosts = mongoCosts
+	Shortest   = shortest
 )

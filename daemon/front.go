@@ -6,25 +6,17 @@ import (
 	"log/slog"
 	"net"
 	"slices"
-	"time"
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
 
-// The protocols, as the configuration spells them.
-const (
-	protocolHTTP    = "http"
-	protocolMongoDB = "mongodb"
-	protocolPulsar  = "pulsar"
-)
-
 // front is one ingress that runs: a gate, and the protocol's server before it.
 type front struct {
 	name   string
 	gate   *limiter.Gate
-	server server       // nil for an ingress that serves the decision API only
+	server *Server      // nil for an ingress that serves the decision API only
 	ln     net.Listener // what server accepts from; nil without a server
 
 	stop  context.CancelFunc
@@ -38,25 +30,13 @@ type front struct {
 	tap   *tap // what the gate is asked is recorded through; nil = it is not
 }
 
-// server is a protocol's server.
-type server interface {
-	// Serve accepts from ln until the server is drained or ctx is done.
-	Serve(ctx context.Context, ln net.Listener) error
-	// Drain stops accepting and lets what is in progress finish.
-	Drain(ctx context.Context) error
-	// Prepare builds what can change while connections are open, and returns
-	// what puts it in force, which cannot fail.
-	Prepare(in *config.Ingress) (apply func(), err error)
-	// Connections counts the connections.
-	Connections() ingress.Status
-	// Details are the protocol's own facts for the status; nil = none.
-	Details() any
-}
-
 // newFront builds an ingress without listening. The parts are d's. The gate is
 // that of the front before it, where there is one that will do, so that limits
 // that learned and permits in flight go on; nothing happens to it here.
 func (d *Daemon) newFront(in *config.Ingress) (*front, error) {
+	if _, known := d.protocols[in.Protocol]; !known {
+		return nil, fmt.Errorf("ingress %s: protocol %s is not known", in.Name, in.Protocol)
+	}
 	policy, err := Policy(in, nil)
 	if err != nil {
 		return nil, err
@@ -76,17 +56,7 @@ func (d *Daemon) newFront(in *config.Ingress) (*front, error) {
 		close(f.ended)
 		return f, nil
 	}
-	switch in.Protocol {
-	case protocolHTTP:
-		f.server, err = d.newHTTP(in, f.gate)
-	case protocolMongoDB:
-		f.server, err = d.newMongo(in, f.gate)
-	case protocolPulsar:
-		f.server, err = d.newPulsar(in, f.gate)
-	default:
-		err = fmt.Errorf("protocol %s is not known", in.Protocol)
-	}
-	if err != nil {
+	if f.server, err = d.protocols[in.Protocol].build(in, f.gate); err != nil {
 		return nil, fmt.Errorf("ingress %s: %w", in.Name, err)
 	}
 	return f, nil
@@ -104,13 +74,8 @@ func (d *Daemon) start(ctx context.Context, f *front, ln net.Listener) {
 		return
 	}
 	f.undo = append(f.undo, d.metrics.WatchDoor(f.name, doorOf{f.server}))
-	switch s := f.server.(type) {
-	case *httpServer:
-		f.undo = append(f.undo, d.protocols.backends.watch(f.name, s.Server))
-	case *wireServer:
-		if s.watch != nil {
-			f.undo = append(f.undo, s.watch())
-		}
+	if f.server.Watch != nil {
+		f.undo = append(f.undo, f.server.Watch())
 	}
 	f.ln = ln
 	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -135,11 +100,7 @@ func (d *Daemon) drainFront(ctx context.Context, f *front) (err error) {
 		f.gate.Drain()
 	}
 	if f.server != nil {
-		leave := f.server.Drain
-		if s, ok := f.server.(*httpServer); ok && f.succeeded {
-			leave = s.Retire // Drain would drain the gate too
-		}
-		if err = leave(ctx); err != nil {
+		if err = f.server.Drain(ctx); err != nil {
 			d.log.Warn("drain was cut short", slog.String("ingress", f.name), slog.Any("error", err))
 		}
 		f.stop()
@@ -152,12 +113,7 @@ func (d *Daemon) drainFront(ctx context.Context, f *front) (err error) {
 }
 
 // doorOf lets the metrics read a server's connections.
-type doorOf struct{ s server }
+type doorOf struct{ s *Server }
 
 // Status implements [observe.DoorReader].
 func (d doorOf) Status() ingress.Status { return d.s.Connections() }
-
-// drainTimeout returns how long the ingress's connections may take to finish.
-func drainTimeout(in *config.Ingress) time.Duration {
-	return max(time.Duration(in.DrainTimeout), time.Millisecond)
-}

@@ -29,15 +29,12 @@ type keys struct {
 	looked  time.Time // when the files were last looked at
 }
 
-// keysOf reads the files of an ingress; nil without an error = plain TCP.
-func keysOf(in *config.Ingress) (*keys, error) {
+// keys reads the files of an ingress; nil without an error = plain TCP.
+func (p *Protocol) keys(in *config.Ingress) (*keys, error) {
 	if in.TLS.CertFile == "" {
 		return nil, nil //nolint:nilnil // nil means no TLS, as documented
 	}
-	k := &keys{files: in.TLS}
-	if in.Protocol == protocolHTTP {
-		k.protos = []string{"h2", "http/1.1"}
-	}
+	k := &keys{files: in.TLS, protos: p.ALPN}
 	cfg, err := k.load()
 	if err != nil {
 		return nil, err

@@ -32,7 +32,10 @@ type Options struct {
 	Log     io.Writer                 // where the log goes; nil = nowhere
 	Fault   *clock.Fault              // bends the readings of the clock, to rehearse; nil = does not
 	Sockets map[string][]net.Listener // by ingress: listeners that are open already
-	Kill    func()                    // ends the process at once, on a second signal; nil = does not
+	// Protocols are further ones, beside those that ship; the configuration must
+	// know them too.
+	Protocols []*Protocol
+	Kill      func() // ends the process at once, on a second signal; nil = does not
 }
 
 // New builds what all ingresses share. Nothing listens and nothing runs until
@@ -55,10 +58,10 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		metrics: observe.New(observe.Options{Version: o.Version, Process: true}), failed: make(chan error, 1), up: make(chan struct{}),
 		inherited: maps.Clone(o.Sockets), kill: o.Kill,
 	}
-	if d.protocols, err = newProtocolMetrics(d.metrics); err != nil {
+	d.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: d.clockChanged})
+	if d.protocols, err = d.open(append(protocols(), o.Protocols...)); err != nil {
 		return nil, err
 	}
-	d.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: d.clockChanged})
 	d.metrics.WatchClock(d.clockState)
 	if o.Fault != nil {
 		log.Warn("rehearsing a clock fault: readings of the clock are bent on purpose")

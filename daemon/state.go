@@ -45,7 +45,10 @@ func (d *Daemon) Snapshot() admin.Snapshot {
 		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Status()}
 		if f.server != nil {
 			door := f.server.Connections()
-			row.Connections, row.Details = &door, f.server.Details()
+			row.Connections = &door
+			if f.server.Details != nil {
+				row.Details = f.server.Details()
+			}
 			row.Listen = f.ln.Addr().String()
 		}
 		s.Ingresses = append(s.Ingresses, row)

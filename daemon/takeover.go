@@ -68,35 +68,20 @@ func duplicate(ln net.Listener) (net.Listener, error) {
 
 // needsRestart reports whether the change between two forms of an ingress goes
 // beyond what a running server can take over.
-func needsRestart(old, next *config.Ingress) bool {
-	return structure(*old) != structure(*next)
+func needsRestart(p *Protocol, old, next *config.Ingress) bool {
+	return structure(p, *old) != structure(p, *next)
 }
 
 // structure renders what of an ingress cannot change while its server runs. It
 // compares as text, since a configuration that was rendered and read again has
 // empty lists where there were none.
-func structure(in config.Ingress) string {
+func structure(p *Protocol, in config.Ingress) string {
 	in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
 	in.Connections = config.Connections{}
 	in.Partitions.Max, in.Partitions.Total = 0, 0
 	in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
-	switch {
-	case in.Protocol == protocolHTTP:
-		in.Rejection, in.Requests.Exempt, in.Cost, in.Partitions.By = config.Rejection{}, config.Exempt{}, config.Cost{}, nil
-		if in.Backend != "" {
-			in.Backend = "http" // another backend will do, but not none
-		}
-		in.BackendTLS, in.MaxBodyBytes = config.ClientTLS{}, 0
-		if in.HTTP != nil {
-			h := *in.HTTP
-			h.ConnectTimeout, h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams = 0, 0, false, false, false
-			in.HTTP = &h
-		}
-	case in.Protocol == protocolPulsar && in.Pulsar != nil:
-		p := *in.Pulsar
-		p.PublishRate, p.TopicPublishRate, p.Topics, p.ResourceGroups = config.PublishRate{}, config.PublishRate{}, nil, nil
-		p.MaxPending, p.MaxHeldBytes, p.MaxGateHeldBytes, p.MaxProducers, p.MaxTopics = 0, 0, 0, 0, 0
-		in.Pulsar = &p
+	if p.InPlace != nil {
+		p.InPlace(&in)
 	}
 	one := config.Config{Ingresses: []config.Ingress{in}}
 	b, err := one.Effective()

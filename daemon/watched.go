@@ -3,6 +3,8 @@ package daemon
 import (
 	"maps"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // watched are the servers that a collector reads when somebody scrapes. The
@@ -35,4 +37,9 @@ func (w *watched[S]) byIngress() map[string]S {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.servers)
+}
+
+// counters returns counters by ingress and labels.
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"ingress"}, labels...))
 }

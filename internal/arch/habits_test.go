@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,6 +38,26 @@ func TestTestsStandOutside(t *testing.T) {
 		for _, f := range p.files {
 			if f.test && f.name != "main" && filepath.Base(f.path) != "export_test.go" && !strings.HasSuffix(f.name, "_test") {
 				t.Errorf("%s is in package %s; want %s_test", f.path, f.name, f.name)
+			}
+		}
+	}
+}
+
+// A protocol is a value: what one of them has and another has not stands in its
+// literal, in config and in daemon, and nobody compares its name.
+func TestNobodyAsksForTheProtocol(t *testing.T) {
+	asks := regexp.MustCompile(`\.Protocol (==|!=) ["p]|switch [a-z.]*\.Protocol`)
+	for _, p := range packages(t) {
+		if !slices.Contains([]string{"config", "daemon", "admin", "observe", "top", "limiter"}, p.dir) {
+			continue
+		}
+		for _, f := range p.sources() {
+			content, err := os.ReadFile(filepath.Join(root, f.path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := asks.Find(content); found != nil {
+				t.Errorf("%s asks which protocol it has before it: %s", f.path, found)
 			}
 		}
 	}

@@ -1,0 +1,160 @@
+package daemon
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// protocolHTTP is what the daemon knows of HTTP.
+func protocolHTTP() *Protocol {
+	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, InPlace: httpInPlace}
+	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
+		failed := newBackendCollector()
+		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newHTTP(k, failed, in, g) }, k.Register(failed)
+	}
+	return p
+}
+
+// httpInPlace blanks what a running HTTP gate takes over.
+func httpInPlace(in *config.Ingress) {
+	in.Rejection, in.Requests.Exempt, in.Cost, in.Partitions.By = config.Rejection{}, config.Exempt{}, config.Cost{}, nil
+	if in.Backend != "" {
+		in.Backend = "http" // another backend will do, but not none
+	}
+	in.BackendTLS, in.MaxBodyBytes = config.ClientTLS{}, 0
+	if in.HTTP != nil {
+		h := *in.HTTP
+		h.ConnectTimeout, h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams = 0, 0, false, false, false
+		in.HTTP = &h
+	}
+}
+
+// newHTTP builds the server of an HTTP ingress.
+func (p *Protocol) newHTTP(k *Kit, failed *backendCollector, in *config.Ingress, g *limiter.Gate) (*Server, error) {
+	o, keys, err := p.httpOptions(k, in, g)
+	if err != nil {
+		return nil, err
+	}
+	s, err := httpgate.New(g, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		Serve: s.Serve, Drain: s.Retire, Watch: func() func() { return failed.watch(in.Name, s) },
+		Connections: func() ingress.Status { return s.Status().Connections },
+		Details:     func() any { return httpDetails(s.Status()) },
+		Prepare: func(in *config.Ingress) (func(), error) {
+			next, newKeys, err := p.httpOptions(k, in, g)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := httpgate.New(g, next); err != nil {
+				return nil, err
+			}
+			return func() {
+				if err := s.Apply(next); err != nil { // New took the same options
+					k.Log.Error("ingress keeps its old settings", slog.String("ingress", in.Name), slog.Any("error", err))
+				}
+				keys.take(newKeys)
+			}, nil
+		},
+	}, nil
+}
+
+// httpOptions turns an ingress of the configuration into the gate's options.
+func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (httpgate.Options, *keys, error) {
+	porch, keys, err := p.porch(k, in)
+	if err != nil {
+		return httpgate.Options{}, nil, err
+	}
+	upstream, err := backendTLS(in)
+	if err != nil {
+		return httpgate.Options{}, nil, err
+	}
+	o := httpgate.Options{
+		Backend: in.Backend, BackendTLS: upstream, By: in.Partitions.By,
+		Exempt: httpgate.Exempt{
+			CIDRs: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
+			Operations: in.Requests.Exempt.Operations,
+		},
+		CostHeader: in.Cost.Header, DefaultCost: in.Cost.Default, Status: int(in.Rejection.Status), NoHints: !in.Rejection.Hints,
+		Rate: rateOf(g), CancelAbandoned: in.Abandon == "cancel",
+		RequestTimeout: orForever(in.BackendTimeout), MaxHeader: int(in.MaxHeaderBytes), MaxBody: int64(in.MaxBodyBytes),
+		Hello:    labels.ServeHello(func() (labels.Hello, bool) { return k.Hello(in.Name) }),
+		Observer: k.HTTPObserver(in.Name),
+		Ingress:  porch,
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = -1
+	}
+	for op, tokens := range in.Cost.ByOperation {
+		o.Costs = append(o.Costs, httpgate.Cost{Operation: op, Tokens: tokens})
+	}
+	if h := in.HTTP; h != nil {
+		o.ConnectTimeout, o.HeaderTimeout = time.Duration(h.ConnectTimeout), time.Duration(h.HeaderTimeout)
+		o.StreamIdle, o.IdleTimeout = time.Duration(h.StreamIdle), time.Duration(h.IdleTimeout)
+		o.BodyGrace, o.MinBodyRate = time.Duration(h.BodyGrace), int(h.MinBodyRate)
+		if o.MinBodyRate == 0 {
+			o.MinBodyRate = -1
+		}
+		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams
+	}
+	return o, keys, nil
+}
+
+// httpDetails are an HTTP ingress's own facts.
+func httpDetails(st httpgate.Status) any {
+	return map[string]any{
+		"tunnels": st.Tunnels, "backendIdle": st.BackendIdle, "backendDials": st.BackendDials, "retries": st.Retries,
+		"backendFailures": failures(st.BackendFailures),
+	}
+}
+
+// failures names the counts of a backend's failures.
+func failures(counts []uint64) map[string]uint64 {
+	out := map[string]uint64{}
+	for _, c := range httpgate.Causes() {
+		out[c.String()] = counts[c]
+	}
+	return out
+}
+
+// rateOf returns the rate that a refusal by rate was due to, for the RateLimit
+// headers: the partition's, or the gate's where the partition has none.
+func rateOf(g *limiter.Gate) func(partition string) limiter.Rate {
+	return func(partition string) limiter.Rate { return g.Rate(partition) }
+}
+
+// backendCollector reads how HTTP backends failed when somebody scrapes.
+type backendCollector struct {
+	watched[*httpgate.Server]
+
+	failures *prometheus.Desc
+}
+
+func newBackendCollector() *backendCollector {
+	return &backendCollector{
+		failures: prometheus.NewDesc("admitd_backend_failures_total",
+			"Admitted requests that got no answer from the backend.", []string{"ingress", "cause"}, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *backendCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.failures }
+
+// Collect implements [prometheus.Collector].
+func (c *backendCollector) Collect(ch chan<- prometheus.Metric) {
+	for ingress, s := range c.byIngress() {
+		for cause, n := range failures(s.Status().BackendFailures) {
+			ch <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, float64(n), ingress, cause) //nolint:promlinter // cannot follow the description; the running daemon is linted in a test
+		}
+	}
+}

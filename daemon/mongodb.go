@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/limiter"
+)
+
+// protocolMongoDB is what the daemon knows of MongoDB.
+func protocolMongoDB() *Protocol {
+	p := &Protocol{Name: "mongodb", Bypass: mongogate.ErrBypass}
+	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
+		counts := newMongoMetrics()
+		build := func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newMongo(k, counts, in, g) }
+		return build, k.Register(counts.handshakes, counts.unanswered)
+	}
+	return p
+}
+
+// newMongo builds the server of a MongoDB ingress.
+func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g *limiter.Gate) (*Server, error) {
+	upstream, err := backendTLS(in)
+	if err != nil {
+		return nil, err
+	}
+	o := mongogate.Options{
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: mongoCosts(&in.Cost),
+		Exempt: mongogate.Exemptions{
+			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
+			Commands: in.Requests.Exempt.Operations,
+		},
+		Refusal: mongogate.Refusal{NoHints: !in.Rejection.Hints},
+		Log:     k.Log, Observer: counts.of(in.Name),
+	}
+	if m := in.MongoDB; m != nil {
+		mode, ok := mongogate.ParseTopologyMode(m.Topology.Mode)
+		if !ok {
+			return nil, fmt.Errorf("topology mode %s is not known", m.Topology.Mode)
+		}
+		o.Topology = mongogate.Topology{Mode: mode, Members: m.Topology.Members}
+		o.Backends = append(o.Backends, m.MoreBackends...)
+		o.DialTimeout, o.HandshakeTimeout = time.Duration(m.DialTimeout), time.Duration(m.HandshakeTimeout)
+		o.FrameTimeout, o.MaxMessageBytes = time.Duration(m.FrameTimeout), int(m.MaxMessageBytes)
+		o.IdentifyWindow, o.ReplyBytesPerToken = int(m.IdentifyWindow), int(m.ReplyBytesPerToken)
+		o.Refusal.DenyRetries = !m.Refusal.AllowRetries
+		o.Refusal.WaitAnnounced = time.Duration(m.Refusal.WaitAnnounced)
+		o.Refusal.WaitSilent = time.Duration(m.Refusal.WaitSilent)
+		o.TestCommands = m.TestCommands
+	}
+	s, err := mongogate.New(g, o)
+	if err != nil {
+		return nil, err
+	}
+	w, err := p.Wire(k, in, func(*tls.Config) (ingress.Handler, error) { return s, nil }, nil)
+	if err != nil {
+		return nil, err
+	}
+	w.Probe = s.Probe
+	w.Details = func() any {
+		return mongoDetails{Status: s.Status(), Establishment: mongogate.Establishment(w.Connections())}
+	}
+	return w, nil
+}
+
+// mongoDetails are the counters of a MongoDB ingress under the names that
+// serverStatus uses.
+type mongoDetails struct {
+	mongogate.Status
+
+	Establishment mongogate.EstablishmentStatus `json:"ingressSessionEstablishment"`
+}
+
+// mongoCosts gives the classes of commands that the configuration does not name
+// the default cost.
+func mongoCosts(c *config.Cost) map[string]float64 {
+	costs := map[string]float64{}
+	for _, class := range []string{"read", "write", "admin", "other"} {
+		costs[class] = c.Default
+	}
+	maps.Copy(costs, c.ByOperation)
+	return costs
+}
+
+// mongoMetrics count what only MongoDB ingresses know. Every label value comes
+// from the configuration or from a closed set.
+type mongoMetrics struct{ handshakes, unanswered *prometheus.CounterVec }
+
+func newMongoMetrics() *mongoMetrics {
+	return &mongoMetrics{
+		handshakes: counters("admitd_mongodb_handshakes_total", "Connections by what the driver announced about backpressure.", "generation"),
+		unanswered: counters("admitd_mongodb_unanswered_dropped_total", "Refused commands whose client wants no reply."),
+	}
+}
+
+// mongoObserver counts for one MongoDB ingress.
+type mongoObserver struct {
+	byGeneration map[mongogate.Generation]prometheus.Counter
+	unanswered   prometheus.Counter
+}
+
+// of returns the observer of one ingress.
+func (p *mongoMetrics) of(ingress string) *mongoObserver {
+	o := &mongoObserver{byGeneration: map[mongogate.Generation]prometheus.Counter{}, unanswered: p.unanswered.WithLabelValues(ingress)}
+	for _, g := range []mongogate.Generation{mongogate.Silent, mongogate.Retrying, mongogate.Hinted} {
+		o.byGeneration[g] = p.handshakes.WithLabelValues(ingress, g.String())
+	}
+	return o
+}
+
+// Handshake implements [mongogate.Observer].
+func (o *mongoObserver) Handshake(g mongogate.Generation) { o.byGeneration[g].Inc() }
+
+// FireAndForgetDropped implements [mongogate.Observer].
+func (o *mongoObserver) FireAndForgetDropped() { o.unanswered.Inc() }

@@ -1,0 +1,150 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/admitd/admitd/clock"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Protocol is what the daemon knows of a protocol. There is one literal for
+// each, in a file of its own; nothing else here asks which protocol it has
+// before it.
+type Protocol struct {
+	Name string // as the configuration spells it
+
+	// Open registers the protocol's metrics, once per daemon, and returns what
+	// builds the server of an ingress. A server that is built serves nothing yet.
+	Open func(k *Kit) (build func(in *config.Ingress, g *limiter.Gate) (*Server, error), err error)
+	// InPlace blanks, in a copy of an ingress, what a running server takes over
+	// at a reload besides what every server does. A change of the rest replaces
+	// the server; nil = every change does.
+	InPlace func(in *config.Ingress)
+	// ALPN lists what TLS offers to agree on; nil = nothing.
+	ALPN []string
+	// BeginsTLS says that the protocol asks for TLS inside a plain connection:
+	// its server is given the keys, and connections are accepted plain.
+	BeginsTLS bool
+	// Bypass is the error of a probe that must keep an ingress from starting,
+	// for its clients would walk around the gate; nil = there is none.
+	Bypass error
+}
+
+// Server is a protocol's server. Functions that may be nil say so.
+type Server struct {
+	// Serve accepts from ln until the server is drained or ctx is done.
+	Serve func(ctx context.Context, ln net.Listener) error
+	// Drain stops accepting and lets what is in progress finish. It does not
+	// touch the gate, which another server may go on with.
+	Drain func(ctx context.Context) error
+	// Prepare builds what can change while connections are open, and returns
+	// what puts it in force, which cannot fail.
+	Prepare func(in *config.Ingress) (apply func(), err error)
+	// Connections counts the connections.
+	Connections func() ingress.Status
+	// Details are the protocol's own facts for the status; nil = there are none.
+	Details func() any
+	// Probe asks the backend, before anybody listens, what it is; nil = there is
+	// nothing to ask.
+	Probe func(ctx context.Context) error
+	// Watch exposes the protocol's own gauges; nil = there are none.
+	Watch func() (stop func())
+}
+
+// protocols lists what ships.
+func protocols() []*Protocol { return []*Protocol{protocolHTTP(), protocolMongoDB(), protocolPulsar()} }
+
+// Kit is what the daemon lends to protocols.
+type Kit struct {
+	Log   *slog.Logger
+	Clock *clock.Guard
+	// Register adds collectors to the daemon's metrics.
+	Register func(all ...prometheus.Collector) error
+	// Hello describes an ingress to clients that select servers, and whether it
+	// serves.
+	Hello func(ingress string) (labels.Hello, bool)
+	// HTTPObserver returns who follows the requests of an HTTP ingress; nil =
+	// nobody.
+	HTTPObserver func(ingress string) httpgate.Observer
+}
+
+// kit returns what d lends.
+func (d *Daemon) kit() *Kit {
+	return &Kit{
+		Log: d.log, Clock: d.clock, Hello: d.hello, HTTPObserver: d.httpObserver,
+		Register: func(all ...prometheus.Collector) error {
+			for _, c := range all {
+				if err := d.metrics.Register(c); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// opened is a protocol of which servers can be built.
+type opened struct {
+	*Protocol
+
+	build func(in *config.Ingress, g *limiter.Gate) (*Server, error)
+}
+
+// open opens all protocols, by name.
+func (d *Daemon) open(all []*Protocol) (map[string]opened, error) {
+	out := make(map[string]opened, len(all))
+	for _, p := range all {
+		build, err := p.Open(d.kit())
+		if err != nil {
+			return nil, fmt.Errorf("protocol %s: %w", p.Name, err)
+		}
+		out[p.Name] = opened{p, build}
+	}
+	return out, nil
+}
+
+// Wire returns the server of a protocol that serves connection by connection,
+// behind a door and TLS. open returns what handles them; it is given the TLS
+// towards clients where the protocol begins it itself, and nil otherwise. A
+// reload gives the door its new bounds and calls apply, which may be nil.
+func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingress.Handler, error), apply func(in *config.Ingress)) (*Server, error) {
+	porch, keys, err := p.porch(k, in)
+	if err != nil {
+		return nil, err
+	}
+	var own *tls.Config
+	if keys != nil && p.BeginsTLS {
+		own = keys.config()
+	}
+	h, err := open(own)
+	if err != nil {
+		return nil, err
+	}
+	s := ingress.NewServer(in.Name, h, porch)
+	return &Server{
+		Serve: s.Serve, Drain: s.Drain, Connections: s.Status,
+		Prepare: func(in *config.Ingress) (func(), error) {
+			next, err := p.keys(in)
+			if err != nil {
+				return nil, err
+			}
+			return func() {
+				s.Apply(connections(&in.Connections))
+				keys.take(next)
+				if apply != nil {
+					apply(in)
+				}
+			}, nil
+		},
+	}, nil
+}
