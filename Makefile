@@ -127,6 +127,12 @@ lab: build ## run the overload lab and rewrite docs/lab/results.md; the page is 
 	cd lab/peers && $(GO) test -count=1 -run WriteComparison . -args -out $(CURDIR)/docs/lab/peers.json
 	$(BIN)/admitd lab report --peers docs/lab/peers.json --out docs/lab/results.md --html $(BIN)/lab.html
 
+lab-full: build ## every variant of every scenario; the report is bin/lab-full.md, the page bin/lab-full.html
+	$(BIN)/admitd lab report --full --out $(BIN)/lab-full.md --html $(BIN)/lab-full.html
+
+lab-ceilings: build ## compute the best fixed limits of scenarios that have changed, into lab/ceilings.json
+	$(BIN)/admitd lab ceilings --full --from lab/ceilings.json --out lab/ceilings.json
+
 docs: ## rewrite the generated documents
 	$(GO) generate ./...
 
@@ -137,4 +143,4 @@ clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
 .PHONY: help build install run test test-nested deps check race cpus arch vet lint fmt fmt-check tidy-check \
-  measure fuzz bench bench-compare cover vuln lab docs image clean
+  measure fuzz bench bench-compare cover vuln lab lab-full lab-ceilings docs image clean

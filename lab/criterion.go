@@ -35,6 +35,7 @@ func measures() map[string]func(*Result, *WindowResult) float64 {
 	share := func(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 	return map[string]func(*Result, *WindowResult) float64{
 		"goodput":       func(_ *Result, w *WindowResult) float64 { return float64(w.Good) / w.Seconds / w.Capacity },
+		"ofCeiling":     func(_ *Result, w *WindowResult) float64 { return w.ofCeiling() },
 		"good":          func(_ *Result, w *WindowResult) float64 { return share(w.Good, w.Offered) },
 		"answered":      func(_ *Result, w *WindowResult) float64 { return share(w.Answered, w.Offered) },
 		"refused":       func(_ *Result, w *WindowResult) float64 { return share(w.Refused, w.Offered) },
@@ -52,9 +53,19 @@ func measures() map[string]func(*Result, *WindowResult) float64 {
 	}
 }
 
+// ofCeiling returns the good answers as a share of what is possible; -1 when
+// that is unknown.
+func (r *WindowResult) ofCeiling() float64 {
+	if r.Ceiling <= 0 {
+		return -1
+	}
+	return float64(r.Good) / r.Seconds / r.Ceiling
+}
+
 // Measures lists what criteria can measure, sorted:
 //
 //	goodput                  good answers per second over the healthy capacity
+//	ofCeiling                good answers over those of the best fixed limit; -1 = unknown
 //	good, answered           shares of the requests
 //	refused, failed          shares of the requests
 //	falseRefused             share refused while the backend could serve all

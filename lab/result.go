@@ -42,6 +42,9 @@ type WindowResult struct {
 	Name     string  `json:"name"`
 	Seconds  float64 `json:"seconds"`
 	Capacity float64 `json:"capacity"` // of the healthy backend, requests per second
+	// Ceiling is what the best fixed limit does here, good answers per second; 0 =
+	// unknown.
+	Ceiling float64 `json:"ceiling,omitempty"`
 
 	Offered      int `json:"offered"`
 	Good         int `json:"good"` // answered within the objective
@@ -87,6 +90,7 @@ func newVirtualTally(s *Scenario) *virtualTally {
 	for _, w := range s.Windows {
 		t.windows = append(t.windows, WindowResult{
 			Name: w.Name, Seconds: time.Duration(w.To - w.From).Seconds(), Capacity: s.Backend.Capacity(),
+			Ceiling: s.ceilings[w.Name].Good,
 		})
 		t.latencies = append(t.latencies, newHistogram())
 		if s.Tenants.Noisy > 0 {

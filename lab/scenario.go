@@ -85,10 +85,12 @@ type Scenario struct {
 	// Variants of the scenario; none and no Sweep = the one that is written.
 	Variants []Variant `yaml:"variants"`
 	// Sweep adds a variant for each combination of one entry per axis; its name
-	// is theirs, joined with ", ".
+	// is theirs, joined with " / ".
 	Sweep [][]Variant `yaml:"sweep"`
 	// Pass criteria.
 	Pass []Criterion `yaml:"pass"`
+
+	ceilings map[string]Ceiling // of its only variant, by window; nil = unknown
 }
 
 // Span is a stretch of virtual time; the zero Span is empty.
@@ -155,6 +157,10 @@ func Shipped() ([]*Scenario, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lab: shipped scenarios: %w", err)
 	}
+	ceilings, err := ReadCeilings(computed)
+	if err != nil {
+		return nil, err
+	}
 	var list []*Scenario
 	for _, name := range names {
 		b, err := shipped.ReadFile(name)
@@ -168,6 +174,7 @@ func Shipped() ([]*Scenario, error) {
 		if want := strings.TrimSuffix(path.Base(name), ".yaml"); s.Name != want {
 			return nil, fmt.Errorf("lab: %s is named %s", name, s.Name)
 		}
+		ceilings.know(s)
 		list = append(list, s)
 	}
 	return list, nil

@@ -14,8 +14,12 @@ import (
 // every variant, contender and seed.
 type Suite struct {
 	Scenarios []*Scenario
-	// Variants and Contenders that are run; none = all.
+	// Variants and Contenders that are run; none = all. A variant of a sweep may
+	// be named by some of the names that it is combined from.
 	Variants, Contenders []string
+	// Full also plays the variants that are marked so; those that Variants names
+	// are played in any case.
+	Full bool
 	// More contenders, such as a candidate configuration.
 	More []Contender
 	// Seeds of each; 0 = what the scenario says. FirstSeed is the first; 0 = 1.
@@ -91,8 +95,9 @@ func (s *Suite) tasks() ([]task, error) {
 	var tasks []task
 	for _, sc := range s.Scenarios {
 		for i := range sc.Variants {
-			if wanted(s.Variants, sc.Variants[i].Name) {
-				tasks = s.runs(tasks, sc.apply(&sc.Variants[i]))
+			run := sc.apply(&sc.Variants[i])
+			if s.plays(&sc.Variants[i], run) {
+				tasks = s.runs(tasks, run)
 			}
 		}
 	}
@@ -100,6 +105,14 @@ func (s *Suite) tasks() ([]task, error) {
 		return nil, fmt.Errorf("lab: nothing to run: no variant of %v or contender of %v is known", s.Variants, s.Contenders)
 	}
 	return tasks, nil
+}
+
+// plays reports whether a variant is to be run.
+func (s *Suite) plays(v *Variant, run *Scenario) bool {
+	if len(s.Variants) == 0 {
+		return s.Full || !run.Full
+	}
+	return slices.ContainsFunc(s.Variants, v.named)
 }
 
 // runs appends the runs of one variant.

@@ -21,6 +21,12 @@ func columns() []column {
 	ms := func(v float64) string { return fmt.Sprintf("%.0f ms", 1000*v) }
 	return []column{
 		{"goodput", "goodput", share},
+		{"of ceiling", "ofCeiling", func(v float64) string {
+			if v < 0 {
+				return "–" // unknown
+			}
+			return share(v)
+		}},
 		{"good", "good", share},
 		{"p50", "p50", ms},
 		{"p99", "p99", ms},

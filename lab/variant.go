@@ -11,7 +11,7 @@ import (
 )
 
 // partOf joins the names of the entries that make a variant of a sweep.
-const partOf = ", "
+const partOf = " / "
 
 // Variant changes a scenario: it has a name, and any of the keys of a scenario
 // that are not about variants. What it leaves out stays as it is; lists are

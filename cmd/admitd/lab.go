@@ -26,7 +26,7 @@ client code, hours of traffic in seconds, the same result for the same seed;
 traffic through another configuration.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newLabList(s), newLabRun(s), newLabCompare(s), newLabReport(s), newLabLive(s), newLabReplay(s))
+	cmd.AddCommand(newLabList(s), newLabRun(s), newLabCompare(s), newLabReport(s), newLabLive(s), newLabReplay(s), newLabCeilings(s))
 	return cmd
 }
 
@@ -42,17 +42,32 @@ func newLabList(s streams) *cobra.Command {
 				return err
 			}
 			for _, sc := range scenarios {
-				var variants []string
-				for _, v := range sc.Variants {
-					variants = append(variants, v.Name)
-				}
 				about, _, _ := strings.Cut(sc.About, ". ")
-				fmt.Fprintf(s.out, "%s: %s.\n    %s\n", sc.Name, strings.TrimSuffix(about, "."), strings.Join(variants, ", "))
+				fmt.Fprintf(s.out, "%s: %s.\n    %s\n", sc.Name, strings.TrimSuffix(about, "."), variantNames(sc))
 			}
 			_, err = fmt.Fprintf(s.out, "\nalgorithms: none (no gate at all), fixed-tuned (a fixed limit of twice the workers), %s\n", strings.Join(lab.Five(), ", "))
 			return err
 		},
 	}
+}
+
+// variantNames lists the variants of a scenario, those of a sweep by its axes.
+func variantNames(sc *lab.Scenario) string {
+	names := func(list []lab.Variant) string {
+		var out []string
+		for i := range list {
+			out = append(out, list[i].Name)
+		}
+		return strings.Join(out, ", ")
+	}
+	if len(sc.Sweep) == 0 {
+		return names(sc.Variants)
+	}
+	var axes []string
+	for _, axis := range sc.Sweep {
+		axes = append(axes, names(axis))
+	}
+	return strings.Join(axes, "\n  / ")
 }
 
 // labRun are the flags that choose runs.
@@ -62,7 +77,7 @@ type labRun struct {
 	seeds                                  int
 	config, ingress                        string
 	json, html, results, peers             string
-	quiet                                  bool
+	full, quiet                            bool
 }
 
 // choose adds the flags that choose runs.
@@ -70,7 +85,8 @@ func (o *labRun) choose(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name; none = all")
 	f.StringSliceVar(&o.files, "file", nil, "scenario files to play instead of the shipped ones")
-	f.StringSliceVar(&o.variants, "variant", nil, "variants to play; none = all")
+	f.StringSliceVar(&o.variants, "variant", nil, "variants to play, by name or part of it; none = all")
+	f.BoolVar(&o.full, "full", false, "also play the variants that are left out for the time they take")
 	f.StringSliceVar(&o.algorithms, "algorithm", nil, "contenders to play; none = all, see 'admitd lab list'")
 	f.Uint64Var(&o.seed, "seed", 1, "first seed")
 	f.IntVar(&o.seeds, "seeds", 0, "runs of each; 0 = what the scenario says")
@@ -122,7 +138,8 @@ func (o *labRun) play(cmd *cobra.Command, s streams) (*lab.Report, error) {
 		return nil, err
 	}
 	suite := lab.Suite{
-		Scenarios: scenarios, Variants: o.variants, Contenders: o.algorithms, Seeds: o.seeds, FirstSeed: o.seed,
+		Scenarios: scenarios, Variants: o.variants, Contenders: o.algorithms, Full: o.full,
+		Seeds: o.seeds, FirstSeed: o.seed,
 	}
 	if o.config != "" {
 		candidate, err := candidate(o.config, o.ingress)

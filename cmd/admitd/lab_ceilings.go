@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/admitd/admitd/lab"
+)
+
+// newLabCeilings returns the command that computes what is possible.
+func newLabCeilings(s streams) *cobra.Command {
+	var from, out string
+	var o labRun
+	cmd := &cobra.Command{
+		Use:   "ceilings",
+		Short: "Compute the best fixed limit of every scenario, variant and window",
+		Long: `No limit can do much better than the best fixed one that was chosen in hindsight.
+This plays many of them and writes the best of each window; the results of a run
+are then shown as shares of it. What --from already knows of scenarios that have
+not changed is kept.`,
+		Example: "  admitd lab ceilings --from lab/ceilings.json --out lab/ceilings.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			scenarios, err := o.load()
+			if err != nil {
+				return err
+			}
+			known := lab.Ceilings{}
+			if from != "" {
+				b, err := os.ReadFile(from) //nolint:gosec // the user names the file
+				if err != nil {
+					return err
+				}
+				if known, err = lab.ReadCeilings(b); err != nil {
+					return err
+				}
+			}
+			bar := newBar(s, -1, "searching")
+			defer func() { _ = bar.Clear() }() // cosmetics
+			found, err := known.Refresh(cmd.Context(), scenarios, o.full, func(done, of int) {
+				bar.ChangeMax(of)
+				_ = bar.Set(done) // cosmetics
+			})
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				return found.Write(s.out)
+			}
+			return writeFile(out, func(f *os.File) error { return found.Write(f) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios, by name; none = all")
+	f.StringSliceVar(&o.files, "file", nil, "scenario files instead of the shipped ones")
+	f.BoolVar(&o.full, "full", false, "also of the variants that are left out for the time they take")
+	f.StringVar(&from, "from", "", "ceilings that are known already")
+	f.StringVar(&out, "out", "", "write to this file instead of stdout")
+	return cmd
+}

@@ -1,0 +1,114 @@
+package lab_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/lab"
+)
+
+// crowded is a short overload of four workers.
+const crowded = `
+name: crowded
+about: Four workers, three times what they can do, and a part of it slower.
+for: 12s
+backend: { workers: 4, thrash: 0.01 }
+load: [{ at: 0s, load: 3 }]
+health: [{ at: 7s, slow: 3 }]
+windows: [{ name: well, from: 2s, to: 7s }, { name: slow, from: 8s, to: 12s }]
+`
+
+// parsed parses a scenario.
+func parsed(t *testing.T, text string) *lab.Scenario {
+	t.Helper()
+	s, err := lab.ParseScenario([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The ceiling of a window is what the best fixed limit does there: no other does
+// better by more than the grid misses, and each window has its own.
+func TestCeilingIsTheBestFixedLimit(t *testing.T) {
+	s := parsed(t, crowded)
+	found, err := lab.Ceilings{}.Refresh(t.Context(), []*lab.Scenario{s}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows := found["crowded"]["default"].Windows
+	for i, name := range []string{"well", "slow"} {
+		best := 0.0
+		for limit := 1; limit < 60; limit++ {
+			good := 0.0
+			for seed := range uint64(2) {
+				run, _ := s.Variant("default")
+				r, err := lab.Play(run, lab.Fixed(run, "fixed", limit), seed+1, lab.PlayOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				good += float64(r.Windows[i].Good) / r.Windows[i].Seconds / 2
+			}
+			best = max(best, good)
+		}
+		if c := windows[name]; c.Good < 0.99*best || c.Good > 1.001*best {
+			t.Errorf("%s: the ceiling is %v/s with a limit of %d; the best of all is %v/s", name, c.Good, c.Limit, best)
+		}
+	}
+	if windows["well"].Limit <= windows["slow"].Limit {
+		t.Errorf("limits are %d and %d; a backend that is three times as slow must have a lower one", windows["well"].Limit, windows["slow"].Limit)
+	}
+}
+
+// Ceilings come out of a file as they went in; those of a scenario that was
+// changed are computed anew, and the others are kept as they are.
+func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
+	s := parsed(t, crowded)
+	found, err := lab.Ceilings{}.Refresh(t.Context(), []*lab.Scenario{s}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := found.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	read, err := lab.ReadCeilings(file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(found, read); diff != "" {
+		t.Errorf("ceilings changed in the file (-want +got):\n%s", diff)
+	}
+	computed := func(text string) (n int) {
+		if _, err := read.Refresh(t.Context(), []*lab.Scenario{parsed(t, text)}, false, func(int, int) { n++ }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	words := strings.Replace(crowded, "Four workers", "A few workers", 1) + "pass: [{ measure: good, atLeast: 0.1 }]\nseeds: 2\n"
+	if n := computed(words); n != 0 {
+		t.Errorf("other words, criteria and seeds had %d ceilings computed; want none", n)
+	}
+	if n := computed(strings.Replace(crowded, "thrash: 0.01", "thrash: 0.02", 1)); n != 1 {
+		t.Errorf("another backend had %d ceilings computed; want 1", n)
+	}
+	if n := computed(crowded + "full: true\n"); n != 0 {
+		t.Errorf("a variant that is left out had %d ceilings computed; want none", n)
+	}
+}
+
+// Results are shares of the ceiling, where there is one.
+func TestResultsAreSharesOfTheCeiling(t *testing.T) {
+	w := lab.WindowResult{Name: "all", Seconds: 10, Capacity: 100, Offered: 1000, Good: 450}
+	r := &lab.Result{Windows: []lab.WindowResult{w}}
+	if v, ok := r.Value("ofCeiling", ""); !ok || v != -1 {
+		t.Errorf("without a ceiling the share is %v, %v; want -1", v, ok)
+	}
+	r.Windows[0].Ceiling = 50
+	if v, _ := r.Value("ofCeiling", ""); v != 0.9 {
+		t.Errorf("the share is %v; want 0.9", v)
+	}
+}
