@@ -77,7 +77,8 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 }
 
 // Apply replaces the options for requests from now on; those in flight finish
-// under the old ones. Of Options.Ingress only Connections is applied; the
+// under the old ones. Idle connections to the backend stay unless what concerns
+// them changes: Backend, BackendTLS, ConnectTimeout, MaxIdle, IdleTimeout. Of Options.Ingress only Connections is applied; the
 // other options about connections (HeaderTimeout, IdleTimeout, MaxHeader)
 // keep their values too. On an error nothing changes.
 func (s *Server) Apply(o Options) error {
@@ -86,7 +87,9 @@ func (s *Server) Apply(o Options) error {
 		return err
 	}
 	s.door.Apply(o.Ingress.Connections)
-	old.upstream.closeIdle()
+	if old.upstream != s.route.Load().upstream {
+		old.upstream.closeIdle()
+	}
 	return nil
 }
 
@@ -96,7 +99,11 @@ func (s *Server) swap(o Options) error {
 	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, hot: &s.hot, health: s.health}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
-	rt.upstream, errUp = newUpstream(&o)
+	if old := s.route.Load(); old != nil && sameUpstream(&old.o, &o) {
+		rt.upstream = old.upstream
+	} else {
+		rt.upstream, errUp = newUpstream(&o)
+	}
 	switch o.Status {
 	case 0, http.StatusTooManyRequests, http.StatusServiceUnavailable, 462:
 	default:

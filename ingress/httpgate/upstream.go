@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -87,6 +88,33 @@ func newUpstream(o *Options) (*upstream, error) {
 	}
 	up.addr = net.JoinHostPort(u.Hostname(), port)
 	return up, nil
+}
+
+// sameUpstream reports whether connections opened under a will do under b.
+func sameUpstream(a, b *Options) bool {
+	return a.Backend == b.Backend && a.ConnectTimeout == b.ConnectTimeout && a.MaxIdle == b.MaxIdle &&
+		a.IdleTimeout == b.IdleTimeout && sameTLS(a.BackendTLS, b.BackendTLS)
+}
+
+// sameTLS reports whether two configurations trust and present the same, as far
+// as that can be seen: one that calls back is like no other.
+func sameTLS(a, b *tls.Config) bool {
+	if a == b {
+		return true
+	}
+	if a == nil || b == nil || callsBack(a) || callsBack(b) {
+		return false
+	}
+	return a.ServerName == b.ServerName && a.InsecureSkipVerify == b.InsecureSkipVerify &&
+		a.MinVersion == b.MinVersion && a.MaxVersion == b.MaxVersion && a.RootCAs.Equal(b.RootCAs) &&
+		slices.EqualFunc(a.Certificates, b.Certificates, func(x, y tls.Certificate) bool {
+			return slices.EqualFunc(x.Certificate, y.Certificate, bytes.Equal)
+		})
+}
+
+// callsBack reports whether c asks its owner during a handshake.
+func callsBack(c *tls.Config) bool {
+	return c.GetClientCertificate != nil || c.VerifyPeerCertificate != nil || c.VerifyConnection != nil
 }
 
 // get returns the connection that was used last, if it is still good, or opens
