@@ -26,12 +26,19 @@ type HTTP struct {
 	MaxIdle int `yaml:"maxIdle" default:"256" min:"1" max:"100000"`
 	// Adds a Via header to requests.
 	Via bool `yaml:"via" default:"false"`
-	// Keeps the client's X-Forwarded-Proto and X-Forwarded-Host. Only behind a
-	// proxy that overwrites them.
+	// Keeps the client's X-Forwarded-Proto, X-Forwarded-Host, X-Real-IP and
+	// Forwarded. Only behind a proxy that overwrites them.
 	TrustForwarded bool `yaml:"trustForwarded" default:"false"`
 	// Holds the permit of a WebSocket or an event stream for as long as it
 	// lives. Otherwise it ends once the stream is established.
 	HoldStreams bool `yaml:"holdStreams" default:"false"`
+	// Statuses by which the backend says that it is overloaded. They count as
+	// drops, and a limit shrinks by them; empty: 503 and 504. A 429 is not among
+	// them, since it is most often about one client.
+	OverloadStatus []int `yaml:"overloadStatus" single:"true" min:"400" max:"599"`
+	// Path at which the gate answers the hello of its clients; off leaves it to
+	// the backend.
+	Hello string `yaml:"hello" default:"/v1/hello" enum:"/v1/hello off"`
 }
 
 // protocolHTTP is what the configuration knows of HTTP.

@@ -93,7 +93,8 @@ type Cost struct {
 	// Tokens of a request of which nothing else is known.
 	Default float64 `yaml:"default" default:"1" min:"0.001" max:"1e9"`
 	// Tokens by operation. HTTP: patterns such as "GET /health",
-	// "POST /orders/{id}", "/internal/*"; the most specific one counts.
+	// "POST /orders/{id}", "/internal/*"; the most specific one counts, and the
+	// dearest reading of a path that can be read in two ways.
 	// MongoDB: a command name, or a class: read, write, admin, release, other.
 	ByOperation map[string]float64 `yaml:"byOperation" min:"0.001" max:"1e9"`
 }
@@ -132,7 +133,8 @@ type Exempt struct {
 	// Prefixes of the application names that clients announce. Clients choose
 	// these names: they are a convenience, no protection.
 	Applications []string `yaml:"applications" single:"true"`
-	// Operations, spelled as in cost.byOperation; for MongoDB commands only.
+	// Operations, spelled as in cost.byOperation; for MongoDB commands only. An
+	// HTTP path with an escape, ";", "//", "." or ".." in it matches none.
 	Operations []string `yaml:"operations" single:"true"`
 }
 

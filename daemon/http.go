@@ -29,10 +29,11 @@ func httpInPlace(in *config.Ingress) {
 	if in.Backend != "" {
 		in.Backend = "http" // another backend will do, but not none
 	}
-	in.BackendTLS, in.MaxBodyBytes = config.ClientTLS{}, 0
+	in.BackendTLS, in.MaxBodyBytes, in.Abandon = config.ClientTLS{}, 0, ""
 	if in.HTTP != nil {
 		h := *in.HTTP
 		h.ConnectTimeout, h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams = 0, 0, false, false, false
+		h.OverloadStatus, h.Hello = nil, ""
 		in.HTTP = &h
 	}
 }
@@ -88,12 +89,14 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 		CostHeader: in.Cost.Header, DefaultCost: in.Cost.Default, Status: int(in.Rejection.Status), NoHints: !in.Rejection.Hints,
 		Rate: rateOf(g), CancelAbandoned: in.Abandon == "cancel",
 		RequestTimeout: orForever(in.BackendTimeout), MaxHeader: int(in.MaxHeaderBytes), MaxBody: int64(in.MaxBodyBytes),
-		Hello:    labels.ServeHello(func() (labels.Hello, bool) { return k.Hello(in.Name) }),
 		Observer: k.HTTPObserver(in.Name),
 		Ingress:  porch,
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = -1
+	}
+	if in.HTTP == nil || in.HTTP.Hello != "off" {
+		o.Hello = labels.ServeHello(func() (labels.Hello, bool) { return k.Hello(in.Name) })
 	}
 	for op, tokens := range in.Cost.ByOperation {
 		o.Costs = append(o.Costs, httpgate.Cost{Operation: op, Tokens: tokens})
@@ -105,6 +108,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 		if o.MinBodyRate == 0 {
 			o.MinBodyRate = -1
 		}
+		o.OverloadStatus = h.OverloadStatus
 		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams
 	}
 	return o, keys, nil

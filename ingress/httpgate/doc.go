@@ -15,9 +15,9 @@
 // The latency that teaches the limit is the backend's: time spent waiting for
 // the client, in either direction, is left out. How an answer counts:
 //
-//	429, 503, 504, a timeout, no connection  Dropped
-//	any other 5xx, half a request            Ignored: a quick failure would look like spare capacity
-//	everything else                          Success
+//	503, 504, a timeout, no connection  Dropped; see Options.OverloadStatus
+//	any other 5xx, 429, half a request  Ignored: a quick failure would look like spare capacity
+//	everything else                     Success
 //
 // A WebSocket or an event stream ends its permit once it is established; see
 // Options.HoldStreams.

@@ -236,7 +236,7 @@ func (d *doorstep) decide(raw []byte) (refused bool, err error) {
 	if !sc.parse(string(raw)) {
 		return false, nil // net/http has something to say about it
 	}
-	if rt.o.Observer != nil || rt.o.Hello != nil && sc.r.URL.Path == helloPath {
+	if rt.id.ambiguous(&sc.r) != "" || rt.o.Observer != nil || rt.o.Hello != nil && sc.r.URL.Path == helloPath {
 		return false, nil
 	}
 	sc.r.RemoteAddr = d.RemoteAddr().String()

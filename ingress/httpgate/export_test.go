@@ -46,3 +46,16 @@ func pairs(fields []field) (out [][2]string) {
 	}
 	return out
 }
+
+// AtDoorstep returns the request that raw holds as the doorstep reads it, nil
+// when it leaves raw to net/http.
+func AtDoorstep(raw []byte) *http.Request {
+	sc := &scratch{r: http.Request{Header: http.Header{}}, values: make([]string, 0, 32)}
+	if !isSimple(raw) || !sc.parse(string(raw)) {
+		return nil
+	}
+	return &sc.r
+}
+
+// Upstream returns what keeps the connections to the backend, to be compared.
+func (s *Server) Upstream() any { return s.route.Load().upstream }

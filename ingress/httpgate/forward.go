@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -264,6 +265,8 @@ func (x *exchange) failed(err error) result {
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestEntityTooLarge, "the request body is too large"
 	case errors.Is(err, errClient) && errors.Is(err, os.ErrDeadlineExceeded):
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestTimeout, "the request body came too slowly"
+	case errors.Is(err, errClient) && x.ctx.Err() == nil && isMalformed(x.r, err):
+		res.outcome, res.status, detail = limiter.Ignored, http.StatusBadRequest, "the request body is not framed as it should be"
 	case errors.Is(err, errClient) || x.ctx.Err() != nil:
 		return result{err: errClient, outcome: limiter.Ignored, cut: true}
 	case isTimeout(err) && x.callerGone():
@@ -315,6 +318,14 @@ func (rt *route) blame(cause Cause, err error) limiter.Outcome {
 func isTimeout(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+// isMalformed reports whether a body could not be read because of how its chunks
+// are framed, and not because the client has gone.
+func isMalformed(r *http.Request, err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return r.ProtoMajor == 1 && r.ContentLength < 0 && err != errClient && !network && //nolint:errorlint // bare: the client was given up
+		!errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, net.ErrClosed)
 }
 
 // clientError says that reading the request failed.

@@ -20,7 +20,7 @@ func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte
 
 	listed := strings.Join(r.Header["Connection"], ",")
 	for name, values := range r.Header {
-		if isOurs(name) || isHop(name, listed) {
+		if rt.withholds(name) || isHop(name, listed) {
 			continue
 		}
 		for _, v := range values {
@@ -44,15 +44,6 @@ func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte
 	return append(b, "\r\n"...)
 }
 
-// target returns the request target in origin form, byte for byte as the
-// client sent it when it sent that form.
-func target(r *http.Request) string {
-	if strings.HasPrefix(r.RequestURI, "/") || r.RequestURI == "*" {
-		return r.RequestURI
-	}
-	return r.URL.RequestURI()
-}
-
 // isOurs reports whether appendRequest writes the field with a canonical name
 // itself, or leaves it out: the gate answers Expect.
 func isOurs(name string) bool {
@@ -62,6 +53,17 @@ func isOurs(name string) bool {
 	}
 	return false
 }
+
+// withholds reports whether the client's field with a canonical name is not passed
+// on, because the gate writes it or does not let a client speak for it.
+func (rt *route) withholds(name string) bool {
+	return isOurs(name) || rt.id.poses(name) || !rt.o.TrustForwarded && isForwarded(name)
+}
+
+// isForwarded reports whether the field with a canonical name tells what another
+// proxy knows of the client. The gate writes none of them, and passes them on only
+// from proxies that it trusts.
+func isForwarded(name string) bool { return name == "Forwarded" || name == "X-Real-Ip" }
 
 // expectsLength reports whether a request with this method and without a body
 // should say so.
@@ -75,7 +77,7 @@ func (rt *route) appendForwarded(b []byte, r *http.Request) []byte {
 	for _, v := range r.Header["X-Forwarded-For"] {
 		b = append(append(b, v...), ", "...)
 	}
-	b = append(append(b, host(r.RemoteAddr)...), "\r\n"...)
+	b = append(append(b, clientAddr(r.RemoteAddr)...), "\r\n"...)
 
 	proto, name := first(r.Header["X-Forwarded-Proto"]), first(r.Header["X-Forwarded-Host"])
 	if !rt.o.TrustForwarded || proto == "" {
@@ -99,6 +101,18 @@ func (rt *route) appendForwarded(b []byte, r *http.Request) []byte {
 		b = append(b, " admitd\r\n"...)
 	}
 	return b
+}
+
+// clientAddr returns the IP address of the client, "unknown" when it has none:
+// nothing else reaches a header.
+func clientAddr(remote string) string {
+	h := host(remote)
+	for i := range len(h) { // of an address that net made; this only keeps all others out
+		if c := h[i]; (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') && c != ':' && c != '.' {
+			return "unknown"
+		}
+	}
+	return h
 }
 
 // appendTrailerNames announces the trailers that the client announced.

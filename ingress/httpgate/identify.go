@@ -28,8 +28,9 @@ type identifier struct {
 	exempt     Exempt
 	operations operations // exempt ones
 	costs      operations
-	costHeader string  // canonical; "" = none
-	usual      float64 // cost of what nothing else is known of
+	headers    []string // canonical; those that make a key
+	costHeader string   // canonical; "" = none
+	usual      float64  // cost of what nothing else is known of
 }
 
 // keyFunc returns a request's partition key, "" when it has none.
@@ -46,6 +47,9 @@ func newIdentifier(o *Options) (*identifier, error) {
 		key, err := parseBy(by)
 		problems = append(problems, err)
 		id.keys = append(id.keys, key)
+		if name, ok := strings.CutPrefix(by, "header:"); ok {
+			id.headers = append(id.headers, textproto.CanonicalMIMEHeaderKey(name))
+		}
 	}
 	for _, op := range o.Exempt.Operations {
 		problems = append(problems, id.operations.add(op, 1))
@@ -64,7 +68,7 @@ func parseBy(by string) (keyFunc, error) {
 	kind, arg, _ := strings.Cut(by, ":")
 	switch {
 	case by == "path":
-		return func(r *http.Request) string { return r.URL.Path }, nil
+		return func(r *http.Request) string { return cleaned(r.URL.Path) }, nil
 	case by == "client":
 		return func(r *http.Request) string { return host(r.RemoteAddr) }, nil
 	case kind == "path" && arg != "":
@@ -128,10 +132,52 @@ func (id *identifier) cost(r *http.Request) float64 {
 			}
 		}
 	}
-	if c, ok := id.costs.find(r); ok {
+	if id.costs.mux == nil {
+		return id.usual
+	}
+	if isPlain(r.URL) {
+		return id.priced(r.Method, r.URL.Path)
+	}
+	dearest := id.priced(r.Method, r.URL.Path)
+	for _, p := range [2]string{cleaned(r.URL.Path), loose(r.URL.Path)} {
+		dearest = max(dearest, id.priced(r.Method, p))
+	}
+	return dearest
+}
+
+// priced returns the tokens that an operation spends.
+func (id *identifier) priced(method, path string) float64 {
+	if c, ok := id.costs.find(method, path); ok {
 		return c
 	}
 	return id.usual
+}
+
+// ambiguous returns a header of which gate and backend may see different values
+// although it makes the partition key: one that is there twice, or that the client
+// wants taken out on the way. "" = none.
+func (id *identifier) ambiguous(r *http.Request) string {
+	for _, name := range id.headers {
+		if len(r.Header[name]) > 1 {
+			return name
+		}
+		for _, listed := range r.Header["Connection"] {
+			if hasToken(listed, name) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// poses reports whether a header may pose at the backend as one that the gate
+// decides by or writes: CGI and its heirs take X_Tenant for X-Tenant.
+func (id *identifier) poses(name string) bool {
+	if strings.IndexByte(name, '_') < 0 {
+		return false
+	}
+	name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	return isOurs(name) || isHop(name, "") || isForwarded(name) || name == id.costHeader || slices.Contains(id.headers, name)
 }
 
 // isExempt reports whether r is never refused.
@@ -152,7 +198,10 @@ func (id *identifier) isExempt(r *http.Request) bool {
 			return true
 		}
 	}
-	_, ok := id.operations.find(r)
+	if id.operations.mux == nil || !isPlain(r.URL) {
+		return false
+	}
+	_, ok := id.operations.find(r.Method, r.URL.Path)
 	return ok
 }
 

@@ -3,7 +3,6 @@ package httpgate
 import (
 	"fmt"
 	"net/http"
-	"path"
 	"strings"
 	"sync"
 
@@ -49,9 +48,9 @@ func (o *operations) add(text string, value float64) (err error) {
 	return nil
 }
 
-// find returns the value of the most specific pattern that matches r.
-func (o *operations) find(r *http.Request) (float64, bool) {
-	if o.mux == nil || !isClean(r.URL.Path) {
+// find returns the value of the most specific pattern that matches.
+func (o *operations) find(method, path string) (float64, bool) {
+	if o.mux == nil {
 		return 0, false
 	}
 	rctx, _ := o.pool.Get().(*chi.Context)
@@ -59,19 +58,19 @@ func (o *operations) find(r *http.Request) (float64, bool) {
 		rctx = chi.NewRouteContext()
 	}
 	rctx.Reset()
-	pattern := o.mux.Find(rctx, r.Method, r.URL.Path)
+	pattern := o.mux.Find(rctx, method, path)
 	o.pool.Put(rctx)
 	if pattern == "" {
 		return 0, false
 	}
-	if v, ok := o.values[operation{r.Method, pattern}]; ok {
+	if v, ok := o.values[operation{method, pattern}]; ok {
 		return v, true
 	}
 	v, ok := o.values[operation{"", pattern}]
 	return v, ok
 }
 
-// params returns the parameters of the path when it matches, joined by "/",
+// params returns the parameters of the cleaned path when it matches, joined by "/",
 // and the pattern itself when it has none.
 func (o *operations) params(r *http.Request) string {
 	rctx, _ := o.pool.Get().(*chi.Context)
@@ -80,7 +79,7 @@ func (o *operations) params(r *http.Request) string {
 	}
 	defer o.pool.Put(rctx)
 	rctx.Reset()
-	pattern := o.mux.Find(rctx, r.Method, r.URL.Path)
+	pattern := o.mux.Find(rctx, r.Method, cleaned(r.URL.Path))
 	if pattern == "" {
 		return ""
 	}
@@ -98,11 +97,4 @@ func (o *operations) params(r *http.Request) string {
 		return pattern
 	}
 	return key
-}
-
-// isClean reports whether p means the same to everybody. A path with ".." or
-// "//" may match one pattern here and be another operation at the backend.
-func isClean(p string) bool {
-	clean := path.Clean(p)
-	return p == clean || len(p) == len(clean)+1 && p[len(p)-1] == '/' && p[:len(clean)] == clean
 }

@@ -41,7 +41,7 @@ type Options struct {
 	// joined by "/"; when all are empty, so is the key, which is the partition
 	// "default". Entries are
 	//
-	//	header:NAME      the first value of a request header
+	//	header:NAME      the value of a request header; twice is answered 400
 	//	query:NAME       the first value of a query parameter
 	//	path             the path
 	//	path:/a/{id}/*   the parameters of a path that matches, joined by "/"
@@ -54,7 +54,8 @@ type Options struct {
 	// > 0. It goes before Costs; "" = none.
 	CostHeader string
 	// Costs are the tokens that operations spend; the most specific pattern
-	// counts. Everything else costs 1.
+	// counts, and of a path that can be read in two ways the dearest reading.
+	// Everything else costs 1.
 	Costs []Cost
 	// DefaultCost is what a request spends of which neither tells; 0 = 1
 	// token.
@@ -102,14 +103,18 @@ type Options struct {
 
 	// Via adds a Via header to requests.
 	Via bool
-	// TrustForwarded keeps the client's X-Forwarded-Proto and
-	// X-Forwarded-Host. Set it only behind a proxy that overwrites them.
+	// TrustForwarded keeps the client's X-Forwarded-Proto, X-Forwarded-Host,
+	// X-Real-IP and Forwarded. Set it only behind a proxy that overwrites them.
 	TrustForwarded bool
 	// HoldStreams holds the permit of a WebSocket or an event stream for as
 	// long as it lives, and then leaves its latency out. Otherwise the permit
 	// ends once the stream is established.
 	HoldStreams bool
 
+	// OverloadStatus are the statuses by which the backend says that it is
+	// overloaded, 400 to 599: such an answer counts as dropped. nil = 503 and
+	// 504. A 429 is most often about one client, and says nothing otherwise.
+	OverloadStatus []int
 	// CancelAbandoned hangs up on the backend when the client has gone, and
 	// ends the permit then. It is for backends that stop working when their
 	// client hangs up; in front of any other it lets clients without patience
@@ -134,7 +139,8 @@ type Exempt struct {
 	// of User-Agent.
 	Applications []string
 	// Operations are patterns: "GET /health", "/internal/*", "POST
-	// /orders/{id}". A path that is not clean ("..", "//") matches none.
+	// /orders/{id}". A path that can be read in two ways (escapes, ";", "..",
+	// "//") matches none.
 	Operations []string
 }
 
@@ -207,6 +213,9 @@ func (o Options) withDefaults() Options {
 	o.IdleTimeout = orDefault(o.IdleTimeout, defaultIdleTimeout)
 	o.MaxHeader = orDefault(o.MaxHeader, defaultMaxHeader)
 	o.MaxIdle = orDefault(o.MaxIdle, defaultMaxIdle)
+	if o.OverloadStatus == nil {
+		o.OverloadStatus = []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	}
 	if o.DefaultCost == 0 {
 		o.DefaultCost = 1
 	}

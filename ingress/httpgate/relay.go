@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/admitd/admitd/limiter"
@@ -69,9 +70,11 @@ func (x *exchange) brokenOff(err error, stream bool, res result) result {
 // judge returns what a complete answer says about the backend's load.
 func (rt *route) judge(status int) limiter.Outcome {
 	switch {
-	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+	case status < 400:
+		return limiter.Success
+	case slices.Contains(rt.o.OverloadStatus, status):
 		return limiter.Dropped
-	case status >= 500:
+	case status >= 500, status == http.StatusTooManyRequests:
 		return limiter.Ignored
 	default:
 		return limiter.Success

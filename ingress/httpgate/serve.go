@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -127,34 +125,4 @@ func (rt *route) admit(ctx context.Context, w http.ResponseWriter, a *admitted) 
 	permit, err = a.ticket.Wait(ctx)
 	_ = rc.SetWriteDeadline(time.Now().Add(rt.o.writeTimeout()))
 	return permit, err
-}
-
-// unacceptable returns the status and the reason when r is not forwarded
-// whatever the load is. net/http has checked most of the syntax for HTTP/1.1,
-// less of it for HTTP/2, whose fields may hold what would frame a message in
-// HTTP/1.1.
-func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
-	switch {
-	case r.Method == http.MethodConnect:
-		return http.StatusNotImplemented, "CONNECT is not supported"
-	case !httpguts.ValidHeaderFieldName(r.Method):
-		return http.StatusBadRequest, "the method is not a token"
-	case !isTarget(target(r)):
-		return http.StatusBadRequest, "the request target holds a space or a control character"
-	case !httpguts.ValidHostHeader(r.Host):
-		return http.StatusBadRequest, "the host is not valid"
-	case rt.o.MaxBody > 0 && r.ContentLength > rt.o.MaxBody:
-		return http.StatusRequestEntityTooLarge, "the request body is too large"
-	}
-	return 0, ""
-}
-
-// isTarget reports whether s can stand between the spaces of a request line.
-func isTarget(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] == 0x7f {
-			return false
-		}
-	}
-	return s != ""
 }

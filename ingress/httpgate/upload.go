@@ -3,6 +3,7 @@ package httpgate
 import (
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -122,7 +123,8 @@ func (u *upload) send(buf []byte, n int, chunked bool) error {
 func (u *upload) lastChunk(b []byte) []byte {
 	b = append(b, "0\r\n"...)
 	for name, values := range u.x.r.Trailer {
-		if isHop(name, "") || isOurs(name) {
+		rt := u.x.rt
+		if isHop(name, "") || rt.withholds(name) || slices.Contains(rt.id.headers, name) {
 			continue // as net/http says of trailers that were announced
 		}
 		for _, v := range values {

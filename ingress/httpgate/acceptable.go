@@ -1,0 +1,55 @@
+package httpgate
+
+import (
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// unacceptable returns the status and the reason when r is not forwarded
+// whatever the load is. net/http has checked most of the syntax for HTTP/1.1,
+// less of it for HTTP/2, whose fields may hold what would frame a message in
+// HTTP/1.1.
+func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
+	switch {
+	case r.Method == http.MethodConnect:
+		return http.StatusNotImplemented, "CONNECT is not supported"
+	case !httpguts.ValidHeaderFieldName(r.Method):
+		return http.StatusBadRequest, "the method is not a token"
+	case !isTarget(target(r)):
+		return http.StatusBadRequest, "the request target is not a path, or holds a space or a control character"
+	case !httpguts.ValidHostHeader(r.Host):
+		return http.StatusBadRequest, "the host is not valid"
+	case rt.o.MaxBody > 0 && r.ContentLength > rt.o.MaxBody:
+		return http.StatusRequestEntityTooLarge, "the request body is too large"
+	}
+	if name := rt.id.ambiguous(r); name != "" {
+		return http.StatusBadRequest, "the header " + name + " is there twice, or listed in Connection"
+	}
+	return 0, ""
+}
+
+// target returns the request target in origin form, byte for byte as the client
+// sent it when it sent that form; "" when it sent something that has none. A
+// proxy's form, http://host/path, becomes a path (RFC 9112, section 3.2.2), and
+// net/http has taken the host from it.
+func target(r *http.Request) string {
+	switch {
+	case strings.HasPrefix(r.RequestURI, "/"), r.RequestURI == "*" && r.Method == http.MethodOptions:
+		return r.RequestURI
+	case r.ProtoMajor == 1 && r.URL.Host != "" && r.URL.Opaque == "" && (r.URL.Scheme == "http" || r.URL.Scheme == "https"):
+		return r.URL.RequestURI()
+	}
+	return ""
+}
+
+// isTarget reports whether s can stand between the spaces of a request line.
+func isTarget(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return s != ""
+}
