@@ -7,4 +7,5 @@ const (
 	KindVegas     = "vegas"
 	KindGradient  = "gradient"
 	KindGradient2 = "gradient2"
+	KindKnee      = "knee"
 )

@@ -10,6 +10,7 @@ import (
 
 var kinds = []string{
 	algorithms.KindFixed, algorithms.KindAIMD, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2,
+	algorithms.KindKnee,
 }
 
 // Every algorithm keeps what all limits must keep.

@@ -21,10 +21,10 @@ func after[T any](at time.Duration, before, value T) func(time.Duration) T {
 }
 
 // model returns the backend with the given share of its capacity offered.
-func model(load float64, warm, until time.Duration) backend {
-	return backend{
-		workers: 8, service: 10 * time.Millisecond, slowdown: 0.002, timeout: time.Second,
-		rate: after(0, 0, load*capacity), warm: warm, until: until,
+func model(load float64, warm, until time.Duration) world {
+	return world{
+		workers: 8, service: 10 * time.Millisecond, thrash: 0.002, objective: time.Second,
+		load: load, parts: []time.Duration{warm}, until: until,
 	}
 }
 
@@ -39,62 +39,59 @@ func TestScenarios(t *testing.T) {
 	steady10 := model(10, 20*time.Second, 40*time.Second)
 	light := model(0.6, 30*time.Second, 330*time.Second)
 	brown := model(0.8, 60*time.Second, 80*time.Second)
-	brown.slower = after(60*time.Second, 1.0, 2.5)
+	brown.slow = after(60*time.Second, 1.0, 2.5)
 	shift := model(0.7, 80*time.Second, 140*time.Second)
 	shift.delay = after(60*time.Second, 0, 40*time.Millisecond)
-
 	far := model(0.7, 80*time.Second, 200*time.Second)
 	far.delay = after(60*time.Second, 0, 200*time.Millisecond)
 
-	goodput := func(b backend, r tally) float64 {
-		return float64(r.answered) / (b.until - b.warm).Seconds() / capacity
-	}
 	for _, tc := range []struct {
-		name    string
-		backend backend
-		kinds   []string
-		check   func(backend, tally) bool
+		name  string
+		world world
+		kinds []string
+		check func(tally) bool
 	}{
 		{
 			"2x steady: goodput at least 0.97", steady2,
-			[]string{algorithms.KindFixed, algorithms.KindVegas},
-			func(b backend, r tally) bool { return goodput(b, r) >= 0.97 },
+			[]string{algorithms.KindFixed, algorithms.KindVegas, algorithms.KindKnee},
+			func(r tally) bool { return r.rate()/capacity >= 0.97 },
 		},
 		{
 			"10x steady: goodput at least 0.95", steady10,
-			[]string{algorithms.KindFixed, algorithms.KindVegas},
-			func(b backend, r tally) bool { return goodput(b, r) >= 0.95 },
+			[]string{algorithms.KindFixed, algorithms.KindVegas, algorithms.KindKnee},
+			func(r tally) bool { return r.rate()/capacity >= 0.95 },
 		},
 		{
 			"brown-out: goodput share at least 0.45", brown,
-			[]string{algorithms.KindFixed, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2},
-			func(_ backend, r tally) bool { return r.goodput() >= 0.45 },
+			[]string{algorithms.KindFixed, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2, algorithms.KindKnee},
+			func(r tally) bool { return r.goodput() >= 0.45 },
 		},
 		{
 			"baseline 40 ms up: at most 1 % refused", shift,
-			[]string{algorithms.KindAIMD, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2},
-			func(_ backend, r tally) bool { return r.refusals() <= 0.01 },
+			[]string{algorithms.KindAIMD, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2, algorithms.KindKnee},
+			func(r tally) bool { return r.refusals() <= 0.01 },
 		},
 		{
 			// The formula alone goes to a limit of 1 and refuses 99 %.
 			"baseline beyond the target: the gate stays open", far,
-			[]string{algorithms.KindAIMD},
-			func(_ backend, r tally) bool { return r.refusals() <= 0.2 },
+			[]string{algorithms.KindAIMD, algorithms.KindKnee},
+			func(r tally) bool { return r.refusals() <= 0.2 },
 		},
 		{
 			"0.6x steady: at most 0.1 % refused", light, kinds,
-			func(_ backend, r tally) bool { return r.refusals() <= 0.001 },
+			func(r tally) bool { return r.refusals() <= 0.001 },
 		},
 	} {
 		for _, kind := range tc.kinds {
 			t.Run(tc.name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				for seed := range uint64(2) {
-					lim := newLimit(t, kind)
-					r := tc.backend.run(lim, seed)
+					var lim algorithms.Limit
+					out := tc.world.play(func() algorithms.Limit { lim = newLimit(t, kind); return lim }, seed)
+					r := out.parts[len(out.parts)-1]
 					t.Logf("seed %d: goodput %.4f of capacity, %.4f of offered; refused %.4f %%; limit %d..%d, measured anew %v times",
-						seed, goodput(tc.backend, r), r.goodput(), 100*r.refusals(), r.low, r.high, lim.State()["remeasured_total"])
-					if !tc.check(tc.backend, r) {
+						seed, r.rate()/capacity, r.goodput(), 100*r.refusals(), r.low, r.high, lim.State()["remeasured_total"])
+					if !tc.check(r) {
 						t.Errorf("seed %d: %+v", seed, r)
 					}
 				}

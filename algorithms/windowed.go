@@ -24,6 +24,7 @@ type Settings struct {
 	Vegas     VegasOptions
 	Gradient  GradientOptions
 	Gradient2 Gradient2Options
+	Knee      KneeOptions
 	Window    WindowOptions
 }
 
@@ -41,8 +42,10 @@ func (s Settings) Validate() error {
 		return errors.Join(s.Gradient.Validate(), s.Window.Validate())
 	case KindGradient2:
 		return errors.Join(s.Gradient2.Validate(), s.Window.Validate())
+	case KindKnee:
+		return s.Knee.Validate()
 	default:
-		return fmt.Errorf("algorithms: algorithm must be one of fixed, aimd, vegas, gradient, gradient2 (%s)", s.Algorithm)
+		return fmt.Errorf("algorithms: algorithm must be one of knee, fixed, aimd, vegas, gradient, gradient2 (%s)", s.Algorithm)
 	}
 }
 
@@ -60,6 +63,8 @@ func New(s Settings) (Limit, error) {
 		return NewWindowedGradient(s.Gradient, s.Window), nil
 	case KindGradient2:
 		return NewWindowedGradient2(s.Gradient2, s.Window), nil
+	case KindKnee:
+		return NewKnee(s.Knee), nil
 	default:
 		return NewFixed(s.Fixed), nil
 	}

@@ -1,0 +1,48 @@
+package algorithms
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// departures counts the callers that left, by their age.
+type departures struct {
+	younger, older, youngest atomic.Int64
+	patience, base           atomic.Int64
+}
+
+// left is the departures of a window.
+type left struct {
+	younger, older int     // than what is known of their patience
+	youngest       float64 // age in ns
+}
+
+func (d *departures) listen(patience, base float64) {
+	d.patience.Store(int64(patience))
+	d.base.Store(int64(base))
+}
+
+func (d *departures) drain() left {
+	return left{int(d.younger.Swap(0)), int(d.older.Swap(0)), float64(d.youngest.Swap(0))}
+}
+
+// Left is told of a caller that went away at now, at the given age of its
+// permit, while the backend goes on. A caller that left before the backend could
+// have answered had no patience to teach.
+func (k *Knee) Left(_ int64, age time.Duration, _ int) {
+	d := &k.departures
+	if base := d.base.Load(); base == 0 || int64(age) < base {
+		return
+	}
+	for {
+		youngest := d.youngest.Load()
+		if youngest != 0 && youngest <= int64(age) || d.youngest.CompareAndSwap(youngest, int64(age)) {
+			break
+		}
+	}
+	if int64(age) < d.patience.Load() {
+		d.younger.Add(1)
+	} else {
+		d.older.Add(1)
+	}
+}
