@@ -204,6 +204,10 @@ func refusals() map[string][]string {
 		"protocol": {
 			"5: ingresses[0].protocol: must be http, mongodb or pulsar (postgres)",
 		},
+		"proxied": {
+			"2: ingresses[0].proxyProtocolFrom: is required: listen is neither a loopback nor a private address, and whoever connects could claim any",
+			"5: ingresses[3].proxyProtocol: must be true with proxyProtocolFrom (false)",
+		},
 		"pulsar": {
 			"7: ingresses[0].pulsar.brokers[0]: must be host:port; the host may begin with *. and the port be * (*:6650)",
 			"7: ingresses[0].pulsar.brokers[2]: must be host:port; the host may begin with *. and the port be * (x)",

@@ -21,6 +21,10 @@ type Ingress struct {
 	DrainTimeout Duration `yaml:"drainTimeout" default:"10s" min:"1ms" max:"1h"`
 	// Expects a PROXY protocol header, version 1 or 2, on every connection.
 	ProxyProtocol bool `yaml:"proxyProtocol" default:"false"`
+	// Addresses or CIDRs of the proxies whose headers are believed; others are
+	// turned away. Compulsory when listen is neither a loopback nor a private
+	// address; empty there: whoever connects.
+	ProxyProtocolFrom []Prefix `yaml:"proxyProtocolFrom" single:"true"`
 	// TLS towards clients. Off while certFile is empty.
 	TLS ServerTLS `yaml:"tls"`
 	// TLS towards the backend.

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ func (v validator) ingress(path string, in *Ingress) {
 		v.address(path+".listen", in.Listen)
 	}
 	v.backend(path, in)
+	v.proxyProtocol(path, in)
 	v.tls(path, in)
 	proto := protocol(in.Protocol)
 	if proto.Costs {
@@ -48,6 +51,27 @@ func (v validator) name(path, name string) {
 	case strings.Trim(name[:1], nameLetters) != "":
 		v.relate("must begin with a letter or a digit", name, path)
 	}
+}
+
+// proxyProtocol checks that not everybody may say who the client is.
+func (v validator) proxyProtocol(path string, in *Ingress) {
+	at, from := path+".proxyProtocol", path+".proxyProtocolFrom"
+	switch {
+	case !in.ProxyProtocol && len(in.ProxyProtocolFrom) > 0:
+		v.relate("must be true with proxyProtocolFrom", false, at, from)
+	case in.ProxyProtocol && len(in.ProxyProtocolFrom) == 0 && in.Listen != "" && !nearby(in.Listen):
+		v.relate("is required: listen is neither a loopback nor a private address, and whoever connects could claim any", nil, from, at, path+".listen")
+	}
+}
+
+// nearby reports whether only neighbours can connect to addr.
+func nearby(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || host == "localhost" {
+		return true // an address that is none is told elsewhere
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
 }
 
 // backend checks where requests go: a listener needs a backend and a backend a

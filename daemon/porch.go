@@ -18,7 +18,7 @@ const forever = 24 * time.Hour
 // the keys that its TLS serves from; nil = plain TCP.
 func (p *Protocol) porch(k *Kit, in *config.Ingress) (ingress.Options, *keys, error) {
 	o := ingress.Options{
-		Connections: connections(&in.Connections), ProxyProtocol: in.ProxyProtocol,
+		Connections: connections(&in.Connections), ProxyProtocol: in.ProxyProtocol, ProxyFrom: prefixes(in.ProxyProtocolFrom),
 		Clock: k.Clock, Log: k.Log, DrainTimeout: drainTimeout(in),
 	}
 	keys, err := p.keys(in)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -151,14 +152,29 @@ func (d *Door) count(c net.Conn, why Refusal) {
 		slog.String("reason", why.String()), slog.String("client", c.RemoteAddr().String()))
 }
 
+// believes reports whether c comes from somebody who may say who the client is.
+func (d *Door) believes(c *conn) bool {
+	if len(d.o.ProxyFrom) == 0 {
+		return true
+	}
+	if _, local := c.RemoteAddr().(*net.UnixAddr); local {
+		return true // the socket's permissions say who
+	}
+	proxy := clientAddr(c)
+	return slices.ContainsFunc(d.o.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(proxy) })
+}
+
 // readProxyHeader reads the PROXY header and takes the client's address from
-// it. It reports whether there was a valid one in time.
+// it. It reports whether there was a valid one in time, which names an IP address
+// or none: the path of a Unix socket is up to whoever sends it, and would go with
+// line breaks and all wherever an address goes.
 func (d *Door) readProxyHeader(c *conn) bool {
 	if c.SetReadDeadline(time.Now().Add(preludeTimeout)) != nil {
 		return false
 	}
 	proxied := pp.NewConn(c.Conn, pp.WithPolicy(pp.REQUIRE))
-	if proxied.ProxyHeader() == nil {
+	header := proxied.ProxyHeader()
+	if header == nil || !header.Command.IsLocal() && !isTCP(header.SourceAddr) {
 		return false
 	}
 	if c.SetReadDeadline(time.Time{}) != nil {
@@ -166,6 +182,12 @@ func (d *Door) readProxyHeader(c *conn) bool {
 	}
 	c.Conn = proxied
 	return true
+}
+
+// isTCP reports whether a is an IP address with a port, and no zone, which is text.
+func isTCP(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.Zone == "" && (len(tcp.IP) == net.IPv4len || len(tcp.IP) == net.IPv6len)
 }
 
 // clientAddr returns the client's address, the zero Addr when it is not an IP

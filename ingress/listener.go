@@ -110,6 +110,10 @@ func (l *Listener) take(raw net.Conn) {
 		return
 	}
 	if l.door.o.ProxyProtocol {
+		if !l.door.believes(c) {
+			l.door.turnAway(c, BadProxyHeader)
+			return
+		}
 		l.wg.Go(func() { l.takeProxied(c) })
 		return
 	}

@@ -33,9 +33,13 @@ type Options struct {
 	Connections Connections
 	// ProxyProtocol demands a PROXY header, version 1 or 2, on every
 	// connection and takes the client's address from it. A connection without
-	// one is refused. Whoever can connect can claim any address, so set it
-	// only when nothing but proxies can reach the listener.
+	// one is refused, and one whose header names another kind of address than
+	// IP over TCP. Whoever can connect can claim any address; see ProxyFrom.
 	ProxyProtocol bool
+	// ProxyFrom are the proxies whose headers are believed; others are refused.
+	// Empty = whoever can connect, so leave it empty only when nothing but
+	// proxies can reach the listener.
+	ProxyFrom []netip.Prefix
 	// Clock is read once per connection; nil = the process's monotonic clock.
 	Clock limiter.Clock
 	// Observer is told of connections; nil = nobody.
@@ -97,7 +101,8 @@ const (
 	// Abandoned: the client went away while it waited for a token. Its token
 	// was given back.
 	Abandoned
-	// BadProxyHeader: the PROXY header was missing, wrong or late.
+	// BadProxyHeader: the PROXY header was missing, wrong or late, or came from
+	// somebody whose headers are not believed.
 	BadProxyHeader
 	// BadHandshake: the TLS handshake failed or took too long.
 	BadHandshake

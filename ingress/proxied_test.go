@@ -3,6 +3,8 @@ package ingress_test
 import (
 	"context"
 	"io"
+	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -51,5 +53,57 @@ func TestProxyHeaderMeetsClose(t *testing.T) {
 				t.Fatalf("%d connections are open, want none", st.Open)
 			}
 		})
+	}
+}
+
+// A PROXY header is believed from the proxies that are listed, and names an IP
+// address over TCP, or none when the proxy speaks for itself. The path of a Unix
+// socket in a header of version 2 was once taken for the client's address, line
+// breaks and all.
+func TestProxyHeadersThatAreRefused(t *testing.T) {
+	version2 := func(verb, family byte, addresses string) string {
+		return "\r\n\r\n\x00\r\nQUIT\n" + string([]byte{0x20 | verb, family, 0, byte(len(addresses))}) + addresses
+	}
+	tcp := "\xc0\x00\x02\x01\x0a\x00\x00\x01\x00\x01\x00\x02"
+	socket := "/a\r\nX-Tenant: other\r\n" + strings.Repeat("\x00", 216-23)
+	for name, tc := range map[string]struct {
+		header string
+		from   string // proxyProtocolFrom
+		want   string // the client's address; "" = turned away
+	}{
+		"TCP":            {version2(1, 0x11, tcp), "", "192.0.2.1:1"},
+		"listed":         {"PROXY TCP4 192.0.2.1 10.0.0.2 1 2\r\n", "127.0.0.0/8", "192.0.2.1:1"},
+		"not listed":     {"PROXY TCP4 192.0.2.1 10.0.0.2 1 2\r\n", "10.0.0.0/8", ""},
+		"UDP":            {version2(1, 0x12, tcp), "", ""},
+		"Unix":           {version2(1, 0x31, socket), "", ""},
+		"zone":           {"PROXY TCP6 fe80::1%x 2001:db8::1 1 2\r\n", "", ""},
+		"itself":         {version2(0, 0x11, tcp), "", "itself"},
+		"itself by Unix": {version2(0, 0x31, socket), "", "itself"},
+		"unknown":        {"PROXY UNKNOWN\r\n", "", "itself"},
+	} {
+		o := ingress.Options{Observer: newEvents(), ProxyProtocol: true}
+		if tc.from != "" {
+			o.ProxyFrom = []netip.Prefix{netip.MustParsePrefix(tc.from)}
+		}
+		ln := ingress.NewDoor("test", o).Listen(t.Context(), loopback(t))
+		c := dial(t, ln.Addr().String())
+		_, _ = io.WriteString(c, tc.header)
+		if tc.want == "" {
+			if why := <-o.Observer.(*events).refused; why != ingress.BadProxyHeader {
+				t.Errorf("%s: refused for %v, want proxy_header", name, why)
+			}
+			continue
+		}
+		if tc.want == "itself" {
+			tc.want = c.LocalAddr().String()
+		}
+		in, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := in.RemoteAddr().String(); got != tc.want {
+			t.Errorf("%s: client %q, want %q", name, got, tc.want)
+		}
+		_ = in.Close()
 	}
 }

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http"
 
@@ -59,3 +60,12 @@ func AtDoorstep(raw []byte) *http.Request {
 
 // Upstream returns what keeps the connections to the backend, to be compared.
 func (s *Server) Upstream() any { return s.route.Load().upstream }
+
+// RequestHead opens the writing of a request's head to tests.
+func RequestHead(o Options) (func(*http.Request) []byte, error) {
+	o = o.withDefaults()
+	id, errID := newIdentifier(&o)
+	up, errUp := newUpstream(&o)
+	rt := &route{o: o, id: id, upstream: up}
+	return func(r *http.Request) []byte { return rt.appendRequest(nil, r, "") }, errors.Join(errID, errUp)
+}
