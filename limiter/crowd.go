@@ -42,11 +42,11 @@ const (
 // it grows by itself until everybody sleeps.
 type crowd struct {
 	mu    sync.Mutex // guards the fields below; never held across a wait
-	since int64      // monotonic ns when the present overload began; 0 = there was none
+	since int64      // monotonic ns when the present overload began
 	soon  int64      // monotonic ns at which the dense line ends
-	later int64      // monotonic ns at which the sparse line ends
+	later int64      // monotonic ns at which the sparse line ends; 0 = nobody was refused yet
 
-	counted atomic.Int64  // coarse second in which the census counted this crowd
+	counted atomic.Int64  // coarse second after the one in which the census counted this crowd; 0 = never
 	asked   atomic.Uint32 // coarse second of the last refusal, for [crowd.ended]
 	hold    atomic.Uint64 // float64 bits: ns that a permit is held, moving average; 0 = unknown
 }
@@ -66,7 +66,7 @@ func (c *crowd) join(now int64, p pace) time.Duration {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.since == 0 || now-c.later > calmAfter || now < c.since {
+	if c.later == 0 || now-c.later > calmAfter || now < c.since {
 		c.since, c.soon, c.later = now, now, now
 	}
 	limit := now + int64(maxBaseBackoff)
@@ -118,8 +118,8 @@ func (c *census) sharers(now int64, p *partition) float64 {
 		}
 		c.second, c.recent = second, 0
 	}
-	if p.crowd.counted.Swap(second) != second {
+	if p.crowd.counted.Swap(second+1) != second+1 {
 		c.recent++
 	}
-	return float64(max(c.before, c.recent))
+	return float64(max(c.before, c.recent, 1))
 }

@@ -178,3 +178,14 @@ func TestHintForgets(t *testing.T) {
 		}
 	}
 }
+
+// A monotonic clock may begin at zero. In its first second the hint was zero,
+// and real drivers used up their attempts within milliseconds.
+func TestHintInTheClocksFirstSecond(t *testing.T) {
+	h := &hinted{}
+	h.gate = limiter.New("g", &limiter.Policy{Rate: limiter.Rate{PerSecond: 10, BurstSeconds: 0.1}}, limiter.Options{Clock: &h.clock})
+	h.storm(t, 3, "")
+	if hint, _ := h.ask(limiter.Request{}); hint.BaseBackoff < 100*time.Millisecond {
+		t.Errorf("base %v after three refusals at 10/s", hint.BaseBackoff)
+	}
+}

@@ -58,5 +58,8 @@ func retryAfter(err error, cost float64) time.Duration {
 	if !errors.As(err, &rejection) {
 		return maxRetry
 	}
-	return min(max(rejection.Hint(limiter.Request{Cost: cost}).RetryAfter, minRetry), maxRetry)
+	// With this deadline hints are spread below maxRetry, so that producers that
+	// wait for the same limit do not all ask at its bound.
+	hint := rejection.Hint(limiter.Request{Cost: cost, Deadline: 3 * maxRetry})
+	return min(max(hint.RetryAfter, minRetry), maxRetry)
 }
