@@ -15,11 +15,11 @@ type waiter struct {
 	over   bool
 }
 
-// begin plans the end of the wait.
+// begin looks at the ticket now, and when it says.
 func (t *waiter) begin() {
 	// The ticket tells under the gate's lock, so what comes of it is played next.
-	t.ticket.Notify(func() { t.d.w.After(0, func() { t.granted() }) })
-	t.plan()
+	t.ticket.Notify(func() { t.d.w.After(0, t.step) })
+	t.step()
 }
 
 // withdraw ends the wait because the caller has left.
@@ -28,57 +28,22 @@ func (t *waiter) withdraw() {
 	t.ticket.Abandon()
 }
 
-// granted hands over the permit, if there is one by now.
-func (t *waiter) granted() bool {
+// step does what is due, and plans the next step when that does not end the
+// wait.
+func (t *waiter) step() {
 	if t.over {
-		return true
-	}
-	select {
-	case <-t.ticket.Ready():
-		t.admit(t.ticket.Permit())
-	default:
-	}
-	return t.over
-}
-
-// admit ends the wait with a permit.
-func (t *waiter) admit(p limiter.Permit) {
-	t.over = true
-	t.e.Admitted(&p)
-}
-
-// refuse ends the wait without one.
-func (t *waiter) refuse(err error) {
-	t.over = true
-	t.e.Refused(refusal(err, t.cost))
-}
-
-// plan looks at the ticket when it wants to be looked at.
-func (t *waiter) plan() {
-	at, indebted := t.ticket.Due()
-	t.d.w.After(time.Duration(at-t.d.gate.Now()), func() { t.due(indebted) })
-}
-
-// due is the end of a debt or of the wait.
-func (t *waiter) due(indebted bool) {
-	if t.granted() {
 		return
 	}
-	if !indebted {
-		if permit, err := t.ticket.Expire(); err == nil {
-			t.admit(permit)
-		} else {
-			t.refuse(err)
-		}
-		return
-	}
-	permit, queued, err := t.ticket.Resume(t.d.gate.Now())
+	now := t.d.gate.Now()
+	permit, next, done, err := t.ticket.Step(now)
 	switch {
+	case !done:
+		t.d.w.After(time.Duration(next-now), t.step)
+		return
 	case err != nil:
-		t.refuse(err)
-	case !queued:
-		t.admit(permit)
+		t.e.Refused(refusal(err, t.cost))
 	default:
-		t.plan()
+		t.e.Admitted(&permit)
 	}
+	t.over = true
 }

@@ -32,6 +32,7 @@ type bucketState struct {
 	perNano  float64 // units per ns, about 1
 	burst    int64   // units
 	maxDebt  int64   // units
+	slack    int64   // units that flow in while a caller holds on to its reading of the clock
 	scale    float64 // units per token
 	perToken float64 // ns per token
 	rate     Rate
@@ -61,6 +62,7 @@ func newBucketState(r Rate, now int64) *bucketState {
 	return &bucketState{
 		base: now, perNano: rate * scale / 1e9, burst: int64(math.Floor(burst * scale)),
 		maxDebt: int64((burst + float64(min(r.QueueDepth, maxQueue))) * scale),
+		slack:   int64(rate * scale),
 		scale:   scale, perToken: 1e9 / rate, rate: r,
 	}
 }
@@ -126,13 +128,23 @@ func (b *Bucket) Tokens(now int64) float64 {
 	return b.state.Load().level(now)
 }
 
-// holds reports whether the request's tokens are there.
-func (b *Bucket) holds(now int64, req *Request) bool {
+// holds reports whether n tokens are there.
+func (b *Bucket) holds(now int64, n float64) bool {
 	if b == nil {
 		return true
 	}
 	s := b.state.Load()
-	return s.refilled(now)-s.spent.Load() >= s.units(req.cost())
+	return s.refilled(now)-s.spent.Load() >= s.units(n)
+}
+
+// full reports whether all tokens are there, so that a new bucket would be the
+// same.
+func (b *Bucket) full(now int64) bool {
+	if b == nil {
+		return true
+	}
+	s := b.state.Load()
+	return s.refilled(now)-s.spent.Load() >= s.burst && b.waiting.Load() == 0
 }
 
 // Burst returns the depth in tokens, +Inf for a nil bucket.
@@ -204,10 +216,10 @@ func (s *bucketState) spend(now int64, n float64, debt int64) (time.Duration, bo
 	for {
 		old := s.spent.Load()
 		spent := max(old, in-s.burst) // what overflowed the brim is gone
-		if spent > in+s.maxDebt+s.burst {
-			// More is owed than anyone may borrow: the clock ran backwards.
-			// Go on from an empty bucket instead of refusing until the clock
-			// has caught up.
+		if spent > in+s.maxDebt+s.burst+s.slack {
+			// More is owed than anyone may borrow, and than callers are late
+			// by: the clock ran backwards. Go on from an empty bucket instead
+			// of refusing until the clock has caught up.
 			s.spent.CompareAndSwap(old, in)
 			continue
 		}

@@ -13,8 +13,11 @@ type Cause struct {
 	Limit  labels.Limit
 }
 
-// cause is a position in [Causes].
+// cause is a position in [Causes], or admitted.
 type cause int
+
+// admitted stands where there is no cause to refuse.
+const admitted cause = -1
 
 // The causes, in the order of [Causes].
 const (
@@ -56,7 +59,7 @@ func (b *byCause) forPermit() (n uint64) {
 	return n
 }
 
-// add adds what o counted, which no longer changes.
+// add adds what o counted.
 func (b *byCause) add(o *byCause) {
 	for i := range b {
 		b[i].Add(o[i].Load())

@@ -34,7 +34,7 @@ func (r *Rejection) Hint(req Request) Hint {
 	now := g.clock.Now()
 	wait, pace := r.lack(now, &req)
 	most := maxBaseBackoff
-	if g.table.Load().policy.Gates > 1 {
+	if g.roster.table.Load().policy.Gates > 1 {
 		most = elsewhere
 	}
 	if req.Deadline > 0 {
@@ -62,7 +62,7 @@ func (g *Gate) spread(d, most time.Duration, n float64) time.Duration {
 // the gate's is shared by the partitions that lack it.
 func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 	p := r.part
-	t, spec := p.gate.table.Load(), p.spec.Load()
+	spec := p.spec.Load()
 	sharers := 1.0
 	if r.Limit != labels.ByPartition {
 		sharers = p.gate.census.sharers(now, p)
@@ -70,19 +70,19 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 	if r.Reason != labels.RequestRate {
 		limit := p.limit(spec)
 		if r.Limit == labels.ByTotal {
-			limit = t.total
+			limit = spec.total
 		}
 		return 0, pace{sharers * p.crowd.held() / float64(max(limit, 1)), permitShare}
 	}
-	b := spec.bucket
+	b := spec.own
 	if r.Limit == labels.ByIngress {
-		b = t.bucket
+		b = spec.ingress
 	}
 	if b == nil { // the rate was lifted meanwhile
 		return 0, pace{1, rateShare}
 	}
 	// A retry needs the tokens of both buckets, whichever was empty.
-	wait = max(t.bucket.Wait(now, req.cost()), spec.bucket.Wait(now, req.cost()))
+	wait = max(spec.ingress.Wait(now, req.cost()), spec.own.Wait(now, req.cost()))
 	returns := minReturns * req.cost() / b.Burst()
 	return wait, pace{sharers * req.cost() * 1e9 / b.Rate().PerSecond, min(max(returns, rateShare), maxShare)}
 }

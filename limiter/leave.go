@@ -16,7 +16,7 @@ func (p *Permit) Leave() {
 	if !ok {
 		return
 	}
-	part := p.part
+	part := p.spec.part
 	part.left.Add(1)
 	part.counts.left.Add(1)
 	if word&permitBare != 0 {

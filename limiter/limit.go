@@ -82,8 +82,18 @@ type Tracer interface {
 // process's monotonic clock, which is then read without calls through an
 // interface.
 type timekeeper struct {
-	given Clock // nil = the monotonic clock
-	base  time.Time
+	given   Clock // nil = the monotonic clock
+	base    time.Time
+	sampler sampler // nil when the clock wants to hear of no samples
+}
+
+// sampler is a clock that judges itself by the latencies measured with it.
+type sampler interface{ Sample(ok bool) }
+
+func newTimekeeper(given Clock) timekeeper {
+	t := timekeeper{given: given, base: time.Now()}
+	t.sampler, _ = given.(sampler)
+	return t
 }
 
 // Now is [Clock.Now].

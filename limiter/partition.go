@@ -26,27 +26,34 @@ const (
 // every decision touches come first and fill one cache line.
 type partition struct {
 	tally    tally
-	spec     atomic.Pointer[partitionSpec]
+	spec     atomic.Pointer[partitionSpec] // in force
 	gate     *Gate
-	queued   atomic.Int64 // waiters in queue
+	queued   atomic.Int64 // tickets
 	recorder Recorder
 	touched  atomic.Uint32 // coarse second of the last request or end of one
 	left     atomic.Int32  // permits held whose callers have gone
 
 	counts counts
-	name   string    // a client's key for dynamic partitions
-	label  string    // as metrics carry it: never a client's key (ADR 6)
-	queue  []*Ticket // guarded by gate.waitMu, oldest first
+	name   string // a client's key for dynamic partitions
+	label  string // as metrics carry it: never a client's key (ADR 6)
 	crowd  crowd
+
+	tickets chain[Ticket]   // guarded by line.mu, oldest first
+	place   link[partition] // in the line, while there are tickets; guarded by line.mu
 
 	rejections [causeCount]atomic.Pointer[Rejection] // made when first needed
 }
 
-// partitionSpec is what a policy says of a partition; replaced as a whole.
+// partitionSpec is what one policy says of a partition, and all that a request
+// in it is decided by. It never changes: a reload makes another.
 type partitionSpec struct {
+	part *partition
+	purse
 	limit    Limit
-	bucket   *Bucket
+	total    int64 // bound on permits over all partitions, 0 = none
+	mode     Mode
 	fallback int64
+	auto     bool          // the queue sizes itself
 	depth    int           // of the queue
 	maxWait  time.Duration // in the queue
 	policy   *PartitionPolicy
@@ -64,22 +71,21 @@ type counts struct {
 	discarded             [discardedCount]atomic.Uint64
 }
 
-// newPartition returns a partition of the given policy.
-func (g *Gate) newPartition(name, label string, policy *PartitionPolicy, now int64) *partition {
+// newPartition returns a partition that has yet to adopt a policy.
+func newPartition(g *Gate, name, label string, o Observer) *partition {
 	p := &partition{gate: g, name: name, label: label}
-	if g.observer != nil {
-		p.recorder = g.observer.Recorder(label)
+	if o != nil {
+		p.recorder = o.Recorder(label)
 	}
-	p.adopt(policy, now)
 	return p
 }
 
-// adopt puts a policy in force. The limit keeps what it has learned when its
-// signature is unchanged, the bucket keeps its tokens.
-func (p *partition) adopt(policy *PartitionPolicy, now int64) {
+// adopt puts a policy of the given table in force. The limit keeps what it has
+// learned when its signature is unchanged, the bucket keeps its tokens.
+func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partitionSpec {
 	next := &partitionSpec{
-		policy: policy, fallback: int64(policy.Fallback),
-		depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait,
+		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
+		auto: policy.QueueAuto, depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait,
 	}
 	if next.fallback <= 0 {
 		next.fallback = defaultFallback
@@ -88,24 +94,31 @@ func (p *partition) adopt(policy *PartitionPolicy, now int64) {
 		next.maxWait = time.Second
 	}
 	old := p.spec.Load()
-	if old != nil && old.policy.Signature == policy.Signature {
-		next.limit = old.limit
-	} else if policy.NewLimit != nil {
-		next.limit = policy.NewLimit()
-	} else {
-		next.limit = fixed(defaultFallback)
-	}
-	if l, ok := next.limit.(interface {
-		Watch(demand func() (offered, refused uint64))
-	}); ok && (old == nil || old.limit != next.limit) {
-		l.Watch(p.demand)
-	}
 	var bucket *Bucket
 	if old != nil {
-		bucket = old.bucket
+		bucket = old.own
 	}
-	next.bucket = changeRate(bucket, policy.Rate, now)
+	next.purse = purse{ingress: t.bucket, own: changeRate(bucket, policy.Rate, now)}
+	if old != nil && old.policy.Signature == policy.Signature {
+		next.limit = old.limit
+	} else {
+		next.limit = newLimit(policy)
+		if l, ok := next.limit.(interface {
+			Watch(demand func() (offered, refused uint64))
+		}); ok {
+			l.Watch(p.demand)
+		}
+	}
 	p.spec.Store(next)
+	return next
+}
+
+// newLimit returns a policy's limit.
+func newLimit(policy *PartitionPolicy) Limit {
+	if policy.NewLimit == nil {
+		return fixed(defaultFallback)
+	}
+	return policy.NewLimit()
 }
 
 // changeRate returns b at rate r: the same bucket where there is one, so that
@@ -173,34 +186,85 @@ func (p *partition) acquire(limit, total int64) (held int64, why cause, ok bool)
 		if !ok {
 			return held, fullPartition, false
 		}
-		if p.gate.acquireTotal(total) {
+		if p.gate.line.takeTotal(total) {
 			p.tally.add(oneGranted)
-			return held, 0, true
+			return held, admitted, true
 		}
 		p.tally.release()
 		// Whoever gave a permit of the total back meanwhile found this place
 		// taken and woke nobody who waits for it, so it is for us to look again.
-		if p.gate.inTotal.Load() >= total {
+		if p.gate.line.inTotal.Load() >= total {
 			return held, fullTotal, false
 		}
+	}
+}
+
+// enter takes a permit for a request that has waited: as acquire does, and
+// always when the policy has stopped to refuse meanwhile.
+func (p *partition) enter(s *partitionSpec) (held int64, why cause, ok bool) {
+	if s.mode != Enforce {
+		return p.force(s.total), admitted, true
+	}
+	return p.acquire(p.places(s), s.total)
+}
+
+// stepBack ends an attempt to acquire that failed for the given reason. Who
+// joined the queue while it held its place of the partition may have found that
+// taken, and stepped aside for nothing.
+func (p *partition) stepBack(why cause) {
+	if why == fullTotal && p.queued.Load() > 0 {
+		p.gate.line.next(p)
 	}
 }
 
 // force takes a permit beyond every limit, for exempt requests and shadow mode.
 func (p *partition) force(total int64) (held int64) {
 	if total > 0 {
-		p.gate.inTotal.Add(1)
+		p.gate.line.inTotal.Add(1)
 	}
 	return p.tally.add(oneHeld | oneGranted)
 }
 
-// grant makes the permit for a place that was acquired under the given total.
-func (p *partition) grant(now, held, total int64) Permit {
+// grant makes the permit for a place that was taken under s.
+func (p *partition) grant(now, held int64, s *partitionSpec) Permit {
 	word := newPermitWord(p.gate.clock.Epoch(), held)
-	if total > 0 {
+	if s.total > 0 {
 		word |= permitTotal
 	}
-	return Permit{part: p, start: now, word: word}
+	return Permit{spec: s, start: now, word: word}
+}
+
+// pass lets a request through whatever the limits say, and counts what they
+// would have said.
+func (p *partition) pass(now int64, s *partitionSpec, req *Request) Permit {
+	cost := req.cost()
+	switch {
+	case s.mode == Off:
+		permit := p.grant(now, p.force(s.total), s)
+		permit.word |= permitBare
+		return permit
+	case req.Exempt:
+		p.counts.exempted.Add(1)
+		s.spend(now, cost)
+		return p.grant(now, p.force(s.total), s)
+	}
+	why := admitted
+	dues := s.dues(cost)
+	paid, _, refused := Bill(dues[:]).Pay(now, -1)
+	if refused != nil {
+		why = s.blame(refused, cost)
+	} else {
+		held, full, ok := p.acquire(p.places(s), s.total)
+		if ok {
+			return p.grant(now, held, s)
+		}
+		paid.Refund() // as the refusal would
+		why = full
+	}
+	p.counts.wouldReject[why].Add(1)
+	permit := p.grant(now, p.force(s.total), s)
+	permit.word |= permitUnpaid
+	return permit
 }
 
 // end releases a permit, teaches the limit and wakes who waits.
@@ -212,7 +276,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	}
 	p.tally.release()
 	if permit.word&permitTotal != 0 {
-		p.gate.inTotal.Add(-1)
+		p.gate.line.inTotal.Add(-1)
 	}
 	switch o {
 	case Success:
@@ -231,8 +295,8 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	if t := p.gate.tracer; t != nil {
 		t.Ended(permit.start, now, latency, o)
 	}
-	if p.gate.waiting.Load() > 0 {
-		p.gate.pump(p)
+	if line := &p.gate.line; line.waiting.Load() > 0 {
+		line.next(p)
 	}
 }
 
@@ -240,7 +304,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 func (p *partition) learn(now int64, latency time.Duration, word permitWord, o Outcome) {
 	clock := &p.gate.clock
 	sameEpoch := word.epoch() == clock.Epoch()
-	if s := p.gate.sampler; s != nil && sameEpoch {
+	if s := clock.sampler; s != nil && sameEpoch {
 		s.Sample(latency > 0 && (latency <= maxLatency || o == Dropped))
 	}
 	switch {
@@ -255,6 +319,30 @@ func (p *partition) learn(now int64, latency time.Duration, word permitWord, o O
 		return
 	}
 	p.spec.Load().limit.Observe(now, min(latency, maxLatency), word.seen(), o == Dropped)
+}
+
+// mustRefuse reports that a request that finds no permit could only be refused,
+// so that a flood is refused by reading alone, without spending tokens and
+// giving them back.
+func (s *partitionSpec) mustRefuse(req *Request) bool {
+	return (s.depth == 0 && !s.auto) || req.MaxWait < 0
+}
+
+// baseRTT returns the latency without load as the limit believes it, 0 when it
+// does not know.
+func (s *partitionSpec) baseRTT() time.Duration {
+	if l, ok := s.limit.(interface{ BaseRTT() time.Duration }); ok {
+		return l.BaseRTT()
+	}
+	return 0
+}
+
+// late returns why a request waited in vain.
+func (p *partition) late() cause {
+	if s := p.spec.Load(); p.tally.held() < p.places(s) {
+		return lateTotal // the partition itself had room
+	}
+	return latePartition
 }
 
 // reject counts a refusal and returns it.
@@ -279,3 +367,18 @@ func (fixed) Observe(int64, time.Duration, int, bool) {}
 
 // Algorithm names the limit for operators.
 func (fixed) Algorithm() string { return "fixed" }
+
+// add adds the counts of o.
+func (c *counts) add(o *counts) {
+	c.exempted.Add(o.exempted.Load())
+	c.gaveUp.Add(o.gaveUp.Load())
+	c.left.Add(o.left.Load())
+	c.wasted.Add(o.wasted.Load())
+	c.dropped.Add(o.dropped.Load())
+	c.ignored.Add(o.ignored.Load())
+	c.rejected.add(&o.rejected)
+	c.wouldReject.add(&o.wouldReject)
+	for i := range o.discarded {
+		c.discarded[i].Add(o.discarded[i].Load())
+	}
+}

@@ -12,24 +12,25 @@ import (
 // A Permit is a value so that admitting allocates nothing. It may be moved
 // before its first End; do not keep two copies, since each would end once.
 type Permit struct {
-	part  *partition
-	start int64      // monotonic ns when it was granted
-	word  permitWord // 0 once ended; by atomic operations
+	spec  *partitionSpec // what it was granted and paid under; nil in the zero Permit
+	start int64          // monotonic ns when it was granted
+	word  permitWord     // 0 once ended; by atomic operations
 }
 
 // permitWord is what a permit knows besides, in one word: three words travel
 // from call to call in registers.
 //
-//	bits 0-3    permitHeld, permitBare, permitTotal, permitLeft
+//	bits 0-4    permitHeld, permitBare, permitTotal, permitLeft, permitUnpaid
 //	bits 8-31   permits held in the partition when it was granted, itself included
 //	bits 32-63  the clock's epoch then
 type permitWord uint64
 
 const (
-	permitHeld  permitWord = 1 << iota // always set
-	permitBare                         // the gate was off: teach nothing
-	permitTotal                        // counted in the gate's total
-	permitLeft                         // the caller has gone
+	permitHeld   permitWord = 1 << iota // always set
+	permitBare                          // the gate was off: teach nothing
+	permitTotal                         // counted in the gate's total
+	permitLeft                          // the caller has gone
+	permitUnpaid                        // shadow mode passed it without its tokens
 
 	seenShift  = 8
 	epochShift = 32
@@ -53,7 +54,7 @@ func (p *Permit) take() Permit {
 	if word == 0 {
 		return Permit{}
 	}
-	return Permit{part: p.part, start: p.start, word: word}
+	return Permit{spec: p.spec, start: p.start, word: word}
 }
 
 // markLeft notes in the permit that its caller has gone, and reports whether
@@ -73,51 +74,55 @@ func (p *Permit) markLeft() (permitWord, bool) {
 // End returns the permit and reports how the work went. Only the first call
 // counts; later calls do nothing. It is safe for concurrent use.
 func (p *Permit) End(o Outcome) {
-	if held := p.take(); held.part != nil {
-		now := held.part.gate.clock.Now()
-		held.part.end(now, time.Duration(now-held.start), held, o)
+	if held := p.take(); held.spec != nil {
+		part := held.spec.part
+		now := part.gate.clock.Now()
+		part.end(now, time.Duration(now-held.start), held, o)
 	}
 }
 
 // EndSampled is [Permit.End] with a latency that the ingress measured itself,
 // for protocols in which the permit is held longer than the backend worked.
 func (p *Permit) EndSampled(latency time.Duration, o Outcome) {
-	if held := p.take(); held.part != nil {
-		held.part.end(held.part.gate.clock.Now(), latency, held, o)
+	if held := p.take(); held.spec != nil {
+		part := held.spec.part
+		part.end(part.gate.clock.Now(), latency, held, o)
 	}
 }
 
 // Charge spends tokens beyond those that admission took, once the real cost of
-// the request is known. A negative charge refunds. The debt that a charge can
-// leave is bounded; see [Bucket.Spend].
+// the request is known, from the buckets that it was paid to, whatever is in
+// force by now. A negative charge refunds, while the permit is held and as far
+// as tokens were taken for it. The debt that a charge can leave is bounded; see
+// [Bucket.Spend].
 func (p *Permit) Charge(tokens float64) {
-	if p.part == nil {
+	if p.spec == nil {
 		return
 	}
-	g := p.part.gate
-	for _, b := range [2]*Bucket{g.table.Load().bucket, p.part.spec.Load().bucket} {
-		if tokens < 0 {
-			b.Refund(-tokens)
-		} else if tokens > 0 {
-			b.Spend(g.clock.Now(), tokens)
-		}
+	word := permitWord(atomic.LoadUint64((*uint64)(&p.word)))
+	switch {
+	case word&permitBare != 0:
+	case tokens > 0:
+		p.spec.spend(p.spec.part.gate.clock.Now(), tokens)
+	case tokens < 0 && word != 0 && word&permitUnpaid == 0:
+		p.spec.refund(-tokens)
 	}
 }
 
 // Partition returns the name of the partition that granted the permit, "" for
 // the zero Permit.
 func (p *Permit) Partition() string {
-	if p.part == nil {
+	if p.spec == nil {
 		return ""
 	}
-	return p.part.name
+	return p.spec.part.name
 }
 
 // Label returns the partition's name as metrics carry it: bounded by the
 // configuration, never a client's key.
 func (p *Permit) Label() string {
-	if p.part == nil {
+	if p.spec == nil {
 		return ""
 	}
-	return p.part.label
+	return p.spec.part.label
 }

@@ -26,8 +26,11 @@ type Status struct {
 	Queued int
 	// LastHint is the wait that the last refused request was told; 0 = none was.
 	LastHint time.Duration
+	// PartitionCount is how many partitions there are, listed or not.
+	PartitionCount int
 	// Partitions lists the named ones in the order of the policy, then
-	// "default", "overflow", and those of clients' keys by name.
+	// "default", "overflow", and those of clients' keys by name. A client may
+	// choose a key that is the name of another: see [PartitionStatus.Key].
 	Partitions []PartitionStatus
 	// Labels sums the partitions under the names that metrics may carry.
 	Labels []LabelStatus
@@ -47,7 +50,10 @@ type PartitionStatus struct {
 	Name string
 	// Label is Name for partitions of the configuration, "default" for those
 	// of clients' keys.
-	Label     string
+	Label string
+	// Key is true for the partition of a client's key, which may bear the name
+	// of one of the configuration.
+	Key       bool
 	Algorithm string
 	Limit     int // in force: the fallback while the clock is not trusted
 	InFlight  int
@@ -119,99 +125,93 @@ func (c *counts) snapshot() Counts {
 	return s
 }
 
-// snapshot reads the partition's counts.
-func (p *partition) snapshot() Counts {
-	s := p.counts.snapshot()
-	s.Admitted = p.tally.granted()
-	return s
+// StatusOptions choose which partitions a [Status] lists. The zero value lists
+// all. Whatever is chosen, the sums are over all partitions.
+type StatusOptions struct {
+	// Partitions is how many of clients' keys are listed at most; 0 = all,
+	// less = none. Those of the configuration are always listed, but on the
+	// first page only.
+	Partitions int
+	// After lists those of clients' keys whose name comes after this one, in
+	// bytewise order; "" = from the first.
+	After string
 }
 
-// add sums o into c.
-func (c *Counts) add(o Counts) {
-	c.Admitted += o.Admitted
-	c.Exempted += o.Exempted
-	c.GaveUp += o.GaveUp
-	c.Abandoned += o.Abandoned
-	c.Wasted += o.Wasted
-	c.Dropped += o.Dropped
-	c.Ignored += o.Ignored
-	c.Rejected = addMap(c.Rejected, o.Rejected)
-	c.WouldReject = addMap(c.WouldReject, o.WouldReject)
-	c.RejectedBy = addMap(c.RejectedBy, o.RejectedBy)
-	c.WouldRejectBy = addMap(c.WouldRejectBy, o.WouldRejectBy)
-	c.Discarded = addMap(c.Discarded, o.Discarded)
-}
+// Status returns a snapshot of the gate, see [Gate.Page].
+func (g *Gate) Status() Status { return g.Page(StatusOptions{}) }
 
-// addMap adds more to sum, which may be nil while there is nothing to add.
-func addMap[K comparable](sum, more map[K]uint64) map[K]uint64 {
-	if sum == nil && len(more) > 0 {
-		sum = make(map[K]uint64, len(more))
-	}
-	for k, n := range more {
-		sum[k] += n
-	}
-	return sum
-}
-
-// Status returns a snapshot of the gate. It takes time proportional to the
-// number of partitions and does not slow decisions down.
-func (g *Gate) Status() Status {
+// Page returns a snapshot of the gate with some of its partitions. It reads the
+// counts of all, and words those that are listed; it does not slow decisions
+// down.
+func (g *Gate) Page(o StatusOptions) Status {
 	now := g.clock.Now()
-	g.mu.Lock()
-	t := g.table.Load()
-	g.forget(now >> coarseShift)
-	lost := slices.Clone(g.retired)
-	gone := g.gone.snapshot()
-	gone.Admitted = g.goneAdmitted
-	g.mu.Unlock()
-
+	t, gone := g.roster.snapshot(now)
 	s := Status{
 		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
-		Bucket: t.bucket.status(now), Total: int(t.total), Queued: int(g.waiting.Load()),
+		Bucket: t.bucket.status(now), Total: int(t.total), Queued: int(g.line.waiting.Load()),
 		LastHint: time.Duration(g.lastHint.Load()),
 	}
-	sum := newLabelSum()
-	for _, p := range t.all() {
-		ps := p.status(now)
-		s.Partitions = append(s.Partitions, ps)
-		s.InFlight += ps.InFlight
-		sum.add(&ps)
+	sums := &labelSums{rows: map[string]*labelSum{}}
+	page := pager{o: o}
+	for _, spec := range t.configured() {
+		sums.add(spec)
+		page.first(spec)
 	}
-	sum.rows[DefaultPartition].Counts.add(gone)
-	for _, r := range lost {
-		s.InFlight += int(r.part.tally.held())
-		if r.part.isDynamic() {
-			sum.rows[DefaultPartition].Counts.add(r.part.snapshot())
+	for spec := range t.ofKeys() {
+		sums.add(spec)
+		page.add(spec)
+	}
+	sums.rows[DefaultPartition].counts.add(&gone.counts)
+	sums.rows[DefaultPartition].admitted += gone.admitted
+	for _, spec := range page.list() {
+		s.Partitions = append(s.Partitions, spec.status(now))
+	}
+	for _, label := range sums.order {
+		row := sums.rows[label].status()
+		s.PartitionCount += row.Partitions
+		s.InFlight += row.InFlight
+		s.Labels = append(s.Labels, row)
+	}
+	s.InFlight += int(gone.held)
+	return s
+}
+
+// remains is what partitions that nobody finds any more leave in the sums.
+type remains struct {
+	counts   counts // of those of clients' keys
+	admitted uint64
+	held     int64 // permits of all
+}
+
+// snapshot returns the table, and what remains of those that are not in it.
+func (r *roster) snapshot(now int64) (*table, *remains) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(now >> coarseShift)
+	rest := &remains{admitted: r.goneAdmitted}
+	rest.counts.add(&r.gone)
+	for _, old := range r.retired {
+		rest.held += old.part.tally.held()
+		if old.part.isDynamic() {
+			rest.counts.add(&old.part.counts)
+			rest.admitted += old.part.tally.granted()
 		}
 	}
-	for _, label := range sum.order {
-		row := sum.rows[label]
-		row.WastedShare = share(row.Counts.Wasted, row.Counts.Admitted-min(row.Counts.Admitted, uint64(row.InFlight)))
-		s.Labels = append(s.Labels, *row)
-	}
-	return s
+	return r.table.Load(), rest
 }
 
 // Load returns the permits held in the partitions that exist now, and how many
 // may be held in them, bounded by the total. It allocates nothing, so that it
 // may be told to whoever asks; see [Gate.Status] for everything else.
 func (g *Gate) Load() (held, limit int64) {
-	t := g.table.Load()
-	add := func(p *partition) {
-		held += p.tally.held()
-		limit += p.limit(p.spec.Load())
+	t := g.roster.table.Load()
+	for _, s := range t.named {
+		held, limit = s.load(held, limit)
 	}
-	for _, p := range t.named {
-		add(p)
-	}
-	add(t.def)
-	add(t.overflow)
-	for _, x := range [2]*index{&t.keys, &t.recent} {
-		for s := range x.entries() {
-			if s.part.isDynamic() {
-				add(s.part)
-			}
-		}
+	held, limit = t.def.load(held, limit)
+	held, limit = t.overflow.load(held, limit)
+	for s := range t.ofKeys() {
+		held, limit = s.load(held, limit)
 	}
 	if t.total > 0 {
 		limit = min(limit, t.total)
@@ -219,78 +219,140 @@ func (g *Gate) Load() (held, limit int64) {
 	return held, limit
 }
 
-// share returns part of whole, 0 when there is nothing.
-func share(part, whole uint64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return min(float64(part)/float64(whole), 1)
+// load adds the partition's permits and its limit.
+func (s *partitionSpec) load(held, limit int64) (allHeld, allLimit int64) {
+	return held + s.part.tally.held(), limit + s.part.limit(s)
 }
 
-// labelSum adds partitions up by label.
-type labelSum struct {
-	rows  map[string]*LabelStatus
+// wastedShare returns the share of the work that has ended that was for nobody.
+func (c *Counts) wastedShare(inFlight int) float64 {
+	ended := float64(c.Admitted) - float64(inFlight)
+	if ended <= 0 {
+		return 0
+	}
+	return min(float64(c.Wasted)/ended, 1)
+}
+
+// labelSums adds partitions up by label.
+type labelSums struct {
+	rows  map[string]*labelSum
 	order []string
 }
 
-func newLabelSum() *labelSum { return &labelSum{rows: map[string]*LabelStatus{}} }
+// labelSum is the sum of the partitions of one label.
+type labelSum struct {
+	first      *partitionSpec
+	partitions int
+	limit      int64
+	held, left int64
+	queued     int64
+	baseRTT    time.Duration
+	admitted   uint64
+	counts     counts
+}
 
-// add sums one partition into the row of its label.
-func (l *labelSum) add(p *PartitionStatus) {
-	row := l.rows[p.Label]
+// add adds one partition to the row of its label.
+func (l *labelSums) add(s *partitionSpec) {
+	p := s.part
+	row := l.rows[p.label]
 	if row == nil {
-		row = &LabelStatus{Label: p.Label, Algorithm: p.Algorithm, State: p.State, Counts: (&counts{}).snapshot()}
-		l.rows[p.Label] = row
-		l.order = append(l.order, p.Label)
-	} else {
-		row.State = nil
+		row = &labelSum{first: s}
+		l.rows[p.label] = row
+		l.order = append(l.order, p.label)
 	}
-	row.Partitions++
-	row.Limit += p.Limit
-	row.InFlight += p.InFlight
-	row.Abandoned += p.Abandoned
-	row.Queued += p.Queued
-	row.BaseRTT = max(row.BaseRTT, p.BaseRTT)
-	row.Counts.add(p.Counts)
+	row.partitions++
+	row.limit += p.limit(s)
+	row.held += p.tally.held()
+	row.left += int64(max(p.left.Load(), 0))
+	row.queued += p.queued.Load()
+	row.baseRTT = max(row.baseRTT, s.baseRTT())
+	row.admitted += p.tally.granted()
+	row.counts.add(&p.counts)
 }
 
-// all lists the partitions in the order of [Status.Partitions].
-func (t *table) all() []*partition {
-	list := slices.Clone(t.named)
-	list = append(list, t.def, t.overflow)
-	fixed := len(list)
-	for _, x := range []*index{&t.keys, &t.recent} {
-		for s := range x.entries() {
-			if s.part.isDynamic() {
-				list = append(list, s.part)
-			}
-		}
+// status words the sum.
+func (l *labelSum) status() LabelStatus {
+	s := LabelStatus{
+		Label: l.first.part.label, Algorithm: l.first.algorithm(), Partitions: l.partitions, Limit: int(l.limit),
+		InFlight: int(l.held), Abandoned: int(l.left), Queued: int(l.queued), BaseRTT: l.baseRTT, Counts: l.counts.snapshot(),
 	}
-	slices.SortFunc(list[fixed:], func(a, b *partition) int { return strings.Compare(a.name, b.name) })
-	return list
-}
-
-// status reads one partition.
-func (p *partition) status(now int64) PartitionStatus {
-	spec := p.spec.Load()
-	s := PartitionStatus{
-		Name: p.name, Label: p.label, Limit: int(p.limit(spec)), InFlight: int(p.tally.held()),
-		Abandoned: int(max(p.left.Load(), 0)), Queued: int(p.queued.Load()), Bucket: spec.bucket.status(now), Counts: p.snapshot(),
-	}
-	s.WastedShare = share(s.Counts.Wasted, s.Counts.Admitted-min(s.Counts.Admitted, uint64(s.InFlight)))
-	if l, ok := spec.limit.(interface{ Algorithm() string }); ok {
-		s.Algorithm = l.Algorithm()
-	}
-	if l, ok := spec.limit.(interface{ BaseRTT() time.Duration }); ok {
-		s.BaseRTT = l.BaseRTT()
-	}
-	if l, ok := spec.limit.(interface{ State() map[string]float64 }); ok {
-		s.State = l.State()
-	}
-	if l, ok := spec.limit.(interface{ Why() string }); ok {
-		s.Why = l.Why()
+	s.Counts.Admitted = l.admitted
+	s.WastedShare = s.Counts.wastedShare(s.InFlight)
+	if l.partitions == 1 {
+		s.State = l.first.state()
 	}
 	return s
+}
+
+// pager chooses the partitions that are listed.
+type pager struct {
+	o      StatusOptions
+	always []*partitionSpec
+	keys   []*partitionSpec
+}
+
+// first lists a partition of the configuration.
+func (p *pager) first(s *partitionSpec) {
+	if p.o.After == "" {
+		p.always = append(p.always, s)
+	}
+}
+
+// add considers the partition of a key. No more than twice the page is held.
+func (p *pager) add(s *partitionSpec) {
+	if p.o.Partitions < 0 || (p.o.After != "" && s.part.name <= p.o.After) {
+		return
+	}
+	p.keys = append(p.keys, s)
+	if p.o.Partitions > 0 && len(p.keys) >= 2*p.o.Partitions {
+		p.cut()
+	}
+}
+
+// cut keeps the page's worth of keys that come first.
+func (p *pager) cut() {
+	slices.SortFunc(p.keys, func(a, b *partitionSpec) int { return strings.Compare(a.part.name, b.part.name) })
+	if p.o.Partitions > 0 {
+		p.keys = p.keys[:min(len(p.keys), p.o.Partitions)]
+	}
+}
+
+// list returns the page in its order.
+func (p *pager) list() []*partitionSpec {
+	p.cut()
+	return append(p.always, p.keys...)
+}
+
+// status words one partition.
+func (s *partitionSpec) status(now int64) PartitionStatus {
+	p := s.part
+	st := PartitionStatus{
+		Name: p.name, Label: p.label, Key: p.isDynamic(), Algorithm: s.algorithm(), Limit: int(p.limit(s)),
+		InFlight: int(p.tally.held()), Abandoned: int(max(p.left.Load(), 0)), Queued: int(p.queued.Load()),
+		BaseRTT: s.baseRTT(), Bucket: s.own.status(now), State: s.state(), Counts: p.counts.snapshot(),
+	}
+	st.Counts.Admitted = p.tally.granted()
+	st.WastedShare = st.Counts.wastedShare(st.InFlight)
+	if l, ok := s.limit.(interface{ Why() string }); ok {
+		st.Why = l.Why()
+	}
+	return st
+}
+
+// algorithm returns the name of the limit's algorithm, "" when it has none.
+func (s *partitionSpec) algorithm() string {
+	if l, ok := s.limit.(interface{ Algorithm() string }); ok {
+		return l.Algorithm()
+	}
+	return ""
+}
+
+// state returns the inner state of the limit, nil when it tells none.
+func (s *partitionSpec) state() map[string]float64 {
+	if l, ok := s.limit.(interface{ State() map[string]float64 }); ok {
+		return l.State()
+	}
+	return nil
 }
 
 // status reads the bucket, nil for an unlimited one.

@@ -2,265 +2,184 @@ package limiter
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
 // Ticket is the place of a request that has to wait: first for tokens that it
 // borrowed, then for a permit. [Gate.Admit] waits by itself; a Ticket is for
 // callers that are driven by events, or have something to do before they wait.
+// They call [Ticket.Step] when it is due and when the ticket is [Ticket.Ready],
+// until it is done. A ticket is used by one goroutine at a time.
 type Ticket struct {
-	part     *partition
-	table    *table
-	req      Request
-	deadline int64         // monotonic ns; the queue's bound
-	due      int64         // monotonic ns when the debt is paid; 0 = waits for a permit
-	paid     [2]*Bucket    // buckets that took tokens for this ticket, whatever is in force by now
-	waiting  [2]*Bucket    // those of them that count this ticket among their waiters
-	ready    chan struct{} // closed when granted
-	notify   func()        // called when granted; guarded by gate.waitMu, nil = nobody
-	granted  bool          // guarded by gate.waitMu
-	queued   bool          // guarded by gate.waitMu
-	permit   Permit        // valid once granted
+	gate *Gate
+	spec *partitionSpec // guarded by line.mu while the ticket is in the line
+	req  Request
+	dues [2]Due
+	paid Receipt // of dues
+
+	debtUntil int64 // monotonic ns when the debt is paid; 0 = waits for a permit
+	deadline  int64 // monotonic ns when the wait is over; 0 in debt = no bound
+	ready     chan struct{}
+
+	place   link[Ticket] // guarded by line.mu
+	notify  func()       // called when granted; guarded by line.mu, nil = nobody
+	granted bool         // guarded by line.mu
+	permit  Permit       // valid once granted, until it is handed over
+}
+
+// newTicket returns the ticket of a request that has paid its dues to s.
+func newTicket(g *Gate, s *partitionSpec, req *Request) *Ticket {
+	t := &Ticket{gate: g, spec: s, req: *req, dues: s.dues(req.cost()), ready: make(chan struct{})}
+	t.paid.bill = t.dues[:]
+	return t
 }
 
 // owe makes the ticket wait for tokens that were borrowed.
-func (t *Ticket) owe(now int64, spec *partitionSpec, debts debtsOwed) {
-	t.due = now + int64(max(debts[0], debts[1]))
+func (t *Ticket) owe(now int64, paid Receipt, wait time.Duration) {
+	t.paid.places = paid.places
+	t.debtUntil = now + int64(wait)
 	if t.req.MaxWait > 0 {
 		t.deadline = now + int64(t.req.MaxWait)
 	}
-	t.paid = [2]*Bucket{t.table.bucket, spec.bucket}
-	for i, debt := range debts {
-		if debt > 0 { // it came with a place among the bucket's waiters
-			t.waiting[i] = t.paid[i]
-		}
-	}
 }
 
-// enqueue puts the ticket at the end of the partition's queue, unless the queue
-// is full. The ticket may be granted when enqueue returns.
-func (t *Ticket) enqueue(now int64, spec *partitionSpec) bool {
-	wait := spec.maxWait
-	if t.req.MaxWait > 0 {
-		wait = min(wait, t.req.MaxWait)
-	}
-	t.deadline = now + int64(wait)
-	return t.part.gate.push(t, spec.depth)
-}
-
-// Due returns when the ticket wants to be looked at again, in monotonic
-// nanoseconds: the debt is paid and [Ticket.Resume] continues, or the wait is
-// over and [Ticket.Expire] ends it. indebted tells which.
-func (t *Ticket) Due() (at int64, indebted bool) {
-	if t.due > 0 {
-		return t.due, true
-	}
-	return t.deadline, false
-}
-
-// Ready is closed when a permit was granted; [Ticket.Permit] then returns it.
+// Ready is closed when a permit was granted; [Ticket.Step] then returns it.
 func (t *Ticket) Ready() <-chan struct{} { return t.ready }
+
+// Indebted reports whether the ticket waits for tokens, not for a permit.
+func (t *Ticket) Indebted() bool { return t.debtUntil > 0 }
 
 // Notify has f called when a permit is granted, at once when one was already.
 // f runs under the gate's lock: it may note the event, and must not call the
 // gate.
 func (t *Ticket) Notify(f func()) {
-	g := t.part.gate
-	g.waitMu.Lock()
-	defer g.waitMu.Unlock()
+	t.gate.line.mu.Lock()
+	defer t.gate.line.mu.Unlock()
 	t.notify = f
 	if t.granted {
 		f()
 	}
 }
 
-// Permit returns the granted permit. Call it once, after Ready.
-func (t *Ticket) Permit() Permit { return t.permit }
-
-// Resume continues after the debt is paid. It reports the permit, or the
-// refusal, or neither when the ticket now waits for a permit.
-func (t *Ticket) Resume(now int64) (permit Permit, queued bool, err error) {
-	t.leaveBuckets()
-	t.due = 0
-	if t.deadline > 0 {
-		left := time.Duration(t.deadline - now)
-		if left <= 0 {
-			left = -1
-		}
-		t.req.MaxWait = left
+// Step does what is due at now (monotonic nanoseconds). When that ends the wait,
+// done is true, with the permit or else the [*Rejection]; the ticket must then
+// not be used again. Otherwise next is when to call again at the latest;
+// earlier calls do no harm.
+func (t *Ticket) Step(now int64) (permit Permit, next int64, done bool, err error) {
+	switch {
+	case t.debtUntil > now:
+		return Permit{}, t.debtUntil, false, nil
+	case t.debtUntil > 0:
+		return t.resume(now)
 	}
-	p, total := t.part, t.table.total
+	select {
+	case <-t.ready:
+	default:
+		if now < t.deadline {
+			return Permit{}, t.deadline, false, nil
+		}
+	}
+	if t.gate.line.leave(t) {
+		return t.handOver(), 0, true, nil
+	}
+	return Permit{}, 0, true, t.refuse(t.spec.part.late())
+}
+
+// resume goes on once the debt is paid, under the policy that is in force then
+// and in the partition that the key finds then.
+func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err error) {
+	t.paid.Settle()
+	t.debtUntil = 0
+	if t.deadline > 0 {
+		if t.req.MaxWait = time.Duration(t.deadline - now); t.req.MaxWait <= 0 {
+			t.req.MaxWait = -1
+		}
+	}
+	s := t.gate.roster.resolve(now, t.req.Key)
+	t.spec = s
+	p := s.part
 	why := fullPartition
-	if p.queued.Load() == 0 {
-		held, full, ok := p.acquire(p.places(p.spec.Load()), total)
+	if t.gate.mayPass(s, &t.req) {
+		held, full, ok := p.enter(s)
 		if ok {
-			return p.grant(now, held, total), false, nil
+			return p.grant(now, held, t.paying(s)), 0, true, nil
 		}
 		why = full
 	}
-	permit, next, err := p.queueOrRefuse(now, t.table, &t.req, t, why)
-	return permit, next != nil, err
+	if s.mustRefuse(&t.req) || !t.gate.line.join(now, t) {
+		return Permit{}, 0, true, t.refuse(why)
+	}
+	return Permit{}, t.deadline, false, nil
 }
 
-// Expire gives up because the queue's time is over. When a permit was granted
-// in the meantime it is returned instead of the refusal.
-func (t *Ticket) Expire() (Permit, error) {
-	if t.part.gate.remove(t) {
-		return t.Permit(), nil
-	}
-	t.refund()
-	why := latePartition
-	if p := t.part; p.tally.held() < p.places(p.spec.Load()) {
-		why = lateTotal // its own partition had room
-	}
-	return Permit{}, t.part.reject(why)
+// refuse gives back what was paid, since no work ran (ADR 1).
+func (t *Ticket) refuse(why cause) error {
+	t.paid.Refund()
+	return t.spec.part.reject(why)
 }
 
 // Abandon gives up because the caller went away; a permit granted in the
 // meantime is ended as ignored, and tokens are returned.
 func (t *Ticket) Abandon() {
-	if t.due == 0 && t.part.gate.remove(t) {
-		permit := t.Permit()
+	if t.debtUntil == 0 && t.gate.line.leave(t) {
+		permit := t.handOver()
 		permit.End(Ignored)
 		return
 	}
-	t.leaveBuckets()
-	t.due = 0
-	t.part.counts.gaveUp.Add(1)
-	t.refund()
+	t.debtUntil = 0
+	t.spec.part.counts.gaveUp.Add(1)
+	t.paid.Refund()
 }
 
 // Wait waits for the ticket's end. The error is a [*Rejection], or ctx.Err()
 // when ctx ended first. Nobody else may look at the ticket meanwhile.
 func (t *Ticket) Wait(ctx context.Context) (Permit, error) {
-	clock := t.part.gate.clock
-	timer := time.NewTimer(0)
+	clock := &t.gate.clock
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		at, indebted := t.Due()
-		timer.Reset(max(time.Duration(at-clock.Now()), 0))
+		now := clock.Now()
+		permit, next, done, err := t.Step(now)
+		if done {
+			return permit, err
+		}
+		timer.Reset(time.Duration(next - now))
 		select {
 		case <-ctx.Done():
 			t.Abandon()
 			return Permit{}, ctx.Err()
 		case <-t.ready:
-			return t.Permit(), nil
 		case <-timer.C:
 		}
-		if !indebted {
-			return t.Expire()
-		}
-		permit, queued, err := t.Resume(clock.Now())
-		if !queued {
-			return permit, err
-		}
 	}
 }
 
-// leaveBuckets ends the ticket's place among the borrowers.
-func (t *Ticket) leaveBuckets() {
-	for i, b := range t.waiting {
-		if b != nil {
-			b.waiting.Add(-1)
-			t.waiting[i] = nil
-		}
+// grantLocked gives the ticket, which has left the line, a place in the
+// partition of s.
+func (t *Ticket) grantLocked(s *partitionSpec, held int64) {
+	t.granted = true
+	t.permit = s.part.grant(t.gate.clock.Now(), held, t.paying(s))
+	close(t.ready)
+	if t.notify != nil {
+		t.notify()
 	}
 }
 
-// refund returns the tokens of a request that was not admitted.
-func (t *Ticket) refund() {
-	for _, b := range t.paid {
-		b.Refund(t.req.cost())
+// paying returns s with the purse that this ticket was paid to, which differs
+// when a reload brought another: what is charged later goes to the same.
+func (t *Ticket) paying(s *partitionSpec) *partitionSpec {
+	paid := purse{t.dues[0].Bucket, t.dues[1].Bucket}
+	if s.purse == paid {
+		return s
 	}
+	joint := *s
+	joint.purse = paid
+	return &joint
 }
 
-// push queues a ticket and then tries the queue again: a permit may have been
-// released between the refusal and the push. waiting is raised before that
-// second look and read by a releaser after it gave its permit back, so one of
-// the two sees the other.
-func (g *Gate) push(t *Ticket, depth int) bool {
-	g.waitMu.Lock()
-	defer g.waitMu.Unlock()
-	p := t.part
-	if len(p.queue) >= depth {
-		return false
-	}
-	t.queued = true
-	p.queue = append(p.queue, t)
-	p.queued.Add(1)
-	g.waiting.Add(1)
-	if len(p.queue) == 1 {
-		g.busy = append(g.busy, p)
-	}
-	g.pumpLocked(p)
-	return true
-}
-
-// remove takes a ticket out of its queue, and reports whether it was granted
-// before that.
-func (g *Gate) remove(t *Ticket) (granted bool) {
-	g.waitMu.Lock()
-	defer g.waitMu.Unlock()
-	if t.granted || !t.queued {
-		return t.granted
-	}
-	i := slices.Index(t.part.queue, t)
-	t.part.queue = slices.Delete(t.part.queue, i, i+1)
-	g.leftLocked(t)
-	return false
-}
-
-// pump grants permits to those who wait: first in p, then elsewhere, since a
-// permit of the gate's total is free for all. p may be nil.
-func (g *Gate) pump(p *partition) {
-	g.waitMu.Lock()
-	defer g.waitMu.Unlock()
-	if p != nil {
-		g.pumpLocked(p)
-	}
-	if p != nil && g.table.Load().total == 0 {
-		return
-	}
-	for _, q := range slices.Clone(g.busy) {
-		g.pumpLocked(q)
-	}
-}
-
-// pumpLocked grants permits to p's queue, oldest first, while there is room.
-func (g *Gate) pumpLocked(p *partition) {
-	if len(p.queue) == 0 {
-		return
-	}
-	limit, total := p.places(p.spec.Load()), g.table.Load().total
-	for len(p.queue) > 0 {
-		held, _, ok := p.acquire(limit, total)
-		if !ok {
-			return
-		}
-		t := p.queue[0]
-		p.queue[0] = nil
-		p.queue = p.queue[1:]
-		g.leftLocked(t)
-		t.granted = true
-		t.permit = p.grant(g.clock.Now(), held, total)
-		close(t.ready)
-		if t.notify != nil {
-			t.notify()
-		}
-	}
-}
-
-// leftLocked notes that a ticket left the queue of its partition.
-func (g *Gate) leftLocked(t *Ticket) {
-	t.queued = false
-	p := t.part
-	p.queued.Add(-1)
-	g.waiting.Add(-1)
-	if len(p.queue) == 0 {
-		p.queue = nil
-		if i := slices.Index(g.busy, p); i >= 0 {
-			g.busy = slices.Delete(g.busy, i, i+1)
-		}
-	}
+// handOver returns the granted permit, once.
+func (t *Ticket) handOver() Permit {
+	permit := t.permit
+	t.permit = Permit{}
+	return permit
 }

@@ -20,6 +20,7 @@ type heldFrame struct {
 // waiting is the first held message's place in the limiter's queue.
 type waiting struct {
 	ticket *limiter.Ticket
+	next   int64   // monotonic ns when the ticket wants to be looked at again; 0 = at once
 	rest   float64 // tokens that its permit is to be charged
 	send   pulsarwire.Send
 	size   int
@@ -247,31 +248,15 @@ func (s *session) admitHeldLocked(p *producer, now int64) bool {
 // redeemLocked asks whether the limiter's queue has come to the first held message.
 func (s *session) redeemLocked(p *producer, now int64) bool {
 	w := p.waiting
-	select {
-	case <-w.ticket.Ready():
-		s.boardLocked(p, now, w.ticket.Permit())
-		return true
-	default:
-	}
-	due, indebted := w.ticket.Due()
-	if now < due {
-		return false
-	}
-	var permit limiter.Permit
-	var err error
-	queued := false
-	if indebted {
-		permit, queued, err = w.ticket.Resume(now)
-	} else {
-		permit, err = w.ticket.Expire()
-	}
+	permit, next, done, err := w.ticket.Step(now)
 	switch {
+	case !done:
+		w.next = next
+		return false
 	case err != nil: // its time in the queue is over; it starts again
 		p.waiting = nil
 		refund(p.topic.meters.Load().meters, &w.send, w.size)
 		p.resumeAt = now + int64(retryAfter(err, float64(w.send.NumMessages)))
-		return false
-	case queued:
 		return false
 	}
 	s.boardLocked(p, now, permit)
@@ -291,7 +276,7 @@ func (s *session) boardLocked(p *producer, now int64, permit limiter.Permit) {
 func (p *producer) waitLocked(now int64) (time.Duration, <-chan struct{}) {
 	at, ready := p.resumeAt, (<-chan struct{})(nil)
 	if p.waiting != nil {
-		at, _ = p.waiting.ticket.Due()
+		at = p.waiting.next
 		ready = p.waiting.ticket.Ready()
 	}
 	if p.notice.pending && p.notice.deadline < at {

@@ -120,11 +120,9 @@ func (s *session) offer(now int64, p *producer, m *pulsarwire.Send, mayQueue boo
 	}
 	v := verdict{ticket: ticket, rest: rest}
 	indebted := false
-	if ticket != nil {
-		var due int64
-		if due, indebted = ticket.Due(); indebted {
-			v.wait = time.Duration(due - now)
-		}
+	if ticket != nil && ticket.Indebted() {
+		_, due, _, _ := ticket.Step(now) // which only tells, before the debt is paid
+		indebted, v.wait = true, time.Duration(due-now)
 	}
 	v.limit, v.reason = blame(s.srv.o.By, indebted, err)
 	s.srv.o.Observer.Limited(p.topic.meters.Load().label, v.limit)

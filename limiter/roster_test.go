@@ -1,0 +1,257 @@
+package limiter_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// A flood of keys evicted tenants that were idle for ten seconds, with the
+// state of their bucket, and so gave them a new burst: 70 requests were served
+// in four minutes at 36 an hour. A row is kept until its bucket is full.
+func TestEvictionRefillsNoBucket(t *testing.T) {
+	clock := &stoppedClock{}
+	g := limiter.New("g", &limiter.Policy{MaxPartitions: 4, Default: limiter.PartitionPolicy{
+		NewLimit: newFixed(10), Rate: limiter.Rate{PerSecond: 0.01, BurstSeconds: 1000},
+	}}, limiter.Options{Clock: clock})
+	served, flood := 0, 0
+	for range 10 {
+		clock.now.Add(int64(12 * time.Second)) // and the flood is idle in its turn
+		for range 10 {
+			if p, err := g.TryAdmit(clock.Now(), limiter.Request{Key: "tenant"}); err == nil && p.Partition() == "tenant" {
+				served++
+				p.End(limiter.Success)
+			}
+		}
+		for range 20 {
+			clock.now.Add(int64(1100 * time.Millisecond))
+			flood++
+			if p, err := g.TryAdmit(clock.Now(), limiter.Request{Key: fmt.Sprint("flood", flood)}); err == nil {
+				p.End(limiter.Success)
+			}
+		}
+	}
+	elapsed := float64(clock.Now()) / 1e9
+	if most := 10 + int(0.01*elapsed) + 1; served > most {
+		t.Errorf("%d served in %v s; the rate allows %d", served, elapsed, most)
+	}
+}
+
+// Who has a full bucket makes room, oldest first.
+func TestEvictionTakesTheIdle(t *testing.T) {
+	clock := &stoppedClock{}
+	g := limiter.New("g", &limiter.Policy{MaxPartitions: 2, Default: limiter.PartitionPolicy{Rate: limiter.Rate{PerSecond: 10}}}, limiter.Options{Clock: clock})
+	admit := func(key string) string {
+		p, err := g.TryAdmit(clock.Now(), limiter.Request{Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.End(limiter.Success)
+		return p.Partition()
+	}
+	admit("old")
+	clock.now.Store(int64(5 * time.Second))
+	admit("young")
+	if got := admit("new"); got != limiter.OverflowPartition {
+		t.Errorf("new fell into %q; want overflow while all are in use", got)
+	}
+	clock.now.Store(int64(30 * time.Second))
+	if got := admit("new"); got != "new" {
+		t.Errorf("new fell into %q; want a row of its own", got)
+	}
+	names := map[string]bool{}
+	for _, p := range g.Status().Partitions {
+		names[p.Name] = p.Key
+	}
+	want := map[string]bool{limiter.DefaultPartition: false, limiter.OverflowPartition: false, "young": true, "new": true}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("partitions, and whether they are keys (-want +got):\n%s", diff)
+	}
+}
+
+// A caller that was late by a second evicted the tenant that was used last: the
+// age of its row was counted without a sign.
+func TestALateCallerEvictsNobody(t *testing.T) {
+	clock := &stoppedClock{}
+	const coarse = int64(1) << 30
+	g := limiter.New("g", &limiter.Policy{MaxPartitions: 1}, limiter.Options{Clock: clock})
+	admit := func(now int64, key string) string {
+		p, err := g.TryAdmit(now, limiter.Request{Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.End(limiter.Success)
+		return p.Partition()
+	}
+	clock.now.Store(100 * coarse)
+	admit(100*coarse, "tenant")
+	if got := admit(99*coarse, "late"); got != limiter.OverflowPartition {
+		t.Errorf("the late caller's key got %q; want overflow, since the tenant was used this second", got)
+	}
+	if got := admit(100*coarse, "tenant"); got != "tenant" {
+		t.Errorf("the tenant fell into %q", got)
+	}
+}
+
+// A request that sleeps its debt finds its partition anew: another may stand for
+// its key by then, and two of a limit of one each would let two pass.
+func TestADebtorFindsItsPartitionAnew(t *testing.T) {
+	clock := &stoppedClock{}
+	policy := func(named bool, total int) *limiter.Policy {
+		p := &limiter.Policy{Rate: limiter.Rate{PerSecond: 1, QueueDepth: 5}, Total: total, Default: limiter.PartitionPolicy{NewLimit: newFixed(1), Signature: "1"}}
+		if named {
+			p.Named = []limiter.PartitionPolicy{{Name: "gold", Match: "k", NewLimit: newFixed(1), Signature: "1"}}
+		}
+		return p
+	}
+	for name, next := range map[string]*limiter.Policy{"renamed": policy(true, 0), "another total": policy(false, 1)} {
+		clock.now.Store(0)
+		g := limiter.New("g", policy(false, 100), limiter.Options{Clock: clock})
+		first, _ := g.TryAdmit(0, limiter.Request{})
+		first.End(limiter.Ignored)
+		_, debtor, err := g.Offer(0, limiter.Request{Key: "k"})
+		if debtor == nil || !debtor.Indebted() {
+			t.Fatalf("%s: no debt: %v", name, err)
+		}
+		g.Apply(next)
+		key := "k"
+		if next.Total > 0 {
+			key = "other"
+		}
+		exempt, err := g.TryAdmit(0, limiter.Request{Key: key, Exempt: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, done, err := debtor.Step(int64(time.Minute))
+		if !done || reason(t, err) != labels.ConcurrencyLimit {
+			t.Errorf("%s: the debtor's end is %v, %v; want a refusal, the place is taken", name, done, err)
+		}
+		exempt.End(limiter.Ignored)
+	}
+}
+
+// A policy that is being applied is seen whole: neither of the two refuses, one
+// for its limits and the other since it refuses nobody, but a bit of each did.
+func TestApplyIsNeverSeenHalfDone(t *testing.T) {
+	policies := [2]*limiter.Policy{
+		{Named: []limiter.PartitionPolicy{{Name: "a", NewLimit: newFixed(100), Signature: "100"}}},
+		{Mode: limiter.Shadow, Named: []limiter.PartitionPolicy{{Name: "a", NewLimit: newFixed(1), Signature: "1"}}},
+	}
+	for i := range 60 { // so that a reload has something to do
+		for _, p := range policies {
+			p.Named = append(p.Named, limiter.PartitionPolicy{Name: fmt.Sprint("b", i)})
+		}
+	}
+	g := limiter.New("g", policies[0], limiter.Options{})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(stop)
+		for i := range 2000 {
+			g.Apply(policies[(i+1)%2])
+		}
+	})
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				var held [5]limiter.Permit
+				for i := range held {
+					p, err := g.TryAdmit(g.Now(), limiter.Request{Key: "a"})
+					if err != nil {
+						t.Errorf("refused: %v", err)
+						return
+					}
+					held[i] = p
+				}
+				for i := range held {
+					held[i].End(limiter.Ignored)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A client may choose a key that is the name of a named partition. It gets a row
+// of its own, which says whose it is.
+func TestAKeyMayBearTheNameOfAnother(t *testing.T) {
+	g := limiter.New("g", &limiter.Policy{Named: []limiter.PartitionPolicy{{Name: "checkout", Match: "co-*"}}}, limiter.Options{})
+	for _, key := range []string{"co-1", "checkout", "checkout"} {
+		p, err := g.TryAdmit(g.Now(), limiter.Request{Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.End(limiter.Ignored)
+	}
+	held := map[bool]int{}
+	for _, p := range g.Status().Partitions {
+		if p.Name == "checkout" {
+			held[p.Key] = p.InFlight
+		}
+	}
+	if diff := cmp.Diff(map[bool]int{false: 1, true: 2}, held); diff != "" {
+		t.Errorf("in flight in checkout, by whether it is a key (-want +got):\n%s", diff)
+	}
+}
+
+// A status can be had in pages, and their sums are those of the whole.
+func TestStatusInPages(t *testing.T) {
+	g := limiter.New("g", &limiter.Policy{MaxPartitions: 1000, Named: []limiter.PartitionPolicy{{Name: "z"}}}, limiter.Options{Clock: &stoppedClock{}})
+	for i := range 700 {
+		p, err := g.TryAdmit(0, limiter.Request{Key: fmt.Sprintf("key-%03d", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			p.End(limiter.Success)
+		}
+	}
+	whole := g.Status()
+	if whole.PartitionCount != 703 || len(whole.Partitions) != 703 || whole.InFlight != 350 {
+		t.Fatalf("%d partitions, %d listed, %d in flight; want 703, 703 and 350", whole.PartitionCount, len(whole.Partitions), whole.InFlight)
+	}
+	var listed []string
+	after := ""
+	for pages := 0; ; pages++ {
+		page := g.Page(limiter.StatusOptions{Partitions: 100, After: after})
+		page.Partitions, listed = nil, append(listed, names(page.Partitions)...)
+		all := whole
+		all.Partitions = nil
+		if diff := cmp.Diff(all, page); diff != "" {
+			t.Fatalf("page %d differs from the whole (-whole +page):\n%s", pages, diff)
+		}
+		if next := listed[len(listed)-1]; next != after {
+			after = next
+			continue
+		}
+		if pages != 7 {
+			t.Errorf("%d pages; want 7 and one that is empty", pages)
+		}
+		break
+	}
+	if diff := cmp.Diff(names(whole.Partitions), listed); diff != "" {
+		t.Errorf("listed in pages (-whole +pages):\n%s", diff)
+	}
+	if none := g.Page(limiter.StatusOptions{Partitions: -1}); len(none.Partitions) != 3 {
+		t.Errorf("%d listed; want those of the configuration alone", len(none.Partitions))
+	}
+}
+
+// names lists partitions.
+func names(partitions []limiter.PartitionStatus) (list []string) {
+	for i := range partitions {
+		list = append(list, partitions[i].Name)
+	}
+	return list
+}
