@@ -259,7 +259,7 @@ func (x *exchange) failed(err error) result {
 		err = x.up.err // what made the reading of the answer fail
 		res.err = err
 	}
-	detail := ""
+	var detail string
 	switch {
 	case errors.Is(err, errTooLarge):
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestEntityTooLarge, "the request body is too large"

@@ -135,12 +135,16 @@ func (id *identifier) cost(r *http.Request) float64 {
 	if id.costs.mux == nil {
 		return id.usual
 	}
+	p := r.URL.Path
+	dearest := id.priced(r.Method, p)
 	if isPlain(r.URL) {
-		return id.priced(r.Method, r.URL.Path)
+		if len(p) > 1 && p[len(p)-1] == '/' { // the same to many backends
+			dearest = max(dearest, id.priced(r.Method, p[:len(p)-1]))
+		}
+		return dearest
 	}
-	dearest := id.priced(r.Method, r.URL.Path)
-	for _, p := range [2]string{cleaned(r.URL.Path), loose(r.URL.Path)} {
-		dearest = max(dearest, id.priced(r.Method, p))
+	for _, p := range [2]string{cleaned(p), loose(p)} {
+		dearest = max(dearest, id.priced(r.Method, p), id.priced(r.Method, strings.TrimSuffix(p, "/")))
 	}
 	return dearest
 }

@@ -143,11 +143,13 @@ func TestIdentifyAllocatesNothing(t *testing.T) {
 // Whatever a request says, the key is bounded and the numbers are sane.
 func FuzzIdentify(f *testing.F) {
 	f.Add("acme", "t=1&u=%zz", "/a/../b", "1e3", "100", "10.0.0.1:1")
+	f.Add("", "", "//reports/all", "", "", "")
+	f.Add("", "", "/internal/..;/x", "", "", "")
 	f.Add(strings.Repeat("x", 400), "", "/internal//", "NaN", "-1", "[::1]")
 	identify, err := httpgate.Identify(httpgate.Options{
 		By:         []string{"query:u", "path:/t/{id}/*", "header:X-Tenant", "client"},
 		Exempt:     httpgate.Exempt{Operations: []string{"/internal/*"}, CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
-		CostHeader: "X-Cost",
+		CostHeader: "X-Cost", Costs: []httpgate.Cost{{Operation: "/reports/all", Tokens: 50}},
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -160,8 +162,12 @@ func FuzzIdentify(f *testing.F) {
 		if len(got.Key) > 256 || !(got.Cost > 0) || got.Cost > 1e9 || got.MaxWait < 0 || got.MaxWait > 24*time.Hour {
 			t.Errorf("out of bounds: %+v", got)
 		}
-		if got.Exempt && strings.Contains(path, "/..") && !strings.HasPrefix(from, "10.") {
+		if got.Exempt && (!strings.HasPrefix(path, "/internal/") || strings.ContainsAny(path, "%;\\\x00") || strings.Contains(path, "/.") ||
+			strings.Contains(path, "//")) && !strings.HasPrefix(from, "10.") {
 			t.Errorf("path %q is exempt", path)
+		}
+		if want := float64(50); query == "" && cost == "" && strings.Trim(path, "/") == "reports/all" && got.Cost != want {
+			t.Errorf("path %q costs %v, want %v", path, got.Cost, want)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func (x *exchange) part() result {
 
 // goOn lets the exchange go on without its caller, since a permit stands for
 // work at the backend, and the backend does not stop working because nobody
-// listens. It reports whether it did: then x belongs to a goroutine of its own.
+// listens (ADR 13). It reports whether it did: then x belongs to a goroutine of its own.
 // Otherwise there is no work to wait for, because the backend is to be hung up
 // on and stops then.
 func (x *exchange) goOn() bool {

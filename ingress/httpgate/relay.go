@@ -131,20 +131,8 @@ func (x *exchange) copyBody(stream bool, o limiter.Outcome) error {
 		}
 	}
 	for first := true; ; first = false {
-		n, err := x.fetch(stream)
-		over := errors.Is(err, io.EOF) || err == nil && x.body.isOver()
-		if over {
-			x.finish(o)
-		}
-		if n > 0 {
-			if werr := x.write(x.buf[:n], first && over, stream); werr != nil {
-				return clientError(werr)
-			}
-		}
-		if over {
-			return nil
-		}
-		if err != nil {
+		over, err := x.copyOnce(first, stream, o)
+		if over || err != nil {
 			return err
 		}
 		if stream || pauses && x.body.br.Buffered() == 0 {
@@ -153,6 +141,21 @@ func (x *exchange) copyBody(stream bool, o limiter.Outcome) error {
 			}
 		}
 	}
+}
+
+// copyOnce passes on what one read yields and reports whether that was the end.
+func (x *exchange) copyOnce(first, stream bool, o limiter.Outcome) (over bool, err error) {
+	n, err := x.fetch(stream)
+	if over = errors.Is(err, io.EOF) || err == nil && x.body.isOver(); over {
+		x.finish(o)
+		err = nil
+	}
+	if n > 0 {
+		if werr := x.write(x.buf[:n], first && over, stream); werr != nil {
+			return over, clientError(werr)
+		}
+	}
+	return over, err
 }
 
 // fetch reads the next piece of the body into x.buf: the rest of it when that is
