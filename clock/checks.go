@@ -90,7 +90,8 @@ func compare(before, now instant) []Reason {
 }
 
 // steps reads the clock n times in a row and judges the steps between.
-func (g *Guard) steps(n int, shortest time.Duration) []Reason {
+func (g *Guard) steps(n int) []Reason {
+	shortest := time.Duration(g.shortest.Load())
 	s := readSteps(g.Now, n)
 	if s.equal*2 > n {
 		// The step is wider than a glance: wait for it.

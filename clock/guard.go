@@ -42,6 +42,8 @@ type Guard struct {
 	base time.Time
 	bent bool // readings do not come straight from the runtime
 
+	shortest atomic.Int64 // Options.Shortest, or what replaced it
+
 	mode  atomic.Uint32
 	state atomic.Uint32
 	epoch atomic.Uint32
@@ -92,6 +94,7 @@ func New(o Options) *Guard {
 	}
 	g.o.Sources = o.Sources.withDefaults(base)
 	g.mode.Store(uint32(o.Mode))
+	g.SetShortest(o.Shortest)
 	return g
 }
 
@@ -123,9 +126,14 @@ func (g *Guard) Epoch() uint32 { return g.epoch.Load() }
 // SetMode changes the mode at once.
 func (g *Guard) SetMode(m Mode) { g.mode.Store(uint32(m)) }
 
-// Sample reports one latency: ok is false when it cannot be true (not above
-// zero, or longer than anything that was allowed to run). Latencies that span
-// two epochs are not to be reported. It costs one atomic add.
+// SetShortest replaces [Options.Shortest], as a new configuration may; the next
+// look at the steps counts with it.
+func (g *Guard) SetShortest(d time.Duration) { g.shortest.Store(int64(d)) }
+
+// Sample reports one latency: ok is false when it cannot be true, for it is not
+// above zero. A long one is no evidence: that a clock runs ahead of the others
+// is seen by comparing them, and streams and long queries are true. Latencies
+// that span two epochs are not to be reported. It costs one atomic add.
 func (g *Guard) Sample(ok bool) {
 	n := uint64(1)
 	if !ok {
@@ -170,7 +178,7 @@ func (g *Guard) Run(ctx context.Context) error {
 // begin takes the first, most thorough look.
 func (g *Guard) begin() {
 	g.checkSource()
-	g.judge(g.steps(startReads, g.o.Shortest))
+	g.judge(g.steps(startReads))
 	if readAcross(g.Now, acrossReads) {
 		g.judge([]Reason{Decreasing})
 	}
@@ -187,11 +195,11 @@ func (g *Guard) tick() {
 	g.compareClocks()
 	switch {
 	case due(readsEvery):
-		g.judge(g.steps(regularReads, g.o.Shortest))
+		g.judge(g.steps(regularReads))
 	case g.seen.badUntil-g.seen.ticks < int64(readsEvery/tick):
 		// A clock known to be bad is looked at no more often than it takes to
 		// keep it so: waiting for its steps can hold a processor.
-		g.judge(g.steps(glanceReads, g.o.Shortest))
+		g.judge(g.steps(glanceReads))
 	}
 	if due(sourceEvery) {
 		g.checkSource()

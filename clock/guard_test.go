@@ -217,6 +217,21 @@ func TestShortest(t *testing.T) {
 	}
 }
 
+// A reload may bring a shorter interval. The guard once knew only the one it was
+// started with.
+func TestShortestChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m machine
+		m.step.Store(int64(50 * time.Microsecond))
+		g, _ := watch(t, &m, clock.Options{}, 15*time.Second, map[time.Duration]func(*clock.Guard){
+			time.Second: func(g *clock.Guard) { g.SetShortest(4 * time.Millisecond) },
+		})
+		if got := g.Status().State; got != clock.Bad {
+			t.Errorf("steps of 50 us, then a shortest interval of 4 ms: state %v; want bad", got)
+		}
+	})
+}
+
 // The operator has the last word.
 func TestModes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

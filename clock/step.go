@@ -10,7 +10,7 @@ func (g *Guard) Step() {
 	if !g.stepped {
 		g.stepped = true
 		g.checkSource()
-		g.judge(g.steps(startReads, g.o.Shortest))
+		g.judge(g.steps(startReads))
 		g.seen.last, _ = g.instant()
 		g.settle()
 		return

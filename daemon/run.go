@@ -143,6 +143,7 @@ func (d *Daemon) retune(old, cfg *config.Config) {
 	if mode, err := clock.ParseMode(cfg.Clock.Fallback); err == nil {
 		d.clock.SetMode(mode)
 	}
+	d.clock.SetShortest(shortest(cfg))
 }
 
 // Run serves until ctx is done, the process is told to stop or something fails,

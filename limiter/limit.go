@@ -36,7 +36,8 @@ type Limit interface {
 // Clock is where a gate reads the time. The default is the process's monotonic
 // clock, always trusted. Implementations are safe for concurrent use and
 // cheap: Now is called twice per request. A clock that also has a method
-// Sample(ok bool) is told of every latency, and whether it can be true.
+// Sample(ok bool) is told of every latency, and whether it can be true: whether
+// it is above zero.
 type Clock interface {
 	// Now returns monotonic nanoseconds from an arbitrary start.
 	Now() int64

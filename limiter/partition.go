@@ -305,7 +305,7 @@ func (p *partition) learn(now int64, latency time.Duration, word permitWord, o O
 	clock := &p.gate.clock
 	sameEpoch := word.epoch() == clock.Epoch()
 	if s := clock.sampler; s != nil && sameEpoch {
-		s.Sample(latency > 0 && (latency <= maxLatency || o == Dropped))
+		s.Sample(latency > 0) // a long one proves nothing: streams and long queries are true
 	}
 	switch {
 	case latency <= 0 || !clock.Trusted():
