@@ -132,8 +132,16 @@ func TestWhoMay(t *testing.T) {
 		"a name that only starts like one": {admin.Options{}, call{method: "GET", path: "/v1/status", host: "localhost.evil.example"}, 421},
 		"status by loopback address":       {admin.Options{}, call{method: "GET", path: "/v1/status", host: "127.0.0.1:9462"}, 200},
 		"status by IPv6 loopback":          {admin.Options{}, call{method: "GET", path: "/v1/status", host: "[::1]:9462"}, 200},
-		"any host name with a token":       {admin.Options{Token: "secret"}, call{method: "GET", path: "/v1/status", host: "gate.example"}, 200},
-		"any host name when insecure":      {admin.Options{Insecure: true}, call{method: "GET", path: "/v1/status", host: "gate.example"}, 200},
+		// A token once opened reads to every name, and so to every web page.
+		"a foreign name where a token is set": {admin.Options{Token: "secret"}, call{method: "GET", path: "/v1/status", host: "gate.example"}, 421},
+		"any host name with the token":        {admin.Options{Token: "secret"}, call{method: "GET", path: "/v1/status", host: "gate.example", header: bearer}, 200},
+		"an address where a token is set":     {admin.Options{Token: "secret"}, call{method: "GET", path: "/v1/status", host: "10.0.0.7:9462"}, 200},
+		"this machine's name, a token is set": {admin.Options{Token: "secret", Hostname: "gate-7"}, call{method: "GET", path: "/metrics", host: "gate-7:9462"}, 404},
+		"reads for the token only":            {admin.Options{Token: "secret", ReadsNeedToken: true}, call{method: "GET", path: "/v1/config"}, 401},
+		"reads with the token":                {admin.Options{Token: "secret", ReadsNeedToken: true}, call{method: "GET", path: "/v1/config", header: bearer}, 200},
+		"health for everybody":                {admin.Options{Token: "secret", ReadsNeedToken: true}, call{method: "GET", path: "/healthz"}, 200},
+		"reads, but there is no token":        {admin.Options{ReadsNeedToken: true}, call{method: "GET", path: "/v1/config"}, 200},
+		"any host name when insecure":         {admin.Options{Insecure: true}, call{method: "GET", path: "/v1/status", host: "gate.example"}, 200},
 
 		"reload, no token asked for": {admin.Options{}, call{method: "POST", path: "/v1/reload"}, 200},
 		"reload without the token":   {admin.Options{Token: "secret"}, call{method: "POST", path: "/v1/reload"}, 401},
@@ -195,7 +203,9 @@ func TestWhoMay(t *testing.T) {
 // A token can be replaced while the server runs.
 func TestSetToken(t *testing.T) {
 	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{Token: "old"})
-	s.SetToken("new")
+	if err := s.SetToken("new"); err != nil {
+		t.Fatal(err)
+	}
 	for token, want := range map[string]int{"old": 401, "new": 200} {
 		c := call{method: "POST", path: "/v1/reload", header: map[string]string{"Authorization": "bearer " + token}}
 		if w := c.do(t, s); w.Code != want {

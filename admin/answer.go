@@ -31,6 +31,9 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case isInvalid:
 		fail(w, http.StatusBadRequest, "the settings do not hold; nothing was changed", invalid.Problems...)
+	case errors.Is(err, ErrDraining):
+		w.Header().Set("Connection", "close")
+		fail(w, http.StatusServiceUnavailable, "the daemon is draining, settings stay as they are")
 	case errors.Is(err, ErrUnknownIngress):
 		fail(w, http.StatusNotFound, "no such ingress")
 	case r.Context().Err() != nil: // the client went away

@@ -55,17 +55,33 @@ func extend(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
-// guardHost refuses foreign host names while there is no token: a web page can
-// make a browser ask for its own name at a loopback address, and would read the
-// answer as its own.
+// guardHost refuses foreign host names to who does not present the token: a web
+// page can make a browser ask for its own name at an address that the browser
+// reaches, and would read the answer as its own. It needs a name for that: where
+// there is a token to protect what changes something, addresses and this
+// machine's own name will do.
 func (s *Server) guardHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.token.Load() == nil && !s.o.Insecure && !localHost(r.Host) {
-			fail(w, http.StatusMisdirectedRequest, "without a token this port answers to localhost and loopback addresses only")
+		token := s.token.Load()
+		known := s.o.Insecure || localHost(r.Host) || token != nil && (s.ownHost(r.Host) || carries(r, token))
+		if !known {
+			fail(w, http.StatusMisdirectedRequest, "without the token this port answers to localhost and to addresses only")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// ownHost reports whether host, with or without a port, is an address or this
+// machine's name, none of which a foreign page can make its own.
+func (s *Server) ownHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return s.o.Hostname != "" && strings.EqualFold(strings.TrimSuffix(host, "."), s.o.Hostname)
 }
 
 // localHost reports whether host, with or without a port, names this machine

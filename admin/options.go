@@ -19,8 +19,12 @@ var (
 	// ErrUnknownIngress: no ingress has that name. Answered with 404.
 	ErrUnknownIngress = errors.New("admin: no such ingress")
 	// ErrExposed is returned by [Server.Serve] for a listener that others than
-	// this machine can reach, without a token and without Insecure.
+	// this machine can reach, without a token and without Insecure, and by
+	// [Server.SetToken] for dropping the token of such a listener.
 	ErrExposed = errors.New("admin: a non-loopback address needs a token, or insecure")
+	// ErrDraining: the end has begun and settings stay as they are. Answered with
+	// 503.
+	ErrDraining = errors.New("admin: the daemon is draining, settings stay as they are")
 )
 
 // Invalid is the error for settings that do not hold, with every problem at
@@ -90,11 +94,20 @@ type Options struct {
 	// Token that requests which change something carry as a bearer; "" = none
 	// is asked for. Profiles are served only with a token.
 	Token string
+	// ReadsNeedToken asks for the token, where there is one, on everything but
+	// the health checks, the clients' hello and the files of the live page.
+	ReadsNeedToken bool
+	// Hostname is a name that this machine is called by, beside addresses; "" =
+	// it has none.
+	Hostname string
 	// Insecure allows changes without a token from other machines and under
 	// any host name.
 	Insecure bool
 	// MaxPermits bounds the permits that the decision API holds; 0 = 100,000.
 	MaxPermits int
+	// MaxCallers bounds the connections that use the decision API; 0 = 1,024.
+	// Further 128 are left to probes, scrapes and operators.
+	MaxCallers int
 	// MaxSubscribers bounds the readers of GET /v1/events; 0 = 64.
 	MaxSubscribers int
 	// Log takes what an operator must know; nil = discarded.

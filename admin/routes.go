@@ -28,12 +28,17 @@ func (s *Server) routes() http.Handler {
 
 	r.Get("/healthz", s.healthz)
 	r.Get("/readyz", s.readyz)
-	r.Get("/v1/status", s.status)
-	r.Get("/v1/config", s.config)
-	r.Get("/v1/events", s.events)
-	if s.o.Metrics != nil {
-		r.Method(http.MethodGet, "/metrics", s.o.Metrics)
-	}
+	r.Group(func(r chi.Router) {
+		if s.o.ReadsNeedToken {
+			r.Use(s.authorize)
+		}
+		r.Get("/v1/status", s.status)
+		r.Get("/v1/config", s.config)
+		r.Get("/v1/events", s.events)
+		if s.o.Metrics != nil {
+			r.Method(http.MethodGet, "/metrics", s.o.Metrics)
+		}
+	})
 	if s.o.Hello != nil {
 		r.Method(http.MethodGet, labels.HelloPath, labels.ServeHello(s.o.Hello))
 	}
@@ -41,8 +46,8 @@ func (s *Server) routes() http.Handler {
 		r.Use(sameOrigin, s.authorize, jsonOnly)
 		r.Post("/v1/reload", s.reload)
 		r.Patch("/v1/ingresses/{name}", s.patch)
-		r.Post("/v1/admissions", s.admit)
-		r.Delete("/v1/admissions/{permit}", s.release)
+		r.With(s.boundCallers).Post("/v1/admissions", s.admit)
+		r.With(s.boundCallers).Delete("/v1/admissions/{permit}", s.release)
 	})
 	r.Route("/debug/pprof", func(r chi.Router) {
 		r.Use(s.tokenOnly, boundProfile)

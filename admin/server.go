@@ -17,7 +17,7 @@ import (
 
 // Bounds of the port.
 const (
-	maxConnections  = 512
+	othersShare     = 128 // connections beyond the callers' of the decision API
 	maxHeaderBytes  = 16 << 10
 	maxBody         = 64 << 10
 	headerTimeout   = 5 * time.Second
@@ -29,6 +29,7 @@ const (
 
 	defaultMaxPermits     = 100_000
 	defaultMaxSubscribers = 64
+	defaultMaxCallers     = 1024
 )
 
 // Server answers on the admin port. It is safe for concurrent use.
@@ -38,6 +39,8 @@ type Server struct {
 	permits *permits
 	hub     *hub
 	handler http.Handler
+	exposed atomic.Bool // others than this machine can reach the listener
+	callers callers
 
 	stopping chan struct{} // closed when streams must end
 	stop     sync.Once
@@ -51,23 +54,33 @@ func New(o Options) *Server {
 	if o.MaxSubscribers <= 0 {
 		o.MaxSubscribers = defaultMaxSubscribers
 	}
+	if o.MaxCallers <= 0 {
+		o.MaxCallers = defaultMaxCallers
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, permits: newPermits(o.MaxPermits), hub: newHub(o.State, o.MaxSubscribers), stopping: make(chan struct{})}
-	s.SetToken(o.Token)
+	s.callers.most = int64(o.MaxCallers)
+	_ = s.SetToken(o.Token) // nothing is exposed yet
 	s.handler = s.routes()
 	return s
 }
 
-// SetToken replaces the bearer token; "" asks for none.
-func (s *Server) SetToken(token string) {
+// SetToken replaces the bearer token; "" asks for none. The token of a listener
+// that others than this machine can reach is never dropped while it serves: the
+// error is then [ErrExposed] and the old one stays.
+func (s *Server) SetToken(token string) error {
 	if token == "" {
+		if s.exposed.Load() && s.token.Load() != nil {
+			return ErrExposed
+		}
 		s.token.Store(nil)
-		return
+		return nil
 	}
 	sum := sha256.Sum256([]byte(token))
 	s.token.Store(&sum)
+	return nil
 }
 
 // ServeHTTP implements http.Handler.
@@ -83,6 +96,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		_ = ln.Close() // nothing was served
 		return fmt.Errorf("%w: %s", ErrExposed, ln.Addr())
 	}
+	s.exposed.Store(!isLoopback(ln.Addr()))
 	base := context.WithoutCancel(ctx)
 	srv := &http.Server{
 		Handler:           s,
@@ -92,9 +106,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConnection,
 	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(netutil.LimitListener(ln, maxConnections)) }()
+	go func() {
+		served <- srv.Serve(&callerListener{netutil.LimitListener(ln, s.o.MaxCallers+othersShare), &s.callers})
+	}()
 	select {
 	case err := <-served:
 		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)

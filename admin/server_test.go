@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,12 +91,96 @@ func TestServeExposed(t *testing.T) {
 	}
 }
 
-// exposed is a listener on every address of the machine that nobody calls.
-type exposed struct{ closed chan struct{} }
+// The token of a port that others reach is never dropped while it serves. A
+// reload to a loopback address once did so, and the public socket stayed.
+func TestTokenOfAnOpenPortStays(t *testing.T) {
+	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{Token: "secret"})
+	ctx, cancel := context.WithCancel(t.Context())
+	ln := &exposed{closed: make(chan struct{}), asked: make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, ln) }()
+	<-ln.asked
+	if err := s.SetToken(""); !errors.Is(err, admin.ErrExposed) {
+		t.Errorf("SetToken(\"\") = %v; want ErrExposed", err)
+	}
+	if w := (call{method: "POST", path: "/v1/reload"}).do(t, s); w.Code != http.StatusUnauthorized {
+		t.Errorf("reload without the token = %d; want 401", w.Code)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
 
-func (e *exposed) Accept() (net.Conn, error) { <-e.closed; return nil, net.ErrClosed }
-func (e *exposed) Close() error              { close(e.closed); return nil }
-func (*exposed) Addr() net.Addr              { return &net.TCPAddr{IP: net.IPv4zero, Port: 9462} }
+// Callers of the decision API wait for minutes; as many as may be there leave
+// room for probes and operators, and one more is told to come again. 513 of them
+// once made /healthz, /readyz and /metrics unreachable.
+func TestCallersLeaveRoom(t *testing.T) {
+	policy := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: fixedAt(1).Default.NewLimit, QueueDepth: 100, MaxWait: time.Minute}}
+	d := newDaemon(policy)
+	s := newServer(t, d, admin.Options{MaxCallers: 3})
+	url, stop := serve(t, s)
+	held, err := d.gate.Admit(t.Context(), limiter.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(ctx context.Context) (*http.Response, error) {
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/admissions", strings.NewReader(`{"ingress":"orders"}`))
+		r.Header.Set("Content-Type", "application/json")
+		return (&http.Client{Transport: &http.Transport{DisableKeepAlives: false}}).Do(r)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answers := make(chan int, 3)
+	for range 3 {
+		go func() {
+			if res, err := ask(ctx); err == nil {
+				_ = res.Body.Close()
+				answers <- res.StatusCode
+			}
+		}()
+	}
+	for d.gate.Status().Queued < 3 {
+		runtime.Gosched()
+	}
+	res, err := ask(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || !res.Close || res.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "as many callers") {
+		t.Errorf("one caller more = %d %s; want 503, Retry-After, and the connection closed", res.StatusCode, body)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/v1/status"} {
+		if code, _ := get(t, url+path); code != http.StatusOK {
+			t.Errorf("%s = %d; want 200", path, code)
+		}
+	}
+	held.End(limiter.Success)
+	if code := <-answers; code != http.StatusCreated {
+		t.Errorf("a caller who waited = %d; want 201", code)
+	}
+	cancel()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// exposed is a listener on every address of the machine that nobody calls.
+type exposed struct {
+	closed, asked chan struct{} // asked is closed by the first Accept; nil = it is not
+}
+
+func (e *exposed) Accept() (net.Conn, error) {
+	if e.asked != nil {
+		close(e.asked)
+	}
+	<-e.closed
+	return nil, net.ErrClosed
+}
+
+func (e *exposed) Close() error { close(e.closed); return nil }
+func (*exposed) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero, Port: 9462} }
 
 // stream is a ResponseWriter whose events a test reads as they come.
 type stream struct {

@@ -25,6 +25,9 @@ type Admin struct {
 	// File that holds the bearer token asked of every request that changes
 	// something. Empty: no token is asked.
 	TokenFile string `yaml:"tokenFile" default:"" reads:"file"`
+	// Who may read: open, everybody who reaches the port; token, who has the
+	// token. Health checks are open to all.
+	Reads string `yaml:"reads" default:"open" enum:"open token"`
 	// Permits an admin port beyond the loopback without a token. Whoever can
 	// reach it can then change limits and switch gates off.
 	Insecure bool `yaml:"insecure" default:"false"`

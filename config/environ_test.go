@@ -56,7 +56,7 @@ func TestEnvironmentOverrides(t *testing.T) {
 		"exempt": in.Connections.Exempt[0].String(), "second": c.Ingresses[1].Name,
 	}
 	want := map[string]any{
-		"admin": config.Admin{Listen: "127.0.0.1:1", TokenFile: "/token"}, "header": "Bearer x", "listen": "127.0.0.1:2",
+		"admin": config.Admin{Listen: "127.0.0.1:1", TokenFile: "/token", Reads: "open"}, "header": "Bearer x", "listen": "127.0.0.1:2",
 		"proxy": true, "drain": 3 * time.Second, "body": int64(2 << 20),
 		"rate": 1000.0, "queue": 7, "status": 462,
 		"by": []string{"header:X-Tenant", "client"}, "a": 9.0, "b": "b",

@@ -17,6 +17,7 @@ type validator struct{ *report }
 func validate(r *report, c *Config) {
 	v := validator{r}
 	v.admin(&c.Admin)
+	v.reads(&c.Admin)
 	v.tracing(&c.Tracing)
 	if len(c.Ingresses) == 0 && !r.bad["ingresses"] {
 		v.add("ingresses", "needs at least one ingress", nil)
@@ -47,6 +48,12 @@ func (v validator) admin(a *Admin) {
 	if ok && !loopback(host) && a.TokenFile == "" && !a.Insecure {
 		v.relate("is not a loopback address: set admin.tokenFile, or admin.insecure: true", a.Listen,
 			"admin.listen", "admin.tokenFile", "admin.insecure")
+	}
+}
+
+func (v validator) reads(a *Admin) {
+	if a.Reads == "token" && a.TokenFile == "" {
+		v.relate("needs admin.tokenFile", a.Reads, "admin.reads", "admin.tokenFile")
 	}
 }
 

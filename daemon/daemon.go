@@ -106,7 +106,7 @@ func (d *Daemon) fail(err error) {
 // then changes anything. d.change is held.
 func (d *Daemon) apply(ctx context.Context, cfg *config.Config) error {
 	if d.isDraining() {
-		return errDraining
+		return admin.ErrDraining
 	}
 	plan, err := d.plan(ctx, cfg)
 	if err != nil {
@@ -269,9 +269,6 @@ func (d *Daemon) gates() []observe.StatusReader {
 	}
 	return list
 }
-
-// errDraining refuses every change once the end has begun.
-var errDraining = errors.New("the daemon is draining, settings stay as they are")
 
 // errCut is the end of a daemon that did not finish everything in time.
 var errCut = errors.New("drain was cut short: work was still in progress when its time was over")

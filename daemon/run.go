@@ -125,18 +125,30 @@ func (d *Daemon) clockState() observe.ClockState {
 	return state
 }
 
-// retune takes over what all ingresses share and can change at run time, and
-// names what cannot.
-func (d *Daemon) retune(old, cfg *config.Config) {
+// kept returns cfg with those settings that cannot change at run time as they
+// are in force, and names each that differs. dropped says that the token's file
+// was left out and the token is kept all the same.
+func (d *Daemon) kept(running, cfg *config.Config, dropped bool) *config.Config {
+	c := *cfg
+	c.Admin.Listen, c.Admin.Insecure, c.Admin.Reads = running.Admin.Listen, running.Admin.Insecure, running.Admin.Reads
+	if dropped {
+		c.Admin.TokenFile = running.Admin.TokenFile
+	}
+	c.Log.Format, c.Tracing = running.Log.Format, running.Tracing
 	for key, changed := range map[string]bool{
-		"admin":      old.Admin != cfg.Admin,
-		"log.format": old.Log.Format != cfg.Log.Format,
-		"tracing":    !reflect.DeepEqual(old.Tracing, cfg.Tracing),
+		"admin":      c.Admin != cfg.Admin,
+		"log.format": c.Log.Format != cfg.Log.Format,
+		"tracing":    !reflect.DeepEqual(c.Tracing, cfg.Tracing),
 	} {
 		if changed {
 			d.log.Warn("this setting takes effect after a restart only", slog.String("key", key))
 		}
 	}
+	return &c
+}
+
+// retune takes over what all ingresses share and can change at run time.
+func (d *Daemon) retune(cfg *config.Config) {
 	if err := d.level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
 		d.log.Error("log level stays", slog.Any("error", err))
 	}
@@ -203,8 +215,10 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	if err != nil {
 		return nil, nil, err
 	}
+	hostname, _ := os.Hostname() // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		State: d, Settings: d, Admitter: d, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.hello("") },
 	})
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Admin.Listen)

@@ -60,18 +60,26 @@ func (d *Daemon) load(ctx context.Context, content []byte) error {
 	if err == nil {
 		err = d.apply(ctx, cfg)
 	}
+	if errors.Is(err, admin.ErrDraining) {
+		return err
+	}
 	if err != nil {
 		invalid := &admin.Invalid{Problems: problemsOf(err)}
-		if !errors.Is(err, errDraining) {
-			d.refuse(invalid.Problems)
-		}
+		d.refuse(invalid.Problems)
 		return invalid
 	}
 	d.mu.Lock()
 	d.applied, d.problems = time.Now(), nil
 	d.mu.Unlock()
-	d.admin.SetToken(token)
-	d.retune(before, cfg)
+	dropped := d.admin.SetToken(token) != nil
+	if dropped {
+		d.log.Warn("the admin port keeps its token, for others than this machine can reach it; restart to serve without one")
+	}
+	inForce := d.kept(before, cfg, dropped)
+	d.mu.Lock()
+	d.cfg = inForce
+	d.mu.Unlock()
+	d.retune(inForce)
 	d.metrics.Reloaded(true, time.Now())
 	d.log.Info("configuration is in force", slog.String("path", d.path), slog.Int("ingresses", len(cfg.Ingresses)))
 	return nil
@@ -115,6 +123,9 @@ func (d *Daemon) Patch(ctx context.Context, name string, p admin.Patch) (before,
 	next, err := d.running().Patch(name, document)
 	if err == nil {
 		err = d.apply(ctx, next)
+	}
+	if errors.Is(err, admin.ErrDraining) {
+		return nil, nil, err
 	}
 	if err != nil {
 		return nil, nil, &admin.Invalid{Problems: problemsOf(err)}
