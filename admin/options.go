@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -94,6 +95,9 @@ type Options struct {
 	// Token that requests which change something carry as a bearer; "" = none
 	// is asked for. Profiles are served only with a token.
 	Token string
+	// Address is where the server is going to listen; nil = it is not known
+	// before [Server.Serve].
+	Address net.Addr
 	// ReadsNeedToken asks for the token, where there is one, on everything but
 	// the health checks, the clients' hello and the files of the live page.
 	ReadsNeedToken bool

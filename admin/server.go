@@ -62,7 +62,8 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, permits: newPermits(o.MaxPermits), hub: newHub(o.State, o.MaxSubscribers), stopping: make(chan struct{})}
 	s.callers.most = int64(o.MaxCallers)
-	_ = s.SetToken(o.Token) // nothing is exposed yet
+	_ = s.SetToken(o.Token) // there is none yet to be dropped
+	s.exposed.Store(o.Address != nil && !isLoopback(o.Address))
 	s.handler = s.routes()
 	return s
 }

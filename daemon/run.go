@@ -215,16 +215,17 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	if err != nil {
 		return nil, nil, err
 	}
-	hostname, _ := os.Hostname() // without one the machine is known by its addresses
-	s := admin.New(admin.Options{
-		State: d, Settings: d, Admitter: d, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
-		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
-		Hello: func() (labels.Hello, bool) { return d.hello("") },
-	})
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Admin.Listen)
 	if err != nil {
 		return nil, nil, fmt.Errorf("admin.listen: %w", err)
 	}
+	hostname, _ := os.Hostname() // without one the machine is known by its addresses
+	s := admin.New(admin.Options{
+		Address: ln.Addr(),
+		State: d, Settings: d, Admitter: d, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
+		Hello: func() (labels.Hello, bool) { return d.hello("") },
+	})
 	return s, ln, nil
 }
 
