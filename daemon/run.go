@@ -222,7 +222,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname() // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		Address: ln.Addr(),
-		State: d, Settings: d, Admitter: d, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d, Settings: d, Admitter: d, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.hello("") },
 	})
