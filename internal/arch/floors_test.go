@@ -45,6 +45,9 @@ var floors = map[string][]string{
 	"tuner":              {"tuner/signal", "tuner/policy"},
 	"tuner/signal":       {},
 	"tuner/policy":       {},
+	"tuner/source":       {},
+	"tuner/mongosource":  {"tuner/source"},
+	"tuner/sqlsource":    {},
 	"lab":                {"limiter", "algorithms", "client", "labels", "clock"},
 	"lab/...":            {"lab", "limiter", "algorithms", "client", "labels", "clock"},
 	"dashboards":         {},
@@ -72,6 +75,7 @@ var owners = map[string][]string{
 	"github.com/go-chi/chi":                           {"ingress/httpgate", "admin"},
 	"github.com/spf13/cobra":                          {"cmd"},
 	"go.opentelemetry.io/otel":                        {"tracing"},
+	"github.com/jackc/pgx":                            {"tuner/sqlsource"},
 }
 
 // stdlibOnly are the rooms that import nothing from outside but the standard
