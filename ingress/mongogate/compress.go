@@ -40,18 +40,26 @@ func (o *opener) release() {
 // openedMax bounds what is decompressed of a frame, in bytes.
 const openedMax = 64 << 10
 
+// opened is the start of what a compressed frame holds.
+type opened struct {
+	op    opcode // the original one
+	b     []byte // valid until the next call of prefix or release
+	whole bool   // more input would not change it
+	cut   bool   // what is held is longer
+	ok    bool   // b is there
+}
+
 // prefix decompresses the start of an OP_COMPRESSED payload: the original
-// opcode, the algorithm, and the data, of which the end may be missing. The
-// bytes are valid until the next call or release. whole tells whether they are all there
-// is, or, with ok false, whether more input could not help.
-func (o *opener) prefix(p []byte, complete bool) (op opcode, b []byte, whole, ok bool) {
+// opcode, the length, the algorithm, and the data, of which the end may be
+// missing unless it is complete.
+func (o *opener) prefix(p []byte, complete bool) opened {
 	if len(p) < 9 {
-		return 0, nil, complete, false
+		return opened{whole: complete}
 	}
-	op = opcode(binary.LittleEndian.Uint32(p))
+	op := opcode(binary.LittleEndian.Uint32(p))
 	size := int(int32(binary.LittleEndian.Uint32(p[4:])))
 	if size < 0 || op == opCompressed {
-		return op, nil, true, false
+		return opened{op: op, whole: true}
 	}
 	want := min(size, openedMax)
 	if o.buf == nil {
@@ -59,11 +67,11 @@ func (o *opener) prefix(p []byte, complete bool) (op opcode, b []byte, whole, ok
 	}
 	n, err := decompress(p[8], o.buf[:want], p[9:])
 	if n == 0 && err != nil {
-		return op, nil, complete || errors.Is(err, errCompressor), false
+		return opened{op: op, whole: complete || errors.Is(err, errCompressor)}
 	}
 	// A document that is longer than what was opened can be decided about
 	// with what there is: waiting for more would not change the answer.
-	return op, o.buf[:n], complete || n == want, true
+	return opened{op: op, b: o.buf[:n], whole: complete || n == want, cut: n == want && want < size, ok: true}
 }
 
 // errCompressor is returned for an algorithm that does not exist.

@@ -3,6 +3,7 @@ package mongogate
 import (
 	"time"
 
+	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -97,7 +98,9 @@ func Walk(b []byte) (elements, size int) {
 }
 
 // SetLinger shortens how long a session waits for a client that has gone.
-func SetLinger(s *Server, d time.Duration) { s.linger = d }
+func SetLinger(s *Server, d time.Duration) {
+	s.hall = relay.New(s.gate, relay.Options{Dialer: s.dialer, Linger: d})
+}
 
 // PartitionKey returns the key of a request.
 func PartitionKey(by []string, frame []byte) string {
@@ -110,20 +113,21 @@ func PartitionKey(by []string, frame []byte) string {
 		panic(err)
 	}
 	ses := &session{s: &Server{parts: parts}}
-	identify(h, frame, &ses.f, &ses.open)
+	identify(h, frame, &ses.f, &ses.opener)
 	return ses.partition()
 }
 
 // Sweeps returns how often a full ledger is swept by looks that far apart.
 func Sweeps(looks int, apart time.Duration) int {
 	var l ledger
+	var owner holding
 	for i := range int64(ledgerBound) {
-		l.opened(i+1, 1)
+		l.opened(i+1, 1, &owner, false)
 	}
 	n, last := 0, l.swept
 	for i := range looks {
 		now := int64(time.Hour) + int64(i)*int64(apart)
-		l.opened(-1, now)
+		l.opened(-1, now, &owner, false)
 		l.open(now)
 		if l.swept != last {
 			n, last = n+1, l.swept

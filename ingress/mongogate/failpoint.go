@@ -1,13 +1,14 @@
 package mongogate
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/admitd/admitd/ingress/relay"
 )
 
 // failPoint is what configureFailPoint asked for. It does not change.
@@ -133,43 +134,37 @@ func (p *failPoints) take(command []byte, app string) (failPoint, bool) {
 	return *fp, true
 }
 
-// failed lets a fail point have its way with the frame. done tells that it
-// decided; an error closes the connection.
-func (ses *session) failed(ctx context.Context, h header) (forward, done bool, err error) {
+// failed answers the test commands, and lets a fail point have its way with any
+// other. done tells that it decided; an error closes the connection.
+func (ses *session) failed(h header, k command) (v relay.Verdict, done bool, err error) {
+	if k.class == classFailPoint {
+		v, err = ses.answer(h, ses.s.points.configure(ses.f.name, ses.f.body))
+		return v, true, err
+	}
 	fp, ok := ses.s.points.take(ses.f.name, ses.who.application)
 	if !ok {
-		return false, false, nil
+		return v, false, nil
 	}
 	if fp.block > 0 {
-		pause(ctx, fp.block)
+		<-time.After(fp.block)
 	}
 	switch {
 	case fp.drop:
-		return false, true, errFailPoint
+		return v, true, errFailPoint
 	case ses.f.noReply && fp.code != 0:
-		return false, true, ses.flush()
+		return relay.Verdict{Action: relay.Swallow}, true, nil
 	case fp.code != 0:
-		return false, true, ses.answer(h, fp.document())
+		v, err = ses.answer(h, fp.document())
+		return v, true, err
 	case fp.writeErr != nil:
-		e := ses.pend.get()
-		e.kind, e.inject = kindCommand, fp.written()
-		return true, true, ses.expect(ctx, h, e)
+		ses.asked.inject = fp.written()
+		return relay.Verdict{Expect: true}, true, nil
 	}
-	return false, false, nil
+	return v, false, nil
 }
 
 // errFailPoint closes a connection as a fail point wants it.
 var errFailPoint = errors.New("mongogate: closed by a fail point")
-
-// pause waits for d, or until the drain begins.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
 
 // document returns the error that the fail point answers with.
 func (fp *failPoint) document() []byte {

@@ -21,6 +21,7 @@ type facts struct {
 	inTxn      bool // autocommit: false
 	startTxn   bool
 	awaits     bool // tailable: the reply waits for data
+	stream     bool // opens a change stream, or a cursor that waits for data
 	noReply    bool // fire and forget
 	exhaust    bool // the client takes a stream of replies
 	compressed bool
@@ -44,12 +45,13 @@ const (
 func identify(h header, b []byte, f *facts, open *opener) verdict {
 	*f = facts{op: h.op}
 	b = b[headerLen:min(len(b), h.length)]
-	op, whole := h.op, len(b) == h.length-headerLen
+	op, whole, cut := h.op, len(b) == h.length-headerLen, false
 	if op == opCompressed {
-		var ok bool
-		if op, b, whole, ok = open.prefix(b, whole); !ok {
-			return orBroken(whole)
+		o := open.prefix(b, whole)
+		if !o.ok {
+			return orBroken(o.whole)
 		}
+		op, b, whole, cut = o.op, o.b, o.whole, o.cut
 		f.compressed, f.op = true, op
 	}
 	if op != opMsg && op != opQuery {
@@ -57,11 +59,14 @@ func identify(h header, b []byte, f *facts, open *opener) verdict {
 		return opaque
 	}
 	m, ok := parseMessage(op, b)
-	if !ok {
+	f.noReply = op == opMsg && m.flags&flagMoreToCome != 0 // they count, whatever else is to be seen
+	f.exhaust = op == opMsg && m.flags&flagExhaustAllowed != 0
+	switch {
+	case !ok && cut: // the command stands behind what was opened
+		return identified
+	case !ok:
 		return orBroken(whole)
 	}
-	f.noReply = op == opMsg && m.flags&flagMoreToCome != 0
-	f.exhaust = op == opMsg && m.flags&flagExhaustAllowed != 0
 	if op == opQuery {
 		db, coll, _ := bytes.Cut(m.ns, []byte{'.'})
 		f.db = db
@@ -87,6 +92,9 @@ func (f *facts) command(doc []byte, whole bool) verdict {
 	s := scan(doc)
 	var e element
 	if !s.next(&e) {
+		if s.empty() { // the server knows what to say to no command
+			return identified
+		}
 		return orBroken(whole || !s.short)
 	}
 	f.name = e.key
@@ -112,6 +120,7 @@ func (f *facts) command(doc []byte, whole bool) verdict {
 // fields reads the fields behind the command's name.
 func (f *facts) fields(s *scanner) {
 	var e element
+	var tailable, waits bool
 	for s.next(&e) {
 		switch string(e.key) {
 		case "$db":
@@ -134,7 +143,11 @@ func (f *facts) fields(s *scanner) {
 			if ms, ok := e.number(); ok && ms > 0 && ms < 1<<40 {
 				f.maxTime = time.Duration(ms) * time.Millisecond
 			}
+		case "pipeline":
+			f.stream = changeStream(e.doc())
 		case "tailable", "awaitData", "maxAwaitTimeMS", "topologyVersion":
+			tailable = tailable || string(e.key) == "tailable" && e.truthy()
+			waits = waits || string(e.key) == "awaitData" && e.truthy()
 			f.awaits = f.awaits || e.typ == typeDocument || e.truthy()
 		case "$readPreference":
 			if mode, ok := lookup(e.value, "mode"); ok && e.typ == typeDocument {
@@ -144,4 +157,15 @@ func (f *facts) fields(s *scanner) {
 			f.comment = e.str()
 		}
 	}
+	f.stream = f.stream || tailable && waits
+}
+
+// changeStream reports whether a pipeline begins with $changeStream.
+func changeStream(pipeline scanner) bool {
+	var stage, e element
+	if !pipeline.next(&stage) {
+		return false
+	}
+	inner := stage.doc()
+	return inner.next(&e) && string(e.key) == "$changeStream"
 }

@@ -46,7 +46,7 @@ func simpleParts() map[string]part {
 		"command":        func(b []byte, f *facts, _ *session) []byte { return append(b, f.name...) },
 		"application":    func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.who.application...) },
 		"driver":         func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.who.driver...) },
-		"user":           func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.userName()...) },
+		"user":           func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.user...) },
 		"client":         func(b []byte, _ *facts, ses *session) []byte { return ses.remote.AppendTo(b) },
 		"readPreference": func(b []byte, f *facts, _ *session) []byte { return append(b, f.readPref...) },
 		"comment": func(b []byte, f *facts, _ *session) []byte {
@@ -63,6 +63,25 @@ func clientPart(name string) (part, error) {
 			"user, client, client:1..32, readPreference or comment", name)
 	}
 	return func(b []byte, _ *facts, ses *session) []byte { return appendNetwork(b, ses.remote, bits) }, nil
+}
+
+// partition builds the partition key.
+func (ses *session) partition() string {
+	parts := ses.s.parts
+	if len(parts) == 0 {
+		return ""
+	}
+	b := ses.key[:0]
+	for i, p := range parts {
+		if i > 0 {
+			b = append(b, '/')
+		}
+		start := len(b)
+		b = p(b, &ses.f, ses)
+		b = b[:min(len(b), start+keyPartMax)]
+	}
+	ses.key = b
+	return ses.s.keys.get(b)
 }
 
 // appendNetwork appends the network that holds a.

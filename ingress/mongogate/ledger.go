@@ -2,6 +2,7 @@ package mongogate
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,40 +15,77 @@ const (
 	sweepApart  = time.Second // between two searches for them
 )
 
-// txnKey identifies a transaction; the zero value is none.
+// txnKey identifies a transaction.
 type txnKey struct {
 	session [16]byte
 	number  int64
+}
+
+// holding counts what is open through one connection.
+type holding = atomic.Int32
+
+// used is something open, and when it was used last.
+type used struct {
+	at     int64    // monotonic ns
+	owner  *holding // of the connection that opened it
+	stream bool     // a cursor that waits for what is to come: a drain does not wait for it
 }
 
 // ledger keeps the open cursors and transactions of a server, so that a drain
 // can wait for them. It is bounded; what does not fit is not waited for.
 type ledger struct {
 	mu      sync.Mutex // guards the fields below; never held across a wait
-	cursors map[int64]int64
-	txns    map[txnKey]int64
+	cursors map[int64]used
+	txns    map[txnKey]used
+	streams int   // of the cursors
 	swept   int64 // monotonic ns of the last sweep; 0 = never
 }
 
-// opened notes that a reply at now (monotonic ns) left a cursor open.
-func (l *ledger) opened(cursor, now int64) {
+// opened notes that a reply at now (monotonic ns) left a cursor open. stream
+// tells that it waits for what is to come; that is remembered.
+func (l *ledger) opened(cursor, now int64, owner *holding, stream bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cursors == nil {
-		l.cursors = map[int64]int64{}
+		l.cursors = map[int64]used{}
+	}
+	if u, ok := l.cursors[cursor]; ok {
+		u.at = now
+		l.cursors[cursor] = u
+		return
 	}
 	if len(l.cursors) >= ledgerBound {
 		l.sweepLocked(now)
 	}
-	if len(l.cursors) < ledgerBound {
-		l.cursors[cursor] = now
+	switch {
+	case len(l.cursors) >= ledgerBound:
+		return
+	case stream:
+		l.streams++
+	default:
+		owner.Add(1)
 	}
+	l.cursors[cursor] = used{at: now, owner: owner, stream: stream}
 }
 
 // closed notes that a cursor is no more.
 func (l *ledger) closed(cursor int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closeLocked(cursor)
+}
+
+// closeLocked forgets a cursor.
+func (l *ledger) closeLocked(cursor int64) {
+	u, ok := l.cursors[cursor]
+	switch {
+	case !ok:
+		return
+	case u.stream:
+		l.streams--
+	default:
+		u.owner.Add(-1)
+	}
 	delete(l.cursors, cursor)
 }
 
@@ -59,50 +97,68 @@ func (l *ledger) killed(body []byte) {
 	var e element
 	for s := list.doc(); s.next(&e); {
 		id, _ := e.number()
-		delete(l.cursors, id)
+		l.closeLocked(id)
 	}
 }
 
 // began notes a transaction's use at now.
-func (l *ledger) began(t txnKey, now int64) {
+func (l *ledger) began(t txnKey, now int64, owner *holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.txns == nil {
-		l.txns = map[txnKey]int64{}
+		l.txns = map[txnKey]used{}
 	}
-	if len(l.txns) >= ledgerBound {
+	u, ok := l.txns[t]
+	if !ok && len(l.txns) >= ledgerBound {
 		l.sweepLocked(now)
 	}
-	if len(l.txns) < ledgerBound {
-		l.txns[t] = now
-	}
-}
-
-// ended notes that a transaction was committed or aborted.
-func (l *ledger) ended(t txnKey) {
-	if t == (txnKey{}) {
+	switch {
+	case ok:
+	case len(l.txns) >= ledgerBound:
 		return
+	default:
+		u.owner = owner
+		owner.Add(1)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.txns, t)
+	u.at = now
+	l.txns[t] = u
 }
 
-// knows reports whether the request continues an open cursor or transaction.
-func (l *ledger) knows(cursor int64, t txnKey) bool {
+// ended notes that a transaction was committed or aborted, by the client or by
+// an error in it.
+func (l *ledger) ended(t txnKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, open := l.cursors[cursor]
-	_, running := l.txns[t]
-	return open || running
+	if u, ok := l.txns[t]; ok {
+		u.owner.Add(-1)
+		delete(l.txns, t)
+	}
 }
 
-// open returns how many cursors and transactions are open as of now.
+// hasCursor reports whether the cursor is open, and whether it waits for what
+// is to come.
+func (l *ledger) hasCursor(cursor int64) (open, stream bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u, ok := l.cursors[cursor]
+	return ok, u.stream
+}
+
+// hasTxn reports whether the transaction is open.
+func (l *ledger) hasTxn(t txnKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.txns[t]
+	return ok
+}
+
+// open returns how many cursors and transactions are open as of now, without
+// the cursors that a drain does not wait for.
 func (l *ledger) open(now int64) (cursors, txns int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweepLocked(now)
-	return len(l.cursors), len(l.txns)
+	return len(l.cursors) - l.streams, len(l.txns)
 }
 
 // sweepLocked forgets what nobody uses any more, not more often than
@@ -112,15 +168,105 @@ func (l *ledger) sweepLocked(now int64) {
 		return
 	}
 	l.swept = now
-	forget(l.cursors, now, cursorLife)
-	forget(l.txns, now, txnLife)
-}
-
-// forget removes what was last used longer than life before now.
-func forget[K comparable](m map[K]int64, now int64, life time.Duration) {
-	for k, at := range m {
-		if now-at > int64(life) {
-			delete(m, k)
+	for id, u := range l.cursors {
+		if now-u.at > int64(cursorLife) {
+			l.closeLocked(id)
 		}
 	}
+	for t, u := range l.txns {
+		if now-u.at > int64(txnLife) {
+			u.owner.Add(-1)
+			delete(l.txns, t)
+		}
+	}
+}
+
+// headMax is the longest start of an element, its key included, that a
+// cursorFinder looks at, in bytes.
+const headMax = 512
+
+// cursorFinder finds cursor.id in a reply that is longer than the buffer, as
+// its parts pass. Servers put the id behind the batch, so most of the reply is
+// skipped. The zero value has nothing to find.
+type cursorFinder struct {
+	head   []byte // of an element, cut where the last part ended
+	skip   int    // bytes before the next element
+	active bool
+	inside bool // the cursor's document
+}
+
+// start prepares for an OP_MSG of which the header is fed first.
+func (c *cursorFinder) start() {
+	c.head, c.skip = c.head[:0], headerLen+4+1+4 // flags, kind, length of the document
+	c.active, c.inside = true, false
+}
+
+// feed takes the next part. It returns the id when it was found; feed is then
+// over.
+func (c *cursorFinder) feed(b []byte) (id int64, found bool) {
+	for c.active {
+		if n := min(c.skip, len(b)); n > 0 {
+			c.skip -= n
+			b = b[n:]
+			continue
+		}
+		if n := min(headMax-len(c.head), len(b)); n > 0 && c.skip == 0 {
+			c.head = append(c.head, b[:n]...)
+			b = b[n:]
+		}
+		if c.skip > 0 || len(c.head) == 0 {
+			return 0, false
+		}
+		id, found, cut := c.element()
+		if found {
+			c.active = false
+			return id, true
+		}
+		if cut && len(b) == 0 && len(c.head) < headMax {
+			return 0, false
+		}
+		c.active = c.active && !cut
+	}
+	return 0, false
+}
+
+// element looks at the element at the start of head and moves behind it. cut
+// is true when its start is not all there.
+func (c *cursorFinder) element() (id int64, found, cut bool) {
+	key, value, ok := cstring(c.head[1:])
+	if c.head[0] == 0 {
+		c.active = false
+		return 0, false, false
+	}
+	if !ok {
+		return 0, false, true
+	}
+	e := element{typ: c.head[0], key: key}
+	n := valueLen(e.typ, value)
+	switch {
+	case n == malformed:
+		c.active = false
+		return 0, false, false
+	case n == incomplete:
+		return 0, false, true
+	case !c.inside && e.typ == typeDocument && string(key) == "cursor":
+		c.inside, n = true, 4
+	case c.inside && string(key) == "id":
+		if n > len(value) {
+			return 0, false, true
+		}
+		e.value = value[:n]
+		id, found = e.number()
+		c.active = false
+		return id, found, false
+	}
+	c.drop(2 + len(key) + n)
+	return 0, false, false
+}
+
+// drop moves n bytes on, in head and then in what is fed later.
+func (c *cursorFinder) drop(n int) {
+	have := min(n, len(c.head))
+	c.head = c.head[:copy(c.head, c.head[have:])]
+	c.skip = n - have
 }

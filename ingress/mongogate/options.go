@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
+
+	"github.com/admitd/admitd/ingress/relay"
 )
 
 // Bounds and defaults.
@@ -14,17 +16,17 @@ const (
 	DefaultMaxMessageBytes = 48_000_000 + 16<<10
 	// DefaultIdentifyWindow is how much of a large frame is read before it is
 	// decided about, in bytes.
-	DefaultIdentifyWindow   = 256 << 10
-	defaultHandshakeTimeout = 10 * time.Second
-	defaultFrameTimeout     = 30 * time.Second
-	defaultDialTimeout      = 5 * time.Second
+	DefaultIdentifyWindow = relay.DefaultWindow
 )
 
 // Options configure a [Server]. They are plain data; only Backends is required.
 type Options struct {
 	// Backends are host:port addresses. More than one needs
-	// [TopologyLoadBalanced]; connections are then spread in turn.
+	// [TopologyLoadBalanced]; connections are then spread in turn, and one that
+	// cannot be dialled is left out for a while.
 	Backends []string
+	// Dial connects to a backend, before TLS; nil = TCP.
+	Dial relay.DialFunc
 	// BackendTLS dials backends with TLS; nil = plain TCP. An empty
 	// ServerName is filled in from the address.
 	BackendTLS *tls.Config
@@ -33,7 +35,8 @@ type Options struct {
 	// HandshakeTimeout is how long a client may take to send its first whole
 	// frame; 0 = 10 s.
 	HandshakeTimeout time.Duration
-	// FrameTimeout is how long a client may pause inside a frame; 0 = 30 s.
+	// FrameTimeout is how long a frame may stand still, on its way in or out; a
+	// MiB may take 16 s longer. 0 = 30 s.
 	FrameTimeout time.Duration
 	// MaxMessageBytes bounds every frame, checked before anything is
 	// allocated for it; 0 = [DefaultMaxMessageBytes]. In [64 KiB, 1 GiB].
@@ -60,6 +63,13 @@ type Options struct {
 	ReplyBytesPerToken int
 	Exempt             Exemptions
 	Refusal            Refusal
+	// HoldStreams lets a getMore hold its permit while it waits for what is to
+	// come, in a change stream or a tailable cursor.
+	HoldStreams bool
+	// CancelAbandoned closes the backend's connection as soon as a client has
+	// left, so that the server kills the command. Otherwise it is finished, and
+	// holds its permit until it is.
+	CancelAbandoned bool
 	// TestCommands answers configureFailPoint (failCommand) and
 	// killAllSessions in the gate. For tests only: any client may then make
 	// the gate fail commands.

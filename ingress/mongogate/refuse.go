@@ -2,10 +2,12 @@ package mongogate
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -107,14 +109,22 @@ func markQueryFailure(frame []byte) {
 	frame[headerLen] |= replyQueryFailure
 }
 
+// asRejection returns the refusal that err is.
+func asRejection(err error) (*limiter.Rejection, bool) {
+	if err == nil { // the usual case, and errors.As is not free
+		return nil, false
+	}
+	return errors.AsType[*limiter.Rejection](err)
+}
+
 // refuse answers a command that was not admitted, or drops it when its client
 // wants no reply.
-func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) error {
+func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) (relay.Verdict, error) {
 	ses.s.counters.rejected.Add(1)
 	if ses.f.noReply {
 		ses.s.counters.dropped.Add(1)
 		ses.s.o.Observer.FireAndForgetDropped()
-		return ses.flush()
+		return relay.Verdict{Action: relay.Swallow}, nil
 	}
 	d := rej.Document(limiter.Request{Cost: cost, Deadline: ses.f.maxTime}, !ses.s.o.Refusal.NoHints)
 	ses.out = beginReply(ses.out[:0], h.id, ses.f.op)
@@ -122,32 +132,18 @@ func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) error
 	if legacy(ses.f.op) && ses.f.body == nil {
 		markQueryFailure(ses.out)
 	}
-	return ses.reply(h, ses.out)
+	return ses.reply(ses.out)
 }
 
-// answer replies to the frame with a document, in its turn.
-func (ses *session) answer(h header, doc []byte) error {
-	return ses.reply(h, newReply(h.id, ses.f.op, doc))
+// answer replies to the frame with a document.
+func (ses *session) answer(h header, doc []byte) (relay.Verdict, error) {
+	return ses.reply(newReply(h.id, ses.f.op, doc))
 }
 
-// reply answers the frame with another, in its turn. The frame is not kept.
-func (ses *session) reply(h header, frame []byte) error {
-	if err := ses.flush(); err != nil {
-		return err
+// reply answers with a frame, in its turn: nothing before it is unanswered.
+func (ses *session) reply(frame []byte) (relay.Verdict, error) {
+	if ses.unsure.Load() > 0 {
+		return relay.Verdict{}, fmt.Errorf("%w: cannot answer behind an unknown opcode", errFrame)
 	}
-	if ses.pend.unsure() {
-		return fmt.Errorf("%w: cannot answer behind an unknown opcode", errFrame)
-	}
-	now, ok := ses.pend.tryAnswer(h.id, frame)
-	for !ok {
-		if err := ses.awaitRoom(); err != nil {
-			return err
-		}
-		now, ok = ses.pend.tryAnswer(h.id, frame)
-	}
-	if !now {
-		return nil
-	}
-	_, err := ses.client.Write(frame)
-	return err
+	return relay.Verdict{Action: relay.Swallow, Answer: frame}, nil
 }

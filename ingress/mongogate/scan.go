@@ -25,6 +25,9 @@ type scanner struct {
 	short bool   // the bytes ended before the document did
 }
 
+// empty reports whether the document has no elements, or none is left.
+func (s *scanner) empty() bool { return len(s.b) == 1 && s.b[0] == 0 && !s.short }
+
 // element is one element. Its slices point into the scanned document.
 type element struct {
 	typ   byte

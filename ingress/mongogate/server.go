@@ -2,15 +2,17 @@ package mongogate
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
+	"net/netip"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -32,14 +34,13 @@ type Server struct {
 	hellos    hellos
 	keys      interner
 	ledger    ledger
-	points    failPoints
-	windows   sync.Pool // of *[]byte, Options.IdentifyWindow long
-	turn      atomic.Uint32
+	points    *failPoints // nil = [Options.TestCommands] is off
 	latency   atomic.Int64 // ns, moving average of commands; 0 = unknown
 	warned    atomic.Int64 // monotonic ns of the last warning
 	counters  counters
 	anyExempt bool
-	linger    time.Duration
+	dialer    *relay.Dialer
+	hall      *relay.Corridor
 }
 
 // New returns a server that admits through g. It does not connect to a
@@ -60,13 +61,20 @@ func newServer(g gate, o Options) (*Server, error) {
 	s := &Server{
 		gate: g, o: o, log: o.Log, parts: parts, commands: newCommandTable(&o),
 		hellos:    hellos{mode: o.Topology.Mode, members: o.Topology.Members},
-		linger:    lingerTimeout,
 		anyExempt: len(o.Exempt.Clients)+len(o.Exempt.Applications) > 0,
 	}
-	s.windows.New = func() any {
-		b := make([]byte, o.IdentifyWindow)
-		return &b
+	if o.TestCommands {
+		s.points = &failPoints{}
 	}
+	dial := o.Dial
+	if o.BackendTLS != nil {
+		dial = relay.WithTLS(dial, o.BackendTLS)
+	}
+	s.dialer = relay.NewDialer(o.Backends, o.DialTimeout, dial)
+	s.hall = relay.New(g, relay.Options{
+		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,
+		Cancel: o.CancelAbandoned,
+	})
 	return s, nil
 }
 
@@ -83,9 +91,9 @@ func validate(o *Options) error {
 	if o.Topology.Mode == TopologyMembers && len(o.Topology.Members) == 0 {
 		errs = append(errs, errors.New("mongogate: the topology members needs a map of members"))
 	}
-	o.DialTimeout = orDefault(o.DialTimeout, defaultDialTimeout)
-	o.HandshakeTimeout = orDefault(o.HandshakeTimeout, defaultHandshakeTimeout)
-	o.FrameTimeout = orDefault(o.FrameTimeout, defaultFrameTimeout)
+	o.DialTimeout = orDefault(o.DialTimeout, relay.DefaultDialTimeout)
+	o.HandshakeTimeout = orDefault(o.HandshakeTimeout, relay.DefaultGreeting)
+	o.FrameTimeout = orDefault(o.FrameTimeout, relay.DefaultPatience)
 	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
 	o.IdentifyWindow = orDefault(o.IdentifyWindow, DefaultIdentifyWindow)
 	if o.MaxMessageBytes < 64<<10 || o.MaxMessageBytes > 1<<30 {
@@ -124,44 +132,30 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.counters.connections.Add(1)
 	s.counters.totalConnections.Add(1)
 	defer s.counters.connections.Add(-1)
-	ses := newSession(s, c)
-	defer ses.close()
-	defer context.AfterFunc(ctx, ses.wake)()
-	err := ses.upstream(ctx)
-	s.log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.remote), slog.Any("cause", err))
+	err := s.hall.Serve(ctx, c, newSession(s, c.RemoteAddr().String()))
+	if errors.Is(err, relay.ErrUnreachable) {
+		s.warn(err)
+	}
+	s.log.DebugContext(ctx, "connection ended", slog.Any("remote", c.RemoteAddr()), slog.Any("cause", err))
 }
 
-// dial connects to the next backend in turn.
-func (s *Server) dial(ctx context.Context) (net.Conn, string, error) {
-	addr := s.o.Backends[int(s.turn.Add(1)-1)%len(s.o.Backends)]
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.DialTimeout)
-	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, addr, err
-	}
-	if s.o.BackendTLS == nil {
-		return c, addr, nil
-	}
-	conf := s.o.BackendTLS
-	if conf.ServerName == "" && !conf.InsecureSkipVerify {
-		conf = conf.Clone()
-		conf.ServerName, _, _ = net.SplitHostPort(addr) // an address that was dialled
-	}
-	t := tls.Client(c, conf)
-	if err := t.HandshakeContext(ctx); err != nil {
-		c.Close()
-		return nil, addr, err
-	}
-	return t, addr, nil
+// exemptClient reports whether the address is exempt.
+func (s *Server) exemptClient(a netip.Addr) bool {
+	return slices.ContainsFunc(s.o.Exempt.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// exemptName reports whether the application or driver is exempt.
+func (s *Server) exemptName(c *client) bool {
+	return slices.ContainsFunc(s.o.Exempt.Applications, func(p string) bool {
+		return strings.HasPrefix(c.application, p) || strings.HasPrefix(c.driver, p)
+	})
 }
 
 // warn logs about the backend, at most once a second.
-func (s *Server) warn(backend string, err error) {
+func (s *Server) warn(err error) {
 	now, last := s.gate.Now(), s.warned.Load()
 	if (last == 0 || now-last > int64(time.Second)) && s.warned.CompareAndSwap(last, now) {
-		s.log.Warn("backend failed", slog.String("backend", backend), slog.Any("error", err))
+		s.log.Warn("backend failed", slog.Any("error", err))
 	}
 }
 

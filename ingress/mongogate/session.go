@@ -1,239 +1,293 @@
 package mongogate
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"net"
 	"net/netip"
-	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
 
-// Waits of a session that ends.
-const (
-	// lingerTimeout is how long replies are still passed on to a client that
-	// sent its last request and closed its half of the connection.
-	lingerTimeout = 10 * time.Second
-	// drainPoll is how soon a draining session looks again whether it may end.
-	// It doubles up to drainPollMax, so that thousands of idle sessions that
-	// wait for one cursor leave the processor to it.
-	drainPoll    = 25 * time.Millisecond
-	drainPollMax = 400 * time.Millisecond
-)
-
-// session is one client connection and, once a frame is to be forwarded, the
-// backend connection that belongs to it. ServeConn's goroutine reads the
-// client; a second one reads the backend.
+// session is what the gate knows of one connection. It is a [relay.Protocol]:
+// the client's side decides, the backend's side judges, and what is asked is
+// written by the one before it is expected and read by the other after it.
 type session struct {
 	s      *Server
-	began  time.Time
-	client net.Conn
 	remote netip.Addr
-	in     *inlet
-	wait   patience
-	pend   pending
-
-	// Set by the client's side before the backend's goroutine starts.
-	backend     net.Conn
-	backendAddr string
-	back        *inlet
-	ended       chan struct{} // closed when the backend's goroutine returned
-	crash       any           // what it panicked with; read after ended
+	open   holding // cursors and transactions that this connection opened
 
 	// Only for the client's side.
 	who     client
 	greeted bool
-	claimed string // user of the SASL conversation that goes on
 	exempt  bool
-	poll    time.Duration // until a draining session looks again
+	claimed string // user of the SASL conversation that goes on
 	f       facts
-	open    opener
+	opener  opener
 	key     []byte // scratch
 	out     []byte // scratch for answers
 
-	user        atomic.Pointer[string] // who authenticated; set by the backend's side
-	draining    atomic.Bool
-	backendGone atomic.Bool
-	uploaded    atomic.Int64 // monotonic ns when the end of the last large request was sent; 0 = it is not
+	asked  asked
+	user   string       // who authenticated; set by the backend's side while its reply is owed
+	unsure atomic.Int32 // requests of an unknown opcode, of which no reply came yet
+	judge  judge        // only for the backend's side
 }
 
-// newSession returns a session for c.
-func newSession(s *Server, c net.Conn) *session {
-	ses := &session{s: s, began: time.Now(), client: c, in: newInlet(c, &s.windows)}
-	ses.pend.room = make(chan struct{}, 1)
-	ses.wait.conn, ses.wait.before = c, ses.flush
-	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
+// kind says what becomes of a reply.
+type kind uint8
+
+// The kinds.
+const (
+	kindCommand kind = iota
+	kindHello        // the reply may have to be rewritten
+	kindAuth         // the reply may name the user
+)
+
+// asked is the request that is not answered yet: there is one at most.
+type asked struct {
+	id      int32 // its reply says responseTo
+	stream  int32 // of the last reply in an exhaust stream, to which the next one responds
+	kind    kind
+	streams bool // a reply of a stream came, more follow
+	sampled bool // the outcome is known
+	fair    bool // the latency says something of the backend
+	exhaust bool // a stream may come
+	awaits  bool // a cursor that it opens waits for what is to come
+	inTxn   bool
+	ends    bool // the transaction, with the reply
+	cost    float64
+	size    int    // of the request, in bytes
+	sent    int64  // monotonic ns; 0 = the latency is not looked at
+	cursor  int64  // of getMore
+	txn     txnKey // when inTxn
+	user    string // of kindAuth and kindHello: who it would be
+	inject  []byte // error that a fail point puts into the reply
+}
+
+// newSession returns what is known of a connection from remote before it spoke.
+func newSession(s *Server, remote string) *session {
+	ses := &session{s: s}
+	if a, err := netip.ParseAddrPort(remote); err == nil {
 		ses.remote = a.Addr().Unmap()
 	}
 	ses.exempt = s.exemptClient(ses.remote)
 	return ses
 }
 
-// exemptClient reports whether the address is exempt.
-func (s *Server) exemptClient(a netip.Addr) bool {
-	for _, p := range s.o.Exempt.Clients {
-		if p.Contains(a) {
-			return true
-		}
+// Size implements [relay.Protocol].
+func (ses *session) Size(from relay.Side, b []byte) (total, need int, err error) {
+	if len(b) < headerLen {
+		return 0, 0, nil
 	}
-	return false
-}
-
-// exemptName reports whether the application or driver is exempt.
-func (s *Server) exemptName(c *client) bool {
-	for _, p := range s.o.Exempt.Applications {
-		if strings.HasPrefix(c.application, p) || strings.HasPrefix(c.driver, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// userName returns the authenticated user, "" while there is none.
-func (ses *session) userName() string {
-	if u := ses.user.Load(); u != nil {
-		return *u
-	}
-	return ""
-}
-
-// wake tells the session that a drain began.
-func (ses *session) wake() {
-	ses.draining.Store(true)
-	_ = ses.client.SetReadDeadline(time.Unix(1, 0))
-}
-
-// connect dials the backend and starts reading from it, once.
-func (ses *session) connect(ctx context.Context) error {
-	if ses.backend != nil {
-		return nil
-	}
-	c, addr, err := ses.s.dial(ctx)
+	h, err := readHeader(b, ses.s.o.MaxMessageBytes)
 	if err != nil {
-		ses.s.warn(addr, err)
-		return fmt.Errorf("mongogate: dial %s: %w", addr, err)
+		return 0, 0, err
 	}
-	ses.backend, ses.backendAddr = c, addr
-	ses.back = newInlet(c, &ses.s.windows)
-	ses.ended = make(chan struct{})
-	go ses.downstreamLoop(ctx)
-	return nil
+	if from == relay.Backend && h.length > judgedMax {
+		return h.length, startMin, nil
+	}
+	return h.length, h.length, nil
 }
 
-// downstreamLoop runs the backend's side. A panic is handed to ServeConn's
-// goroutine, whose caller recovers it.
-func (ses *session) downstreamLoop(ctx context.Context) {
-	defer close(ses.ended)
-	defer ses.client.Close()
-	defer ses.backendGone.Store(true)
-	defer func() { ses.crash = recover() }()
-	err := ses.downstream()
-	ses.s.log.DebugContext(ctx, "backend connection ended", slog.Any("remote", ses.remote), slog.Any("cause", err))
+// Inspect implements [relay.Protocol]. A server works on the commands of a
+// connection one after the other, so the next one waits until the last byte of
+// the reply before it was read: it would hold a permit for nothing.
+func (ses *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, error) {
+	if r.Owes() {
+		return relay.Verdict{Action: relay.Wait}, nil
+	}
+	h, err := readHeader(m.Bytes, ses.s.o.MaxMessageBytes)
+	if err != nil {
+		return relay.Verdict{}, err
+	}
+	v := identify(h, m.Bytes, &ses.f, &ses.opener)
+	defer ses.opener.release()
+	switch {
+	case v == needMore && !m.Final:
+		return relay.Verdict{Action: relay.More}, nil
+	case v == broken:
+		return relay.Verdict{}, fmt.Errorf("%w: opcode %d, length %d", errFrame, h.op, h.length)
+	}
+	return ses.decide(r, h, v)
 }
 
-// close ends both connections and every permit that is still held.
-func (ses *session) close() {
-	ses.in.release()
-	if ses.backend == nil {
-		_ = ses.client.Close()
-		return
-	}
-	outcome := limiter.Ignored
-	if ses.backendGone.Load() {
-		outcome = limiter.Dropped
-	}
-	ses.hangUp()
-	<-ses.ended
-	_ = ses.client.Close()
-	_ = ses.backend.Close()
-	ses.pend.abandon(outcome)
-	if ses.crash != nil {
-		panic(ses.crash)
-	}
-}
-
-// hangUp ends the backend's side. While a client that closed its half of the
-// connection still expects replies, they are passed on.
-func (ses *session) hangUp() {
-	_ = ses.client.SetWriteDeadline(time.Now().Add(lingerTimeout)) // a client that reads no more holds nothing up
-	if n, monitors := ses.pend.state(); n == 0 || monitors || !ses.in.eof {
-		if ses.draining.Load() {
-			_ = ses.backend.SetReadDeadline(time.Unix(1, 0)) // ends at the next whole reply
-			return
+// decide says what becomes of the frame with the identified facts.
+func (ses *session) decide(r *relay.Session, h header, v verdict) (relay.Verdict, error) {
+	f := &ses.f
+	k := ses.s.commands.find(f.name)
+	switch {
+	case v == opaque && !f.noReply && f.op != opGetMore:
+		ses.unsure.Add(1)
+		return relay.Verdict{}, nil
+	case v == opaque:
+		k = ses.s.commands.other
+		if f.op == opKillCursors {
+			k = ses.s.commands.find([]byte("killCursors"))
 		}
-		_ = ses.backend.Close()
-		return
 	}
-	if half, ok := ses.backend.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
+	ses.asked = asked{id: h.id, size: h.length}
+	if ses.s.points != nil {
+		if v, done, err := ses.failed(h, k); done {
+			return v, err
+		}
 	}
-	_ = ses.backend.SetReadDeadline(time.Now().Add(lingerTimeout))
+	switch k.class {
+	case classHello:
+		return ses.hello(h)
+	case classAuth, classUngated:
+		ses.asked.kind, ses.asked.user = kindAuth, readUser(f.body, f.db)
+		if string(f.name) == "saslContinue" { // goes on with what saslStart said
+			ses.asked.user = ses.claimed
+		}
+		ses.claimed = ses.asked.user
+		return relay.Verdict{Expect: !f.noReply}, nil
+	default:
+		return ses.admit(r, h, k)
+	}
 }
 
-// idle reports whether a draining session may end: nothing is unanswered, no
-// frame is half read, and nothing is open that a later command would finish.
-func (ses *session) idle() bool {
-	if _, monitors := ses.pend.state(); !monitors || len(ses.in.next()) > 0 {
-		return false
+// hello passes a handshake. The first one says who the client is.
+func (ses *session) hello(h header) (relay.Verdict, error) {
+	f := &ses.f
+	if !ses.greeted {
+		ses.greeted = true
+		ses.who = readClient(f.body)
+		ses.exempt = ses.exempt || ses.s.exemptName(&ses.who)
+		ses.s.counters.generation[ses.who.generation].Add(1)
+		ses.s.o.Observer.Handshake(ses.who.generation)
+	}
+	if why := ses.s.hellos.refuse(&ses.who); why != "" {
+		return ses.answer(h, appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", why))
+	}
+	ses.asked.kind, ses.asked.user = kindHello, readUser(f.body, f.db)
+	ses.claimed = ses.asked.user
+	return relay.Verdict{Expect: !f.noReply, Idle: f.awaits}, nil
+}
+
+// admit asks the limiter about a command, and forwards or refuses it.
+func (ses *session) admit(r *relay.Session, h header, k command) (relay.Verdict, error) {
+	c := &ses.s.counters
+	req := limiter.Request{Key: ses.partition(), Cost: k.cost, Exempt: k.exempt || ses.exempt, MaxWait: ses.maxWait()}
+	if r.Draining() && !req.Exempt {
+		if !ses.continues() {
+			return ses.refuse(h, &limiter.Rejection{
+				Reason: labels.Draining, Ingress: ses.s.gate.Name(), Partition: limiter.DefaultPartition,
+			}, k.cost)
+		}
+		req.Exempt = true
+	}
+	err := r.Admit(req)
+	if req.Exempt {
+		c.exempted.Add(1)
+	} else {
+		c.attempted.Add(1)
+	}
+	rej, refused := asRejection(err)
+	switch {
+	case refused:
+		return ses.refuse(h, rej, k.cost)
+	case err != nil:
+		c.interrupted.Add(1)
+		return relay.Verdict{}, err
+	case !req.Exempt:
+		c.successful.Add(1)
+	}
+	return ses.forward(r, k)
+}
+
+// forward notes what the reply to an admitted command will need.
+func (ses *session) forward(r *relay.Session, k command) (relay.Verdict, error) {
+	f, a := &ses.f, &ses.asked
+	if string(f.name) == "killCursors" {
+		ses.s.ledger.killed(f.body)
+	}
+	if f.noReply {
+		err := r.Connect("")
+		r.End(limiter.Ignored)
+		return relay.Verdict{}, err
+	}
+	getMore := string(f.name) == "getMore" || f.op == opGetMore
+	a.fair, a.exhaust, a.awaits = !getMore && !f.awaits && !f.exhaust, f.exhaust, f.stream
+	if a.cost = k.cost; a.cost == 0 {
+		a.cost = 1
+	}
+	a.cursor = f.cursor
+	if f.maxTime > 0 {
+		a.sent = r.Now()
+	}
+	if a.txn, a.inTxn = f.txnKey(); a.inTxn {
+		a.ends = k.class == classRelease
+		if !a.ends {
+			ses.s.ledger.began(a.txn, r.Now(), &ses.open)
+		}
+	}
+	v := relay.Verdict{Expect: true}
+	if getMore && !ses.s.o.HoldStreams {
+		if _, v.Idle = ses.s.ledger.hasCursor(f.cursor); v.Idle { // the server waits in it, and works on nothing
+			if err := r.Connect(""); err != nil {
+				return v, err
+			}
+			r.End(limiter.Ignored)
+			a.sampled = true
+		}
+	}
+	return v, nil
+}
+
+// Done implements [relay.Protocol]: a client that is busy has its connection
+// closed after an answer when nothing is open on it, and looks for another gate;
+// one that is not stays while anything is open, since its next command may
+// continue what another connection began.
+func (ses *session) Done(answered bool) bool {
+	if answered && ses.open.Load() == 0 {
+		return true
 	}
 	cursors, txns := ses.s.ledger.open(ses.s.gate.Now())
 	return cursors+txns == 0
 }
 
-// fill reads from the client. It returns errDrained when a drain found the
-// session idle.
-func (ses *session) fill() error {
-	for {
-		if err := ses.deadline(); err != nil {
-			return err
-		}
-		err := ses.in.fill()
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
-			ses.in.eof = errors.Is(err, io.EOF)
-			ses.poll = 0
-			return err
-		}
-		if !ses.draining.Load() {
-			return err
-		}
-		if ses.idle() {
-			return errDrained
-		}
+// txnKey returns the transaction that the command belongs to.
+func (f *facts) txnKey() (t txnKey, ok bool) {
+	if !f.inTxn || len(f.lsid) != len(t.session) {
+		return t, false
 	}
+	copy(t.session[:], f.lsid)
+	t.number = f.txn
+	return t, true
 }
 
-// errDrained ends a session in a drain.
-var errDrained = errors.New("mongogate: drained")
+// continues reports whether the command goes on with what is open already: in
+// a drain these pass, so that work is finished rather than cut.
+func (ses *session) continues() bool {
+	if t, inTxn := ses.f.txnKey(); inTxn {
+		return !ses.f.startTxn && ses.s.ledger.hasTxn(t)
+	}
+	if ses.f.cursor == 0 {
+		return false
+	}
+	open, _ := ses.s.ledger.hasCursor(ses.f.cursor)
+	return open
+}
 
-// deadline sets how long the next read may wait: short in a drain, bounded
-// before the first frame and inside a frame, for ever between frames.
-func (ses *session) deadline() error {
-	d := time.Duration(0)
-	draining := ses.draining.Load()
-	switch {
-	case draining:
-		ses.poll = min(max(2*ses.poll, drainPoll), drainPollMax)
-		d = ses.poll
-	case ses.backend == nil && !ses.greeted: // bytes that trickle in do not extend it
-		d = max(ses.s.o.HandshakeTimeout-time.Since(ses.began), time.Nanosecond)
-	case len(ses.in.next()) > 0:
-		d = ses.s.o.FrameTimeout
+// maxWait returns how long the command may wait for admission: as long as the
+// policy lets clients of its generation, and not so long that the client would
+// have given up before the reply.
+func (ses *session) maxWait() time.Duration {
+	wait := ses.s.o.Refusal.WaitAnnounced
+	if ses.who.generation == Silent {
+		wait = ses.s.o.Refusal.WaitSilent
 	}
-	if d == 0 && !ses.in.timed {
-		return nil
+	if wait < 0 || ses.f.maxTime == 0 {
+		return wait
 	}
-	ses.in.timed = d > 0
-	err := ses.in.within(d)
-	if !draining && ses.draining.Load() { // the drain began meanwhile: its deadline was overwritten
-		ses.in.timed = true
-		err = ses.in.within(drainPoll)
+	left := ses.f.maxTime - ses.s.usual()
+	if left <= 0 {
+		return -1
 	}
-	return err
+	if wait == 0 {
+		return left
+	}
+	return min(wait, left)
 }

@@ -19,7 +19,9 @@ var (
 	ErrDrained = errors.New("relay: drained")
 	// ErrClientGone: the client left while its message waited.
 	ErrClientGone = errors.New("relay: client gone")
-	// ErrBackendGone: the backend closed the connection, or cannot be reached.
+	// ErrUnreachable: no backend could be dialled.
+	ErrUnreachable = errors.New("relay: backend cannot be reached")
+	// ErrBackendGone: the backend closed the connection.
 	ErrBackendGone = errors.New("relay: backend gone")
 	// ErrStalled: a peer did not read, or not send the rest of a message.
 	ErrStalled = errors.New("relay: peer stalled")
@@ -139,7 +141,7 @@ func (s *Session) Connect(address string) error {
 	c, at, err := s.dial(address)
 	if err != nil {
 		s.End(limiter.Dropped)
-		return fmt.Errorf("%w: dial %s: %w", ErrBackendGone, at, err)
+		return fmt.Errorf("%w: %s: %w", ErrUnreachable, at, err)
 	}
 	s.address, s.back = at, newInlet(c, &s.c.windows)
 	s.ended = make(chan struct{})
