@@ -34,7 +34,7 @@ type Server struct {
 	hellos    hellos
 	keys      interner
 	ledger    ledger
-	points    *failPoints // nil = [Options.TestCommands] is off
+	points    *failPoints  // nil = [Options.TestCommands] is off
 	latency   atomic.Int64 // ns, moving average of commands; 0 = unknown
 	warned    atomic.Int64 // monotonic ns of the last warning
 	counters  counters
