@@ -12,13 +12,15 @@ type MongoDB struct {
 	// What keeps drivers from walking around the gate.
 	Topology Topology `yaml:"topology"`
 	// Backends beside the first one, host:port; connections are spread in
-	// turn. For topology mode loadBalanced.
+	// turn, and one that cannot be reached is left out for a while. For
+	// topology mode loadBalanced.
 	MoreBackends []string `yaml:"moreBackends" single:"true"`
 	// How long connecting to the backend may take, TLS included.
 	DialTimeout Duration `yaml:"dialTimeout" default:"5s" min:"1ms" max:"10m"`
 	// How long a client may take to send its first whole frame.
 	HandshakeTimeout Duration `yaml:"handshakeTimeout" default:"10s" min:"1ms" max:"10m"`
-	// How long a client may pause inside a frame.
+	// How long a frame may stand still, on its way in or out; a MiB may take 16s
+	// longer. A client that does not read its replies is cut off after it.
 	FrameTimeout Duration `yaml:"frameTimeout" default:"30s" min:"1ms" max:"1h"`
 	// Largest frame, checked before anything is allocated for it.
 	MaxMessageBytes Size `yaml:"maxMessageBytes" default:"46891KiB" min:"64KiB" max:"1GiB"`
@@ -28,6 +30,9 @@ type MongoDB struct {
 	// Charges a command whose request and reply are worth more tokens than it
 	// paid, one token for so many bytes; 0 = off.
 	ReplyBytesPerToken Size `yaml:"replyBytesPerToken" default:"0" min:"0" max:"1GiB"`
+	// Holds the permit of a getMore while it waits for what is to come, in a
+	// change stream or a tailable cursor that awaits data.
+	HoldStreams bool `yaml:"holdStreams" default:"false"`
 	// How excess commands are answered.
 	Refusal MongoRefusal `yaml:"refusal"`
 	// Answers configureFailPoint (failCommand) and killAllSessions in the

@@ -37,8 +37,8 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
 			Commands: in.Requests.Exempt.Operations,
 		},
-		Refusal: mongogate.Refusal{NoHints: !in.Rejection.Hints},
-		Log:     k.Log, Observer: counts.of(in.Name),
+		Refusal: mongogate.Refusal{NoHints: !in.Rejection.Hints}, CancelAbandoned: in.Abandon == "cancel",
+		Log: k.Log, Observer: counts.of(in.Name),
 	}
 	if m := in.MongoDB; m != nil {
 		mode, ok := mongogate.ParseTopologyMode(m.Topology.Mode)
@@ -53,7 +53,7 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 		o.Refusal.DenyRetries = !m.Refusal.AllowRetries
 		o.Refusal.WaitAnnounced = time.Duration(m.Refusal.WaitAnnounced)
 		o.Refusal.WaitSilent = time.Duration(m.Refusal.WaitSilent)
-		o.TestCommands = m.TestCommands
+		o.TestCommands, o.HoldStreams = m.TestCommands, m.HoldStreams
 	}
 	s, err := mongogate.New(g, o)
 	if err != nil {

@@ -3,7 +3,6 @@ package mongogate
 import (
 	"time"
 
-	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -95,11 +94,6 @@ func Walk(b []byte) (elements, size int) {
 		}
 	}
 	return elements, size
-}
-
-// SetLinger shortens how long a session waits for a client that has gone.
-func SetLinger(s *Server, d time.Duration) {
-	s.hall = relay.New(s.gate, relay.Options{Dialer: s.dialer, Linger: d})
 }
 
 // PartitionKey returns the key of a request.

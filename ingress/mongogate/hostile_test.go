@@ -26,7 +26,6 @@ import (
 func TestClientLeavesFullPipeline(t *testing.T) {
 	b := startScript(t)
 	s, addr, _ := serve(t, &limiter.Policy{Mode: limiter.Off}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
-	mongogate.SetLinger(s, 50*time.Millisecond)
 	c := dial(t, addr)
 	for i := range int32(600) {
 		write(t, c, msg(i+1, 0, cmd("find")))

@@ -120,7 +120,6 @@ func (f *facts) command(doc []byte, whole bool) verdict {
 // fields reads the fields behind the command's name.
 func (f *facts) fields(s *scanner) {
 	var e element
-	var tailable, waits bool
 	for s.next(&e) {
 		switch string(e.key) {
 		case "$db":
@@ -130,9 +129,7 @@ func (f *facts) fields(s *scanner) {
 				f.coll = e.str()
 			}
 		case "lsid":
-			if id, ok := lookup(e.value, "id"); ok && e.typ == typeDocument && id.typ == typeBinary && len(id.value) == 21 {
-				f.lsid = id.value[5:]
-			}
+			f.lsid = sessionID(e)
 		case "txnNumber":
 			f.txn, _ = e.number()
 		case "autocommit":
@@ -146,8 +143,7 @@ func (f *facts) fields(s *scanner) {
 		case "pipeline":
 			f.stream = changeStream(e.doc())
 		case "tailable", "awaitData", "maxAwaitTimeMS", "topologyVersion":
-			tailable = tailable || string(e.key) == "tailable" && e.truthy()
-			waits = waits || string(e.key) == "awaitData" && e.truthy()
+			f.stream = f.stream || string(e.key) == "awaitData" && e.truthy() // only with tailable
 			f.awaits = f.awaits || e.typ == typeDocument || e.truthy()
 		case "$readPreference":
 			if mode, ok := lookup(e.value, "mode"); ok && e.typ == typeDocument {
@@ -157,7 +153,15 @@ func (f *facts) fields(s *scanner) {
 			f.comment = e.str()
 		}
 	}
-	f.stream = f.stream || tailable && waits
+}
+
+// sessionID returns the UUID of a session, nil when e holds none.
+func sessionID(e element) []byte {
+	id, ok := lookupIn(e, "id")
+	if !ok || id.typ != typeBinary || len(id.value) != 21 {
+		return nil
+	}
+	return id.value[5:]
 }
 
 // changeStream reports whether a pipeline begins with $changeStream.

@@ -23,7 +23,6 @@ const (
 type judge struct {
 	opener opener
 	find   cursorFinder
-	other  bool // the reply that passes is not to what is asked
 }
 
 // Landed implements [relay.Protocol].

@@ -36,8 +36,8 @@ func (s *Session) Admit(req limiter.Request) error {
 	return nil
 }
 
-// await waits until something has changed. A client that has gone is waited for
-// no longer than one that lingers.
+// await waits until something has changed. What a client sent before it left is
+// not begun.
 func (s *Session) await() error {
 	// What is decided must be on its way, or nothing would ever change.
 	if err := s.flush(); err != nil {
@@ -47,20 +47,13 @@ func (s *Session) await() error {
 		touched, _ := s.wait.end() // everything was sent before
 		s.in.timed = s.in.timed || touched
 	}()
-	gone := s.wait.Done()
-	var late <-chan time.Time
-	for {
-		select {
-		case <-s.changed:
-			return nil
-		case <-s.ended:
-			return ErrBackendGone
-		case <-gone:
-			s.turn.leave()
-			gone, late = nil, time.After(s.c.o.Linger)
-		case <-late:
-			return ErrClientGone
-		}
+	select {
+	case <-s.changed:
+		return nil
+	case <-s.ended:
+		return ErrBackendGone
+	case <-s.wait.Done():
+		return ErrClientGone
 	}
 }
 
