@@ -43,6 +43,14 @@ func (s *Session) await() error {
 	if err := s.flush(); err != nil {
 		return err
 	}
+	if s.turn.landing() { // nobody need watch the client: it is being written to
+		select {
+		case <-s.changed:
+			return nil
+		case <-s.ended:
+			return ErrBackendGone
+		}
+	}
 	defer func() {
 		touched, _ := s.wait.end() // everything was sent before
 		s.in.timed = s.in.timed || touched

@@ -91,6 +91,9 @@ func (s *Session) land(d *downward) (ready bool, err error) {
 		}
 		return false, nil
 	}
+	if v.Last {
+		s.turn.land()
+	}
 	d.at = reply{left: m.Total, shown: len(m.Bytes), pass: v.Action == Pass && v.Instead == nil, last: v.Last}
 	if d.at.pass {
 		return true, nil

@@ -14,6 +14,7 @@ type turn struct {
 	held   bool  // the permit is not ended
 	open   bool  // an answer is owed
 	idle   bool  // a drain need not wait for it
+	lands  bool  // the answer is on its way
 	large  bool  // the message was sent later than it was decided about
 	left   bool  // the client has gone
 	sent   int64 // monotonic ns when the end of a large message was sent; 0 = it was not
@@ -34,7 +35,21 @@ func (t *turn) hold(p limiter.Permit) {
 func (t *turn) begin(idle bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.open, t.idle = true, idle
+	t.open, t.idle, t.lands = true, idle, false
+}
+
+// land notes that the last answer is on its way to the client.
+func (t *turn) land() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lands = true
+}
+
+// landing reports whether an answer is owed and on its way.
+func (t *turn) landing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open && t.lands
 }
 
 // uploading notes that a message is on its way that is not all there.
