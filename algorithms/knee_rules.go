@@ -83,35 +83,40 @@ type kneeState struct {
 	patience float64 // ns, 0 = nobody has left
 	ceiling  float64 // that drops hold down; 0 = none
 
-	phase      int
-	level      float64 // the limit of a drain
-	top        float64 // throughput before it
-	slow       float64 // latency before it
-	n, t, l    float64 // completions, time and latencies of a probe so far
-	offered    float64 // in it
-	rejected   float64 // in it
-	began      int64   // when the drain began
-	age        float64 // ns of such windows
-	known      float64 // samples of windows that refused nothing, since the beginning
-	deep       bool    // the drain began without a throughput to compare with
-	verified   float64 // throughput at which a drain last told; 0 = never in this episode
-	next, gap  int64
-	growUntil  int64
-	fresh      bool
-	contrast   contrast // of windows that refused next to nothing
-	waiting    float64  // behind those at work, smoothed
-	work       float64  // the most that was at work without a queue, forgotten in a minute
-	before     float64  // throughput before this episode
-	span       int64
-	quota      int64
-	calm       int64
-	memory     float64 // the highest throughput of the last minute
-	remeasured int
+	phase                 int
+	level                 float64 // the limit of a drain
+	top                   float64 // throughput before it
+	slow                  float64 // latency before it
+	n, t, l               float64 // completions, time and latencies of a probe so far
+	offered               float64 // in it
+	rejected              float64 // in it
+	began                 int64   // when the drain began
+	age                   float64 // ns of such windows
+	known                 float64 // samples of windows that refused nothing, since the beginning
+	deep                  bool    // the drain began without a throughput to compare with
+	verified              float64 // throughput at which a drain last told; 0 = never in this episode
+	next, gap             int64
+	growUntil             int64
+	fresh                 bool
+	contrast              contrast // of windows that refused next to nothing
+	waiting               float64  // behind those at work, smoothed
+	doubt                 float64  // the baseline before a verdict that is on trial; 0 = none
+	still                 float64  // samples behind that
+	markHeld, markLatency float64  // the most in flight of this episode, and its latency
+	calmWindow            bool     // the last window refused next to nothing
+	work                  float64  // the most that was at work without a queue, forgotten in a minute
+	before                float64  // throughput before this episode
+	span                  int64
+	quota                 int64
+	calm                  int64
+	memory                float64 // the highest throughput of the last minute
+	remeasured            int
 }
 
 const (
 	kneeSpan   = int64(250 * time.Millisecond)
 	kneeQueue  = 40
+	trialRatio = 1.25 // of latency, by which a verdict that raised the limit was wrong
 	longWindow = int64(time.Second)
 )
 
@@ -143,17 +148,22 @@ func (s *kneeState) enforced(o KneeOptions) int {
 
 // queue is how many may wait behind those at work.
 func (s *kneeState) queue(o KneeOptions) float64 {
-	n := float64(o.Gates)
-	busy := n * s.rate * s.base
-	q := math.Max(kneeQueue, 3*math.Sqrt(busy))
-	if s.refused > 0 {
-		q = math.Min(q, 3/-math.Log1p(-math.Min(s.refused, 0.8))+0.1*busy)
-	}
-	q /= n
+	q := s.room(o)
 	if t := s.trim(o); t > 0 {
 		q = math.Min(q, math.Max(1, s.rate*(t/2-s.base)))
 	}
 	return q
+}
+
+// room is the queue that the refused share asks for.
+func (s *kneeState) room(o KneeOptions) float64 {
+	n := float64(o.Gates)
+	busy := n * s.rate * s.base
+	q := math.Max(kneeQueue, 3*math.Sqrt(busy))
+	if s.refused > 0 {
+		q = math.Min(q, 3/-math.Log1p(-math.Min(s.refused, 0.8))+0.07*busy)
+	}
+	return q / n
 }
 
 // trim is the time that callers are known to wait, 0 = unknown.
@@ -186,19 +196,25 @@ func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
 		return "drops"
 	}
 	share := w.share(s.limit)
-	s.refused += (1 - math.Exp(-w.elapsed/5e8)) * (share - s.refused)
+	excess := share
+	if w.watched && share > 0.01 {
+		// What cannot be served, whatever is being refused to work off a queue.
+		excess = math.Max(0.01, 1-w.count()/math.Max(w.offered, 1))
+	}
+	s.refused += (1 - math.Exp(-w.elapsed/5e8)) * (excess - s.refused)
 	if s.base == 0 {
 		s.base = w.mean()
 	}
 	s.memory = math.Max(s.memory*math.Exp(-w.elapsed/60e9), w.rate())
 	var why string
-	rising := w.offered-w.refused-w.count() > 0.3*s.limit // what is in flight
-	if share <= 0.01 || !rising && w.held < 0.7*s.limit*w.count() {
+	burst := s.calmWindow && share < 0.3 && w.held < 0.7*s.limit*w.count()
+	s.calmWindow = share <= 0.01
+	if s.calmWindow || burst {
 		s.span = max(kneeSpan*2/5, int64(1.5*w.mean()))
 		why = s.free(o, w, share)
 	} else {
 		s.span = max(kneeSpan, int64(2*s.base))
-		why = s.bound(o, w, share)
+		why = s.bound(o, w, excess)
 	}
 	if s.phase == gather {
 		s.quota = 16
@@ -232,7 +248,7 @@ func (s *kneeState) free(o KneeOptions, w *kneeWindow, share float64) string {
 	case want > s.limit && float64(2*w.peak) >= s.limit:
 		s.limit = math.Min(want, 1.5*s.limit)
 		return "room"
-	case s.limit > math.Max(float64(o.InitialLimit), 1.5*want):
+	case s.limit > math.Max(float64(o.InitialLimit), 1.2*want):
 		s.limit *= math.Exp(-0.05 * w.elapsed / float64(kneeSpan))
 		return "unused"
 	}
@@ -283,29 +299,43 @@ func (s *kneeState) learnBase(w *kneeWindow) {
 
 func (s *kneeState) bound(o KneeOptions, w *kneeWindow, share float64) string {
 	r, x := w.mean(), w.rate()
-	s.follow(x, w.elapsed, w.count())
+	if s.doubt > 0 && r > trialRatio*s.base {
+		// With more in flight latency went up after all: it was a queue, perhaps
+		// that of others.
+		s.base, s.doubt, s.growUntil = s.doubt, 0, 0
+		s.rate, s.verified, s.next = x, x, w.now+int64(10*time.Second)
+		s.limit = s.rate*s.base + s.queue(o)
+		return "queue"
+	}
+	if w.now >= s.growUntil {
+		s.doubt = 0
+	}
+	s.smooth(x, w.elapsed, w.count())
 	if r < s.base {
 		s.base += 0.3 * (r - s.base)
 	}
 	q := s.queue(o)
 	first := s.fresh
 	if first {
-		s.waiting = q
+		s.waiting, s.still, s.markHeld = q, 0, 0
 		if s.sure() {
 			s.refused = share
 			q = s.queue(o)
 		}
 	}
 	s.fresh = false
-	s.waiting += w.count() / (w.count() + 32) * (x*(r-s.base) - s.waiting)
-	var c contrast
-	c.add(w)
-	e, ok := c.elasticity()
-	flat := ok && e < 0.3
-	if s.waiting < 0.5*q || flat {
-		if flat && r > s.base {
-			s.base = r
-		}
+	s.waiting += w.count() / (s.still + w.count() + 32) * (x*(r-s.base) - s.waiting)
+	s.still = math.Min(s.still+w.count(), 1000)
+	if s.flat(w) || s.cutIntoWork(w) {
+		s.base = math.Max(s.base, r)
+		s.growUntil = w.now + int64(time.Second) + int64(4*s.base)
+		return s.grow(w, q)
+	}
+	noise := s.limit / math.Sqrt(s.still+64)
+	if w.now < s.growUntil {
+		noise = 0
+	}
+	if s.waiting+noise < 0.5*s.room(o) {
 		return s.grow(w, q)
 	}
 	if s.verified == 0 && s.sure() && x > 0.95*s.before {
@@ -324,6 +354,9 @@ func (s *kneeState) bound(o KneeOptions, w *kneeWindow, share float64) string {
 		low = s.limit * 0.9
 	}
 	before := s.limit
+	if s.waiting < 0.3*s.room(o) {
+		low = s.limit
+	}
 	s.limit = math.Max(low, math.Min(want, 2*s.limit))
 	if s.limit < before {
 		return "queue"
@@ -331,10 +364,40 @@ func (s *kneeState) bound(o KneeOptions, w *kneeWindow, share float64) string {
 	return "busy"
 }
 
-// follow smooths throughput over the last samples, and forgets them when it has
+// flat reports that the window itself shows latency not to follow what is in
+// flight.
+func (s *kneeState) flat(w *kneeWindow) bool {
+	var c contrast
+	c.add(w)
+	e, ok := c.elasticity()
+	return ok && e < 0.3
+}
+
+// cutIntoWork compares with the most that was in flight in this episode. When
+// the limit has come down and latency has not, the limit governs throughput: the
+// baseline was too low.
+func (s *kneeState) cutIntoWork(w *kneeWindow) bool {
+	held, r := w.held/w.count(), w.mean()
+	if w.count() < 48 {
+		return false // too few for a latency worth comparing
+	}
+	switch {
+	case held > 1.05*s.markHeld:
+		s.markHeld, s.markLatency = held, r
+	case held > 0.95*s.markHeld:
+		s.markLatency += 0.3 * (r - s.markLatency)
+	case held < 0.7*s.markHeld:
+		e := math.Log(r/s.markLatency) / math.Log(held/s.markHeld)
+		s.markHeld, s.markLatency = held, r
+		return e < 0.35
+	}
+	return false
+}
+
+// smooth follows throughput over the last samples, and forgets them when it has
 // moved by more than their noise.
-func (s *kneeState) follow(x, elapsed, n float64) {
-	weight := n / (n + 64)
+func (s *kneeState) smooth(x, elapsed, n float64) {
+	weight := n / (n + 256)
 	if d := x - s.rate; d*d*elapsed > 16*math.Max(s.rate, x) {
 		weight = 1
 	}
@@ -351,7 +414,9 @@ func (s *kneeState) grow(w *kneeWindow, q float64) string {
 		factor = 2
 	}
 	demand := w.rate() / math.Max(1-w.share(s.limit), 0.01)
-	s.limit = math.Max(s.limit, math.Min(factor*s.limit, demand*s.base+q))
+	if next := math.Min(factor*s.limit, demand*s.base+q); next > s.limit {
+		s.limit, s.still = next, 0
+	}
 	return "demand"
 }
 
@@ -363,6 +428,8 @@ func (s *kneeState) drain(o KneeOptions, w *kneeWindow, latency, rate float64) {
 	level := s.limit / 4
 	if s.verified > 0 {
 		level = math.Max(level, 0.75*s.rate*s.base)
+	} else if s.sure() {
+		level = math.Max(level, math.Min(s.limit/2, s.work))
 	}
 	s.phase, s.level = flush, math.Max(level, float64(o.MinLimit))
 	s.top, s.slow, s.began = rate, latency, w.now
@@ -370,11 +437,8 @@ func (s *kneeState) drain(o KneeOptions, w *kneeWindow, latency, rate float64) {
 }
 
 func (s *kneeState) flushed(w *kneeWindow) string {
-	if x := w.rate(); s.deep || x < 0.5*s.top {
-		s.top = x
-	}
 	if s.deep && w.count() > 0 {
-		s.slow = w.mean()
+		s.top, s.slow = w.rate(), w.mean()
 	}
 	s.deep = false
 	s.phase, s.n, s.t, s.l, s.offered, s.rejected = probe, 0, 0, 0, 0, 0
@@ -395,7 +459,7 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 	f := math.Min(held/math.Max(s.top*s.slow, 1), 0.9)
 	k := math.Max(cycles, s.t/s.slow)
 	enough := held * math.Sqrt((k+1)*k/f)
-	if f > 0.4 { // too close for that: take the middle of the means
+	if f > 0.55 { // too close for that: take the middle of the means
 		enough = held * k / math.Sqrt(f)
 	}
 	if s.n < enough && s.t < cycles*s.slow {
@@ -407,7 +471,7 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 		s.finish(o, w)
 		return "drain"
 	}
-	if s.n < enough && s.n < 64 && s.t < 3*s.slow {
+	if s.n < enough && s.n < 200 && s.t < 3*s.slow {
 		s.span, s.quota = 1, 4 // the verdict is clear; the baseline is not yet
 		return "drain"
 	}
@@ -440,8 +504,9 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 // slower is told that throughput gave way under a lower limit, which therefore
 // cuts into work, and that latency then was r.
 func (s *kneeState) slower(o KneeOptions, w *kneeWindow, r float64) string {
-	calm := r > 0.75*s.slow
-	if math.Abs(r-s.base) < 0.3*s.base {
+	known, before := s.sure(), s.base
+	calm := r > 0.7*s.slow && (r > 1.3*before || !known)
+	if math.Abs(r-s.base) < 0.3*s.base || known && !calm {
 		s.base += s.n / (s.n + 32) * (r - s.base)
 	} else {
 		s.base = r
@@ -456,9 +521,13 @@ func (s *kneeState) slower(o KneeOptions, w *kneeWindow, r float64) string {
 		if w.watched {
 			demand = math.Min(s.offered/s.t, s.memory)
 		}
-		want = math.Max(want, math.Min(demand*s.base+q, 4*s.limit))
+		want = math.Max(want, math.Min(demand*s.base+q, 2.5*s.limit))
 		s.growUntil = w.now + int64(time.Second) + int64(4*s.base)
+		s.waiting = 0
 		s.remeasured++
+		if known && s.base > trialRatio*before {
+			s.doubt = before
+		}
 	}
 	s.limit = want
 	return "slower"
@@ -469,7 +538,7 @@ func (s *kneeState) finish(o KneeOptions, w *kneeWindow) {
 	s.phase = gather
 	s.contrast = contrast{}
 	s.verified = s.top
-	s.waiting = s.queue(o)
+	s.waiting, s.still, s.markHeld = s.queue(o), 0, 0
 	s.known = math.Max(s.known, 100)
 	s.gap = min(max(2*s.gap, int64(5*time.Second)), int64(40*time.Second))
 	s.next = w.now + s.gap
