@@ -39,7 +39,7 @@ const (
 // allows, which is what keeps clients apart that come back for ever.
 //
 // Neither knows the throughput. Sleeping lowers that, and a wait that follows
-// it grows by itself until everybody sleeps.
+// it grows by itself until everybody sleeps (ADR 12).
 type crowd struct {
 	mu    sync.Mutex // guards the fields below; never held across a wait
 	since int64      // monotonic ns when the present overload began
@@ -101,14 +101,19 @@ func (c *crowd) held() float64 {
 // partitions share.
 type census struct {
 	mu             sync.Mutex // guards the fields below; never held across a wait
-	second         int64      // coarse second that present counts in
-	before, recent int
+	second         int64      // coarse second that recent counts
+	before, recent int64
+
+	sharing atomic.Int64 // the greater of the two
 }
 
 // sharers returns how many partitions share the capacity that p lacked, each an
 // equal part. It counts p once in each coarse second.
 func (c *census) sharers(now int64, p *partition) float64 {
 	second := now >> coarseShift
+	if p.crowd.counted.Swap(second+1) == second+1 {
+		return float64(max(c.sharing.Load(), 1))
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if second != c.second {
@@ -118,8 +123,7 @@ func (c *census) sharers(now int64, p *partition) float64 {
 		}
 		c.second, c.recent = second, 0
 	}
-	if p.crowd.counted.Swap(second+1) != second+1 {
-		c.recent++
-	}
-	return float64(max(c.before, c.recent, 1))
+	c.recent++
+	c.sharing.Store(max(c.before, c.recent))
+	return float64(c.sharing.Load())
 }

@@ -44,16 +44,16 @@ type loop struct {
 const gap = time.Millisecond
 
 // capacity is what the gate can admit per second.
-func (l cell) capacity() float64 {
-	if l.rate > 0 {
-		return l.rate
+func (c cell) capacity() float64 {
+	if c.rate > 0 {
+		return c.rate
 	}
-	return float64(l.permits) / (l.service + gap).Seconds()
+	return float64(c.permits) / (c.service + gap).Seconds()
 }
 
 // drain is the time that one operation of every client needs.
-func (l cell) drain() time.Duration {
-	return time.Duration(float64(l.clients) / l.capacity() * 1e9)
+func (c cell) drain() time.Duration {
+	return time.Duration(float64(c.clients) / c.capacity() * 1e9)
 }
 
 // outcome is what the clients saw.
@@ -248,9 +248,13 @@ func TestHintSweep(t *testing.T) {
 func TestHintBurst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []cell{
-		{rate: 20, burst: 1, clients: 32}, {rate: 200, burst: 0.1, clients: 256}, {rate: 200, burst: 0.1, clients: 1024},
-		{rate: 2000, burst: 0.1, clients: 1024}, {permits: 10, service: 25 * time.Millisecond, clients: 256},
-		{permits: 10, service: 25 * time.Millisecond, clients: 1024}, {permits: 20, service: 10 * time.Millisecond, clients: 1024},
+		{rate: 20, burst: 1, clients: 32},
+		{rate: 200, burst: 0.1, clients: 256},
+		{rate: 200, burst: 0.1, clients: 1024},
+		{rate: 2000, burst: 0.1, clients: 1024},
+		{permits: 10, service: 25 * time.Millisecond, clients: 256},
+		{permits: 10, service: 25 * time.Millisecond, clients: 1024},
+		{permits: 20, service: 10 * time.Millisecond, clients: 1024},
 	} {
 		c.once, c.service = true, max(c.service, 2*time.Millisecond)
 		o := c.run()
