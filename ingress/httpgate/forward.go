@@ -107,7 +107,7 @@ func (x *exchange) serve() result {
 // run takes the request to the backend and the answer to the client.
 func (x *exchange) run() result {
 	if err := x.readSmall(); err != nil {
-		return x.failed(err)
+		return x.failed(err, x.ctx.Err() != nil)
 	}
 	x.start, x.sampled = x.rt.gate.Now(), x.r.ContentLength != 0
 	err := x.attempt(false)
@@ -116,11 +116,17 @@ func (x *exchange) run() result {
 		err = x.attempt(true)
 	}
 	if err != nil {
-		if x.isWhole() && isTimeout(err) && x.callerGone() {
-			return x.part()
+		left := x.ctx.Err() != nil // which hanging up on an upload makes true
+		if x.bc != nil && isTimeout(err) && x.callerGone() {
+			switch {
+			case x.isWhole():
+				return x.part()
+			case !left:
+				err = errors.Join(errDeadline, err)
+			}
 		}
 		x.hangUp()
-		return x.failed(err)
+		return x.failed(err, left)
 	}
 	if x.head.status == http.StatusSwitchingProtocols {
 		return x.tunnel()
@@ -252,8 +258,9 @@ func (x *exchange) hangUp() {
 	x.bc = nil
 }
 
-// failed answers a request whose exchange came to nothing.
-func (x *exchange) failed(err error) result {
+// failed answers a request whose exchange came to nothing. left says that the
+// client has gone.
+func (x *exchange) failed(err error, left bool) result {
 	res := result{err: err, outcome: limiter.Dropped, status: http.StatusBadGateway}
 	if x.up != nil && x.up.err != nil {
 		err = x.up.err // what made the reading of the answer fail
@@ -265,12 +272,12 @@ func (x *exchange) failed(err error) result {
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestEntityTooLarge, "the request body is too large"
 	case errors.Is(err, errClient) && errors.Is(err, os.ErrDeadlineExceeded):
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusRequestTimeout, "the request body came too slowly"
-	case errors.Is(err, errClient) && x.ctx.Err() == nil && isMalformed(x.r, err):
+	case errors.Is(err, errClient) && !left && isMalformed(x.r, err):
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusBadRequest, "the request body is not framed as it should be"
-	case errors.Is(err, errClient) || x.ctx.Err() != nil:
+	case errors.Is(err, errClient) || left:
 		return result{err: errClient, outcome: limiter.Ignored, cut: true}
-	case isTimeout(err) && x.callerGone():
-		res.err, res.outcome, res.status, detail = errDeadline, limiter.Ignored, http.StatusGatewayTimeout, tooLate
+	case errors.Is(err, errDeadline):
+		res.outcome, res.status, detail = limiter.Ignored, http.StatusGatewayTimeout, tooLate
 	default:
 		var cause Cause
 		cause, detail = fault(err)

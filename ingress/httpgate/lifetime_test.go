@@ -167,6 +167,25 @@ func TestFailedUploadKeepsConnection(t *testing.T) {
 	}
 }
 
+// A backend that hangs up in the middle of an upload is to blame for it. Over
+// HTTP/1.1 giving the upload up once looked as if the client had left, which was
+// cut off instead of told, and the backend's failure was not counted.
+func TestBackendFailsDuringUpload(t *testing.T) {
+	backend := serveRaw(t, func(_ net.Conn, br *bufio.Reader) { _, _ = readRequestHead(br) }) // closes
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	c, br := dial(t, g.addr)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
+	if r, err := readReply(br); err != nil || r.StatusCode != http.StatusBadGateway {
+		t.Errorf("answer %v, %v; want 502", r.Response, err)
+	}
+	if e := g.ends.wait(t); e.outcome != limiter.Dropped {
+		t.Errorf("outcome %v, want dropped", e.outcome)
+	}
+	if n := g.Status().BackendFailures[httpgate.HungUp]; n != 1 {
+		t.Errorf("%d failures of the backend counted, want 1", n)
+	}
+}
+
 // Connections to the backend that nobody uses are closed although no other
 // request comes by: they were once looked at only when one did.
 func TestIdleBackendConnectionIsClosed(t *testing.T) {

@@ -217,6 +217,47 @@ func TestDrainWaitsForOrphans(t *testing.T) {
 	}
 }
 
+// A backend that cannot be connected to is to blame for it, however little
+// patience its clients have: they did not wait for its work.
+func TestDeadlineDuringConnect(t *testing.T) {
+	backend := serveRaw(t, func(_ net.Conn, br *bufio.Reader) { _, _ = io.Copy(io.Discard, br) }) // says nothing, not even TLS
+	g := start(t, "https://"+backend, one(), httpgate.Options{ConnectTimeout: 100 * time.Millisecond})
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url, nil)
+	req.Header.Set(labels.HeaderDeadline, "20")
+	if resp, body := do(t, req); resp.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("answer %s %q, want 504", resp.Status, body)
+	}
+	if e := g.ends.wait(t); e.outcome != limiter.Dropped {
+		t.Errorf("outcome %v, want dropped", e.outcome)
+	}
+	if n := g.Status().BackendFailures[httpgate.Silent]; n != 1 {
+		t.Errorf("%d failures of the backend counted, want 1", n)
+	}
+}
+
+// A deadline that passes while the client still uploads is the client's own affair:
+// the backend has only a part of the request, and is hung up on.
+func TestDeadlineDuringUpload(t *testing.T) {
+	hungUp := make(chan struct{}, 1)
+	backend := serveRaw(t, func(_ net.Conn, br *bufio.Reader) {
+		_, _ = io.Copy(io.Discard, br)
+		hungUp <- struct{}{}
+	})
+	g := start(t, backend, one(), httpgate.Options{})
+	c, br := dial(t, g.addr)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\n"+labels.HeaderDeadline+": 50\r\nContent-Length: 1000000\r\n\r\nonly this")
+	if r, err := readReply(br); err != nil || r.StatusCode != http.StatusGatewayTimeout || !r.Close {
+		t.Errorf("answer %v, %v; want 504 and the end of the connection", r.Response, err)
+	}
+	if e := g.ends.wait(t); e.outcome != limiter.Ignored {
+		t.Errorf("outcome %v, want ignored", e.outcome)
+	}
+	<-hungUp
+	if n := g.Status().BackendFailures[httpgate.Silent]; n != 0 {
+		t.Errorf("%d failures of the backend counted, want none", n)
+	}
+}
+
 // stuck is a client that takes nothing of an answer until it is let go.
 type stuck struct {
 	http.ResponseWriter
