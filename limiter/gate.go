@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"sync/atomic"
 )
@@ -93,33 +92,22 @@ func (g *Gate) Offer(now int64, req Request) (Permit, *Ticket, error) {
 	return g.offer(now, &req)
 }
 
-// unread stands for the present where nobody has read the clock yet.
-const unread = math.MinInt64
-
-// at returns now, reading the clock when that was not done yet.
-func (g *Gate) at(now int64) int64 {
-	if now == unread {
-		return g.clock.Now()
-	}
-	return now
-}
-
 // offer finds the request's partition and has it decided there. A refusal while
 // the policy was being changed may come from a bit of the old one and a bit of
 // the new one, so it is not believed: the request is decided again.
 func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 	if g.tracer != nil {
-		now = g.at(now)
+		now = g.clock.at(now)
 		g.tracer.Offered(now, req.Key, req.cost())
 	}
 	for {
 		version := g.roster.version.Load()
 		s := g.roster.find(req.Key)
 		if s == nil {
-			now = g.at(now)
+			now = g.clock.at(now)
 			s = g.roster.resolve(now, req.Key)
 		}
-		permit, ticket, why := g.decide(now, s, req)
+		permit, ticket, why := s.decide(now, req)
 		if why == admitted {
 			return permit, ticket, nil
 		}
@@ -128,79 +116,6 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 		}
 		g.roster.settle()
 	}
-}
-
-// decide spends the request's tokens and then asks for a permit: the way of one
-// request, as docs/flow.md has it. It reads the clock, when now is unread, as
-// late as it can: a clock reading costs as much as the rest of a refusal.
-func (g *Gate) decide(now int64, s *partitionSpec, req *Request) (Permit, *Ticket, cause) {
-	p := s.part
-	if s.mode != Enforce || req.Exempt {
-		now = g.at(now)
-		p.touch(now)
-		return p.pass(now, s, req), nil, admitted
-	}
-	if g.draining.Load() {
-		return Permit{}, nil, drainingIngress
-	}
-	cost, limit := req.cost(), p.places(s)
-	full := p.tally.held() >= limit && s.mustRefuse(req)
-	if full && now == unread && s.holds(p.lastTouch(), cost) {
-		return Permit{}, nil, fullPartition
-	}
-	now = g.at(now)
-	p.touch(now)
-	if full && s.holds(now, cost) {
-		return Permit{}, nil, fullPartition
-	}
-	if !s.take(now, cost) {
-		if ticket, why := g.borrow(now, s, req); ticket != nil || why != admitted {
-			return Permit{}, ticket, why
-		}
-	}
-	why := fullPartition
-	if g.mayPass(s, req) {
-		held, full, ok := p.acquire(limit, s.total)
-		if ok {
-			return p.grant(now, held, s), nil, admitted
-		}
-		p.stepBack(full)
-		why = full
-	}
-	if !s.mustRefuse(req) {
-		if ticket := newTicket(g, s, req); g.line.join(now, ticket) {
-			return Permit{}, ticket, admitted
-		}
-	}
-	s.refund(cost) // no work ran (ADR 1)
-	return Permit{}, nil, why
-}
-
-// borrow pays for a request that did not find its tokens. It returns the ticket
-// of one that has to wait for them, or why it is refused, or neither when the
-// tokens have come meanwhile.
-func (g *Gate) borrow(now int64, s *partitionSpec, req *Request) (*Ticket, cause) {
-	dues := s.dues(req.cost())
-	paid, wait, refused := Bill(dues[:]).Pay(now, req.MaxWait)
-	switch {
-	case refused != nil:
-		return nil, s.blame(refused, req.cost())
-	case wait == 0:
-		return nil, admitted
-	}
-	ticket := newTicket(g, s, req)
-	ticket.owe(now, paid, wait)
-	return ticket, admitted
-}
-
-// mayPass reports whether a request may take a permit before those who wait:
-// there are none in its partition, and for the total none at all, unless it
-// cannot wait itself.
-func (g *Gate) mayPass(s *partitionSpec, req *Request) bool {
-	if s.part.queued.Load() > 0 {
-		return false
-	}
-	return s.total == 0 || g.line.hungry.Load() == 0 || s.mustRefuse(req)
 }
 
 // Rate returns the rate that binds a partition's requests: its own, or the

@@ -1,6 +1,9 @@
 package limiter
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Limit estimates how many requests may be in flight. Implementations are safe
 // for concurrent use; Current is one atomic load.
@@ -103,6 +106,17 @@ func (t *timekeeper) Now() int64 {
 		return int64(time.Since(t.base))
 	}
 	return t.given.Now()
+}
+
+// unread stands for the present where nobody has read the clock yet.
+const unread = math.MinInt64
+
+// at returns now, reading the clock when that was not done yet.
+func (t *timekeeper) at(now int64) int64 {
+	if now == unread {
+		return t.Now()
+	}
+	return now
 }
 
 // Trusted is [Clock.Trusted].

@@ -3,7 +3,6 @@ package limiter_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,83 +66,6 @@ func TestLimiterModel(t *testing.T) {
 			},
 		})
 	})
-}
-
-// Permits are conserved on every path, with callers that wait, give up, end
-// twice and panic while policies are swapped; the sum of permits never passes
-// the total. The operations are ten million in all, fewer under -short.
-func TestPermitsAreConserved(t *testing.T) {
-	const total, workers = 40, 64
-	perWorker := 10_000_000 / workers
-	if testing.Short() || raceEnabled {
-		perWorker /= 50
-	}
-	policies := [2]*limiter.Policy{}
-	for i := range policies {
-		policies[i] = &limiter.Policy{Total: total, MaxPartitions: 8, Default: limiter.PartitionPolicy{
-			NewLimit: newFixed(10), Signature: "same", QueueDepth: 4, MaxWait: 50 * time.Microsecond,
-		}}
-	}
-	g := limiter.New("g", policies[0], limiter.Options{})
-	var inside, worst, passed atomic.Int64
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(w), 1))
-			for i := range perWorker {
-				churn(g, rng, i, &inside, &worst, &passed)
-				if w == 0 && i%1000 == 0 {
-					g.Apply(policies[i/1000%2])
-				}
-			}
-		})
-	}
-	wg.Wait()
-	s := g.Status()
-	if worst.Load() > total {
-		t.Errorf("%d permits were held at once; the total is %d", worst.Load(), total)
-	}
-	if s.InFlight != 0 || s.Queued != 0 {
-		t.Errorf("after all ended: %d in flight, %d queued", s.InFlight, s.Queued)
-	}
-	for _, p := range s.Partitions {
-		if p.InFlight != 0 || p.Queued != 0 {
-			t.Errorf("partition %s: %d in flight, %d queued", p.Name, p.InFlight, p.Queued)
-		}
-	}
-	if passed.Load() == 0 {
-		t.Error("nothing passed")
-	}
-}
-
-// churn is one operation of TestPermitsAreConserved.
-func churn(g *limiter.Gate, rng *rand.Rand, i int, inside, worst, passed *atomic.Int64) {
-	defer func() { _ = recover() }()
-	req := limiter.Request{Key: fmt.Sprint("k", rng.IntN(12)), MaxWait: -1}
-	ctx := context.Background()
-	if i%64 == 0 {
-		req.MaxWait = 0
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(60))*time.Microsecond)
-		defer cancel()
-	}
-	permit, err := g.Admit(ctx, req)
-	if err != nil {
-		return
-	}
-	defer permit.End(limiter.Dropped)
-	n := inside.Add(1)
-	for w := worst.Load(); n > w && !worst.CompareAndSwap(w, n); w = worst.Load() {
-	}
-	passed.Add(1)
-	inside.Add(-1)
-	if i%100 == 0 {
-		panic("the handler broke")
-	}
-	if i%3 == 0 {
-		permit.End(limiter.Success)
-		permit.End(limiter.Ignored)
-	}
 }
 
 // A partitioned limiter that checks the total and then takes, in two steps,

@@ -234,39 +234,6 @@ func (p *partition) grant(now, held int64, s *partitionSpec) Permit {
 	return Permit{spec: s, start: now, word: word}
 }
 
-// pass lets a request through whatever the limits say, and counts what they
-// would have said.
-func (p *partition) pass(now int64, s *partitionSpec, req *Request) Permit {
-	cost := req.cost()
-	switch {
-	case s.mode == Off:
-		permit := p.grant(now, p.force(s.total), s)
-		permit.word |= permitBare
-		return permit
-	case req.Exempt:
-		p.counts.exempted.Add(1)
-		s.spend(now, cost)
-		return p.grant(now, p.force(s.total), s)
-	}
-	why := admitted
-	dues := s.dues(cost)
-	paid, _, refused := Bill(dues[:]).Pay(now, -1)
-	if refused != nil {
-		why = s.blame(refused, cost)
-	} else {
-		held, full, ok := p.acquire(p.places(s), s.total)
-		if ok {
-			return p.grant(now, held, s)
-		}
-		paid.Refund() // as the refusal would
-		why = full
-	}
-	p.counts.wouldReject[why].Add(1)
-	permit := p.grant(now, p.force(s.total), s)
-	permit.word |= permitUnpaid
-	return permit
-}
-
 // end releases a permit, teaches the limit and wakes who waits.
 func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outcome) {
 	p.touch(now) // while it is held, refusals may not read the clock
@@ -319,13 +286,6 @@ func (p *partition) learn(now int64, latency time.Duration, word permitWord, o O
 		return
 	}
 	p.spec.Load().limit.Observe(now, min(latency, maxLatency), word.seen(), o == Dropped)
-}
-
-// mustRefuse reports that a request that finds no permit could only be refused,
-// so that a flood is refused by reading alone, without spending tokens and
-// giving them back.
-func (s *partitionSpec) mustRefuse(req *Request) bool {
-	return (s.depth == 0 && !s.auto) || req.MaxWait < 0
 }
 
 // baseRTT returns the latency without load as the limit believes it, 0 when it

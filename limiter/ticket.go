@@ -28,8 +28,8 @@ type Ticket struct {
 }
 
 // newTicket returns the ticket of a request that has paid its dues to s.
-func newTicket(g *Gate, s *partitionSpec, req *Request) *Ticket {
-	t := &Ticket{gate: g, spec: s, req: *req, dues: s.dues(req.cost()), ready: make(chan struct{})}
+func newTicket(s *partitionSpec, req *Request) *Ticket {
+	t := &Ticket{gate: s.part.gate, spec: s, req: *req, dues: s.dues(req.cost()), ready: make(chan struct{})}
 	t.paid.bill = t.dues[:]
 	return t
 }
@@ -99,7 +99,7 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 	t.spec = s
 	p := s.part
 	why := fullPartition
-	if t.gate.mayPass(s, &t.req) {
+	if s.mayPass(&t.req) {
 		held, full, ok := p.enter(s)
 		if ok {
 			return p.grant(now, held, t.paying(s)), 0, true, nil

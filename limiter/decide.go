@@ -1,0 +1,114 @@
+package limiter
+
+// decide spends the request's tokens and then asks for a permit: the way of one
+// request, as docs/flow.md has it. It reads the clock, when now is unread, as
+// late as it can: a clock reading costs as much as the rest of a refusal.
+func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause) {
+	p, g := s.part, s.part.gate
+	if s.mode != Enforce || req.Exempt {
+		now = g.clock.at(now)
+		p.touch(now)
+		return s.pass(now, req), nil, admitted
+	}
+	if g.draining.Load() {
+		return Permit{}, nil, drainingIngress
+	}
+	cost, limit := req.cost(), p.places(s)
+	full := p.tally.held() >= limit && s.mustRefuse(req)
+	if full && now == unread && s.holds(p.lastTouch(), cost) {
+		return Permit{}, nil, fullPartition
+	}
+	now = g.clock.at(now)
+	p.touch(now)
+	if full && s.holds(now, cost) {
+		return Permit{}, nil, fullPartition
+	}
+	if !s.take(now, cost) {
+		if ticket, why := s.borrow(now, req); ticket != nil || why != admitted {
+			return Permit{}, ticket, why
+		}
+	}
+	why := fullPartition
+	if s.mayPass(req) {
+		held, full, ok := p.acquire(limit, s.total)
+		if ok {
+			return p.grant(now, held, s), nil, admitted
+		}
+		p.stepBack(full)
+		why = full
+	}
+	if !s.mustRefuse(req) {
+		if ticket := newTicket(s, req); g.line.join(now, ticket) {
+			return Permit{}, ticket, admitted
+		}
+	}
+	s.refund(cost) // no work ran (ADR 1)
+	return Permit{}, nil, why
+}
+
+// borrow pays for a request that did not find its tokens. It returns the ticket
+// of one that has to wait for them, or why it is refused, or neither when the
+// tokens have come meanwhile.
+func (s *partitionSpec) borrow(now int64, req *Request) (*Ticket, cause) {
+	dues := s.dues(req.cost())
+	paid, wait, refused := Bill(dues[:]).Pay(now, req.MaxWait)
+	switch {
+	case refused != nil:
+		return nil, s.blame(refused, req.cost())
+	case wait == 0:
+		return nil, admitted
+	}
+	ticket := newTicket(s, req)
+	ticket.owe(now, paid, wait)
+	return ticket, admitted
+}
+
+// mayPass reports whether a request may take a permit before those who wait:
+// there are none in its partition, and for the total none at all, unless it
+// cannot wait itself.
+func (s *partitionSpec) mayPass(req *Request) bool {
+	if s.part.queued.Load() > 0 {
+		return false
+	}
+	return s.total == 0 || s.part.gate.line.hungry.Load() == 0 || s.mustRefuse(req)
+}
+
+// mustRefuse reports that a request that finds no permit could only be refused,
+// so that a flood is refused by reading alone, without spending tokens and
+// giving them back.
+func (s *partitionSpec) mustRefuse(req *Request) bool {
+	return (s.depth == 0 && !s.auto) || req.MaxWait < 0
+}
+
+// pass lets a request through whatever the limits say, and counts what they
+// would have said.
+func (s *partitionSpec) pass(now int64, req *Request) Permit {
+	p, cost := s.part, req.cost()
+	switch {
+	case s.mode == Off:
+		permit := p.grant(now, p.force(s.total), s)
+		permit.word |= permitBare
+		return permit
+	case req.Exempt:
+		p.counts.exempted.Add(1)
+		s.spend(now, cost)
+		return p.grant(now, p.force(s.total), s)
+	}
+	why := admitted
+	dues := s.dues(cost)
+	paid, _, refused := Bill(dues[:]).Pay(now, -1)
+	if refused != nil {
+		why = s.blame(refused, cost)
+	} else {
+		held, full, ok := p.acquire(p.places(s), s.total)
+		if ok {
+			return p.grant(now, held, s)
+		}
+		paid.Refund() // as the refusal would
+		why = full
+	}
+	p.counts.wouldReject[why].Add(1)
+	permit := p.grant(now, p.force(s.total), s)
+	permit.word |= permitUnpaid
+	return permit
+}
