@@ -60,7 +60,8 @@ type connectionsDocument struct {
 
 type partitionDocument struct {
 	Name      string             `json:"name"`
-	Label     string             `json:"label"` // as metrics carry it
+	Label     string             `json:"label"`         // as metrics carry it
+	Key       bool               `json:"key,omitempty"` // it stands for a client's key
 	Algorithm string             `json:"algorithm"`
 	Limit     int                `json:"limit"`
 	InFlight  int                `json:"inFlight"`
@@ -97,11 +98,18 @@ func newStatus(s *Snapshot, now time.Time, bound int) statusDocument {
 	}
 	for i := range s.Ingresses {
 		in := newIngress(&s.Ingresses[i])
+		configured := map[string]bool{}
 		for j := range s.Ingresses[i].Gate.Partitions {
 			if bound >= 0 && j >= bound {
 				break
 			}
-			in.Partitions = append(in.Partitions, newPartition(&s.Ingresses[i].Gate.Partitions[j], in.Fallback))
+			p := newPartition(&s.Ingresses[i].Gate.Partitions[j], in.Fallback)
+			if !p.Key {
+				configured[p.Name] = true // these come first
+			} else if configured[p.Name] {
+				p.Name += " (key)" // a client may choose any; names tell rows apart
+			}
+			in.Partitions = append(in.Partitions, p)
 		}
 		d.Ingresses = append(d.Ingresses, in)
 	}
@@ -120,7 +128,7 @@ func newIngress(in *Ingress) ingressDocument {
 		Mode: g.Mode.String(), Draining: g.Draining, Fallback: g.Fallback,
 		InFlight: g.InFlight, Queued: g.Queued, Total: g.Total,
 		Requests: newBucket(g.Bucket), Connections: newConnections(in.Connections),
-		Counts: sum, Partitions: []partitionDocument{}, PartitionCount: len(g.Partitions), Details: in.Details,
+		Counts: sum, Partitions: []partitionDocument{}, PartitionCount: g.PartitionCount, Details: in.Details,
 	}
 }
 
@@ -154,7 +162,7 @@ func newConnections(c *ingress.Status) *connectionsDocument {
 
 func newPartition(p *limiter.PartitionStatus, fallback bool) partitionDocument {
 	d := partitionDocument{
-		Name: p.Name, Label: p.Label, Algorithm: p.Algorithm, Limit: p.Limit, InFlight: p.InFlight, Queued: p.Queued,
+		Name: p.Name, Label: p.Label, Key: p.Key, Algorithm: p.Algorithm, Limit: p.Limit, InFlight: p.InFlight, Queued: p.Queued,
 		Abandoned: p.Abandoned, Wasted: p.WastedShare, Why: p.Why, BaseRTTMS: float64(p.BaseRTT) / float64(time.Millisecond), Fallback: fallback, Requests: newBucket(p.Bucket),
 		Counts: newSum(),
 	}

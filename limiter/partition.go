@@ -12,14 +12,10 @@ const maxLatency = time.Minute
 // defaultFallback is the fixed limit used when a policy names none.
 const defaultFallback = 20
 
-// The reasons why a latency is not fed to a Limit.
+// Times of a partition.
 const (
-	discardedClock   = iota // zero, negative, or the clock is not trusted
-	discardedEpoch          // the machine was suspended meanwhile
-	discardedTooLong        // beyond maxLatency
-	discardedCount   = iota
-	coarseShift      = 30 // monotonic ns >> 30 is about a second
-	idleForEviction  = 10 // coarse seconds
+	coarseShift     = 30 // monotonic ns >> 30 is about a second
+	idleForEviction = 10 // coarse seconds
 )
 
 // partition is a named share of a gate with a limit of its own. The fields that
@@ -57,18 +53,6 @@ type partitionSpec struct {
 	depth    int           // of the queue
 	maxWait  time.Duration // in the queue
 	policy   *PartitionPolicy
-}
-
-// counts are what the gate counts per partition. They only grow. The path of
-// an admitted request pays for none of them, see tally.
-type counts struct {
-	rejected, wouldReject byCause
-	exempted              atomic.Uint64
-	gaveUp                atomic.Uint64 // gone while waiting
-	left                  atomic.Uint64 // gone while the backend worked
-	wasted                atomic.Uint64 // those of them whose work has ended
-	dropped, ignored      atomic.Uint64 // ended with that outcome
-	discarded             [discardedCount]atomic.Uint64
 }
 
 // newPartition returns a partition that has yet to adopt a policy.
@@ -327,18 +311,3 @@ func (fixed) Observe(int64, time.Duration, int, bool) {}
 
 // Algorithm names the limit for operators.
 func (fixed) Algorithm() string { return "fixed" }
-
-// add adds the counts of o.
-func (c *counts) add(o *counts) {
-	c.exempted.Add(o.exempted.Load())
-	c.gaveUp.Add(o.gaveUp.Load())
-	c.left.Add(o.left.Load())
-	c.wasted.Add(o.wasted.Load())
-	c.dropped.Add(o.dropped.Load())
-	c.ignored.Add(o.ignored.Load())
-	c.rejected.add(&o.rejected)
-	c.wouldReject.add(&o.wouldReject)
-	for i := range o.discarded {
-		c.discarded[i].Add(o.discarded[i].Load())
-	}
-}

@@ -1,11 +1,7 @@
 package limiter
 
 import (
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/admitd/admitd/labels"
 )
 
 // Status is a snapshot of a gate. Its parts are read one after the other while
@@ -83,58 +79,6 @@ type LabelStatus struct {
 	BaseRTT     time.Duration      // the largest; 0 = unknown
 	State       map[string]float64 // of the only partition; nil when there are several
 	Counts      Counts
-}
-
-// Counts are totals since the gate was made.
-type Counts struct {
-	Admitted, Exempted uint64
-	GaveUp             uint64 // callers that went away while they waited
-	Abandoned          uint64 // callers that went away while the backend worked for them
-	Wasted             uint64 // of these, the ones whose work has ended
-	Dropped, Ignored   uint64 // permits ended with that outcome
-	Rejected           map[labels.Reason]uint64
-	WouldReject        map[labels.Reason]uint64 // shadow mode
-	// RejectedBy and WouldRejectBy part the same by the limit that refused,
-	// without zeros.
-	RejectedBy, WouldRejectBy map[Cause]uint64
-	// Discarded latencies, by reason: clock, epoch, too_long.
-	Discarded map[string]uint64
-}
-
-// Received is every request that was decided or gave up.
-func (c *Counts) Received() uint64 {
-	n := c.Admitted + c.GaveUp
-	for _, r := range c.Rejected {
-		n += r
-	}
-	return n
-}
-
-// snapshot reads the counts.
-func (c *counts) snapshot() Counts {
-	s := Counts{
-		Exempted: c.exempted.Load(), GaveUp: c.gaveUp.Load(), Abandoned: c.left.Load(), Wasted: c.wasted.Load(),
-		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(),
-		Discarded: map[string]uint64{
-			"clock": c.discarded[discardedClock].Load(), "epoch": c.discarded[discardedEpoch].Load(),
-			"too_long": c.discarded[discardedTooLong].Load(),
-		},
-	}
-	s.Rejected, s.RejectedBy = c.rejected.snapshot()
-	s.WouldReject, s.WouldRejectBy = c.wouldReject.snapshot()
-	return s
-}
-
-// StatusOptions choose which partitions a [Status] lists. The zero value lists
-// all. Whatever is chosen, the sums are over all partitions.
-type StatusOptions struct {
-	// Partitions is how many of clients' keys are listed at most; 0 = all,
-	// less = none. Those of the configuration are always listed, but on the
-	// first page only.
-	Partitions int
-	// After lists those of clients' keys whose name comes after this one, in
-	// bytewise order; "" = from the first.
-	After string
 }
 
 // Status returns a snapshot of the gate, see [Gate.Page].
@@ -224,15 +168,6 @@ func (s *partitionSpec) load(held, limit int64) (allHeld, allLimit int64) {
 	return held + s.part.tally.held(), limit + s.part.limit(s)
 }
 
-// wastedShare returns the share of the work that has ended that was for nobody.
-func (c *Counts) wastedShare(inFlight int) float64 {
-	ended := float64(c.Admitted) - float64(inFlight)
-	if ended <= 0 {
-		return 0
-	}
-	return min(float64(c.Wasted)/ended, 1)
-}
-
 // labelSums adds partitions up by label.
 type labelSums struct {
 	rows  map[string]*labelSum
@@ -282,45 +217,6 @@ func (l *labelSum) status() LabelStatus {
 		s.State = l.first.state()
 	}
 	return s
-}
-
-// pager chooses the partitions that are listed.
-type pager struct {
-	o      StatusOptions
-	always []*partitionSpec
-	keys   []*partitionSpec
-}
-
-// first lists a partition of the configuration.
-func (p *pager) first(s *partitionSpec) {
-	if p.o.After == "" {
-		p.always = append(p.always, s)
-	}
-}
-
-// add considers the partition of a key. No more than twice the page is held.
-func (p *pager) add(s *partitionSpec) {
-	if p.o.Partitions < 0 || (p.o.After != "" && s.part.name <= p.o.After) {
-		return
-	}
-	p.keys = append(p.keys, s)
-	if p.o.Partitions > 0 && len(p.keys) >= 2*p.o.Partitions {
-		p.cut()
-	}
-}
-
-// cut keeps the page's worth of keys that come first.
-func (p *pager) cut() {
-	slices.SortFunc(p.keys, func(a, b *partitionSpec) int { return strings.Compare(a.part.name, b.part.name) })
-	if p.o.Partitions > 0 {
-		p.keys = p.keys[:min(len(p.keys), p.o.Partitions)]
-	}
-}
-
-// list returns the page in its order.
-func (p *pager) list() []*partitionSpec {
-	p.cut()
-	return append(p.always, p.keys...)
 }
 
 // status words one partition.

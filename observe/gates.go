@@ -12,8 +12,12 @@ import (
 
 // StatusReader is a gate, as far as it is read at scrape time.
 type StatusReader interface {
-	Status() limiter.Status
+	Page(o limiter.StatusOptions) limiter.Status
 }
+
+// ofConfiguration leaves the partitions of clients' keys out: what is exposed of
+// them are sums.
+func ofConfiguration() limiter.StatusOptions { return limiter.StatusOptions{Partitions: -1} }
 
 // Watch exposes the status of a gate until stop is called. Gates are told apart
 // by the name in their status; of two with one name the later is exposed.
@@ -96,7 +100,7 @@ func (g *gates) collect(b *builder) {
 	read := maps.Clone(g.read)
 	g.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(read)) {
-		s := read[name].Status()
+		s := read[name].Page(ofConfiguration())
 		ingress := pair("ingress", name)
 		g.collectGate(b, ingress, &s)
 		for i := range s.Labels {
@@ -117,7 +121,7 @@ func (g *gates) collectGate(b *builder, ingress *dto.LabelPair, s *limiter.Statu
 	b.add(&g.exempted, float64(exempted), ingress)
 	b.add(&g.fallback, number(s.Fallback), ingress)
 	b.add(&g.draining, number(s.Draining), ingress)
-	b.add(&g.partitions, float64(len(s.Partitions)), ingress)
+	b.add(&g.partitions, float64(s.PartitionCount), ingress)
 	b.add(&g.total, float64(s.Total), ingress)
 	for i, mode := range g.modes {
 		b.add(&g.mode, number(int(s.Mode) == i), ingress, mode)

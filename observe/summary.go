@@ -59,7 +59,7 @@ func (s *Summary) Run(ctx context.Context) {
 func (s *Summary) read() map[string]tally {
 	now := map[string]tally{}
 	for _, g := range s.Gates() {
-		status := g.Status()
+		status := g.Page(ofConfiguration())
 		now[status.Name] = newTally(&status)
 	}
 	return now

@@ -1,0 +1,91 @@
+package limiter
+
+import (
+	"sync/atomic"
+
+	"github.com/admitd/admitd/labels"
+)
+
+// The reasons why a latency is not fed to a Limit.
+const (
+	discardedClock   = iota // zero, negative, or the clock is not trusted
+	discardedEpoch          // the machine was suspended meanwhile
+	discardedTooLong        // beyond maxLatency
+	discardedCount   = iota
+)
+
+// counts are what the gate counts per partition. They only grow. The path of
+// an admitted request pays for none of them, see tally.
+type counts struct {
+	rejected, wouldReject byCause
+	exempted              atomic.Uint64
+	gaveUp                atomic.Uint64 // gone while waiting
+	left                  atomic.Uint64 // gone while the backend worked
+	wasted                atomic.Uint64 // those of them whose work has ended
+	dropped, ignored      atomic.Uint64 // ended with that outcome
+	discarded             [discardedCount]atomic.Uint64
+}
+
+// add adds the counts of o.
+func (c *counts) add(o *counts) {
+	c.exempted.Add(o.exempted.Load())
+	c.gaveUp.Add(o.gaveUp.Load())
+	c.left.Add(o.left.Load())
+	c.wasted.Add(o.wasted.Load())
+	c.dropped.Add(o.dropped.Load())
+	c.ignored.Add(o.ignored.Load())
+	c.rejected.add(&o.rejected)
+	c.wouldReject.add(&o.wouldReject)
+	for i := range o.discarded {
+		c.discarded[i].Add(o.discarded[i].Load())
+	}
+}
+
+// Counts are totals since the gate was made.
+type Counts struct {
+	Admitted, Exempted uint64
+	GaveUp             uint64 // callers that went away while they waited
+	Abandoned          uint64 // callers that went away while the backend worked for them
+	Wasted             uint64 // of these, the ones whose work has ended
+	Dropped, Ignored   uint64 // permits ended with that outcome
+	Rejected           map[labels.Reason]uint64
+	WouldReject        map[labels.Reason]uint64 // shadow mode
+	// RejectedBy and WouldRejectBy part the same by the limit that refused,
+	// without zeros.
+	RejectedBy, WouldRejectBy map[Cause]uint64
+	// Discarded latencies, by reason: clock, epoch, too_long.
+	Discarded map[string]uint64
+}
+
+// Received is every request that was decided or gave up.
+func (c *Counts) Received() uint64 {
+	n := c.Admitted + c.GaveUp
+	for _, r := range c.Rejected {
+		n += r
+	}
+	return n
+}
+
+// snapshot reads the counts.
+func (c *counts) snapshot() Counts {
+	s := Counts{
+		Exempted: c.exempted.Load(), GaveUp: c.gaveUp.Load(), Abandoned: c.left.Load(), Wasted: c.wasted.Load(),
+		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(),
+		Discarded: map[string]uint64{
+			"clock": c.discarded[discardedClock].Load(), "epoch": c.discarded[discardedEpoch].Load(),
+			"too_long": c.discarded[discardedTooLong].Load(),
+		},
+	}
+	s.Rejected, s.RejectedBy = c.rejected.snapshot()
+	s.WouldReject, s.WouldRejectBy = c.wouldReject.snapshot()
+	return s
+}
+
+// wastedShare returns the share of the work that has ended that was for nobody.
+func (c *Counts) wastedShare(inFlight int) float64 {
+	ended := float64(c.Admitted) - float64(inFlight)
+	if ended <= 0 {
+		return 0
+	}
+	return min(float64(c.Wasted)/ended, 1)
+}
