@@ -22,10 +22,10 @@ func (quickClock) Epoch() uint32 { return 0 }
 
 // holders counts the permits that the test holds, independently of the gate.
 type holders struct {
-	total, gold           int64 // the bounds
-	inside, insideGold    atomic.Int64
-	worst, worstGold      atomic.Int64
-	passed, waited, swept atomic.Int64
+	total, gold        int64 // the bounds
+	inside, insideGold atomic.Int64
+	worst, worstGold   atomic.Int64
+	passed, waited     atomic.Int64
 }
 
 func (c *holders) enter(p *limiter.Permit) {

@@ -94,7 +94,7 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 		s.spend(now, cost)
 		return p.grant(now, p.force(s.total), s)
 	}
-	why := admitted
+	var why cause
 	dues := s.dues(cost)
 	paid, _, refused := Bill(dues[:]).Pay(now, -1)
 	if refused != nil {
