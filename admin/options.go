@@ -197,5 +197,5 @@ type PartitionPatch struct {
 	BurstSeconds *float64 `json:"burstSeconds,omitempty"`
 	// Limit and Queue hold the keys of the configuration, validated with it.
 	Limit map[string]json.RawMessage `json:"limit,omitempty"`
-	Queue map[string]json.RawMessage `json:"queue,omitempty"`
+	Queue json.RawMessage            `json:"queue,omitempty"`
 }

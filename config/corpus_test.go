@@ -104,7 +104,7 @@ func refusals() map[string][]string {
 			"2: clock.fallback: must be auto, fixed or off (On)",
 			`7: ingresses[0].mode: must be enforce, shadow or off, did you mean "shadow"? (shadw)`,
 			"8: ingresses[0].rejection.status: must be auto, 429, 503 or 462 (500)",
-			`9: ingresses[0].partitions.default.limit.algorithm: must be fixed, aimd, vegas, gradient or gradient2, did you mean "gradient2"? (gradiant2)`,
+			`9: ingresses[0].partitions.default.limit.algorithm: must be knee, fixed, aimd, vegas, gradient or gradient2, did you mean "gradient2"? (gradiant2)`,
 		},
 		"ingresses_mapping": {
 			"1: ingresses: must be a list (a mapping)",
@@ -113,11 +113,11 @@ func refusals() map[string][]string {
 			"1: is not valid YAML: found an invalid key for this map",
 		},
 		"limit_keys": {
-			"6: ingresses[0].partitions.default.limit.minLimit: does not belong to algorithm fixed, only to aimd, gradient or gradient2",
+			"6: ingresses[0].partitions.default.limit.minLimit: does not belong to algorithm fixed, only to knee, aimd, gradient or gradient2",
 			"6: ingresses[0].partitions.default.limit.requestTimeout: does not belong to algorithm fixed, only to aimd",
 			"9: ingresses[0].partitions.named[0].limit.longWindow: does not belong to algorithm vegas, only to gradient2",
-			"9: ingresses[0].partitions.named[0].limit.minLimit: does not belong to algorithm vegas, only to aimd, gradient or gradient2",
-			"10: ingresses[0].partitions.named[1].limit.limit: does not belong to algorithm gradient2, only to fixed",
+			"9: ingresses[0].partitions.named[0].limit.minLimit: does not belong to algorithm vegas, only to knee, aimd, gradient or gradient2",
+			"10: ingresses[0].partitions.named[1].limit.limit: does not belong to algorithm knee, only to fixed",
 			"11: ingresses[0].partitions.named[2].limit.rttTolerance: does not belong to algorithm aimd, only to gradient or gradient2",
 		},
 		"limit_order": {

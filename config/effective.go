@@ -69,6 +69,9 @@ func (b *renderer) value(v reflect.Value) error {
 
 func (b *renderer) object(v reflect.Value) error {
 	all := fields(v.Type())
+	if f := wordField(all); f != nil && v.Field(f.index).Bool() {
+		return b.json(f.word)
+	}
 	selected := ""
 	for _, f := range all {
 		if f.selects {
@@ -79,7 +82,7 @@ func (b *renderer) object(v reflect.Value) error {
 	first := true
 	for _, f := range all {
 		fv := v.Field(f.index)
-		if !f.in(selected) || fv.Kind() == reflect.Pointer && fv.IsNil() {
+		if f.word != "" || !f.in(selected) || fv.Kind() == reflect.Pointer && fv.IsNil() {
 			continue
 		}
 		if !first {

@@ -59,6 +59,9 @@ func (r *report) override(name, text string) (override, bool) {
 	}
 	switch {
 	case isText(t):
+	case t.Kind() == reflect.Struct && isWord(t, text):
+		o.value = text
+		return o, true
 	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map, t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && !isText(t.Elem()):
 		r.variable(name, o.path, "sets no single value; add "+envLevel+" and a key", nil)
 		return o, false
@@ -69,6 +72,12 @@ func (r *report) override(name, text string) (override, bool) {
 	}
 	o.value = fromText(t, text)
 	return o, true
+}
+
+// isWord reports whether text stands for a whole mapping of type t.
+func isWord(t reflect.Type, text string) bool {
+	f := wordField(fields(t))
+	return f != nil && f.word == text
 }
 
 // step descends one level into t.

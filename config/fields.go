@@ -26,6 +26,7 @@ type field struct {
 	required   bool
 	single     bool
 	selects    bool
+	word       string // stands for the whole mapping and sets this field alone; "" = is none
 }
 
 // fields returns the fields of a configuration struct in order.
@@ -40,6 +41,7 @@ func fields(t reflect.Type) []field {
 		f.required = sf.Tag.Get("required") != ""
 		f.single = sf.Tag.Get("single") != ""
 		f.selects = sf.Tag.Get("selects") != ""
+		f.word = sf.Tag.Get("word")
 		f.per = map[string]string{}
 		for p := range strings.FieldsSeq(sf.Tag.Get("per")) {
 			k, v, _ := strings.Cut(p, "=")
@@ -65,6 +67,17 @@ func (f *field) bounds(tag reflect.StructTag) {
 	if s, ok := tag.Lookup("below"); ok {
 		f.max, f.maxText, f.below = magnitude(leaf, s), s, true
 	}
+}
+
+// wordField returns the field that a word in place of the mapping sets, nil when
+// there is none.
+func wordField(all []field) *field {
+	for i := range all {
+		if all[i].word != "" {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // defaultFor returns the default when the selecting key has the given value.

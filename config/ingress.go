@@ -14,6 +14,11 @@ type Ingress struct {
 	// What is protected. HTTP: http://host:port or https://host:port. MongoDB: host:port.
 	// Pulsar: host:port, or a pulsar:// URL.
 	Backend string `yaml:"backend" default:""`
+	// How many gates share this backend without a fleet. A knee limit is divided
+	// among them, and hints are small while another gate may be idle.
+	Gates int `yaml:"gates" default:"1" min:"1" max:"10000"`
+	// Latency promised for what is admitted; 0s = none is stated.
+	Objective Duration `yaml:"objective" default:"0s" min:"0s" max:"1h"`
 	// Whether decisions bind: enforce refuses, shadow decides and counts but
 	// never refuses, off admits everything.
 	Mode string `yaml:"mode" default:"enforce" enum:"enforce shadow off"`

@@ -88,8 +88,11 @@ func assemble(r *report, merged map[string]any, checks ...func(validator, *Confi
 // complete fills in the defaults that depend on other keys.
 func complete(c *Config) {
 	for i := range c.Ingresses {
-		named := c.Ingresses[i].Partitions.Named
+		in := &c.Ingresses[i]
+		in.Partitions.Default.Limit.complete(in.Objective)
+		named := in.Partitions.Named
 		for j := range named {
+			named[j].Limit.complete(in.Objective)
 			if named[j].Match == "" {
 				named[j].Match = named[j].Name
 			}

@@ -1,5 +1,7 @@
 package config
 
+import "time"
+
 // Partitions configures the per-partition concurrency limiters.
 type Partitions struct {
 	// What identifies a partition; several are joined by a slash. HTTP:
@@ -53,6 +55,10 @@ type NamedPartition struct {
 
 // Queue bounds the requests that wait for a permit.
 type Queue struct {
+	// The word auto, in place of a mapping: the partition holds as many as its
+	// limit's own queue would, and nobody waits longer than twice the latency
+	// without a queue, nor past the objective or the caller's deadline.
+	Auto bool `yaml:"auto" default:"true" word:"auto"`
 	// Requests that may wait; 0 = none, refuse at once.
 	Depth int `yaml:"depth" default:"0" min:"0" max:"1000000"`
 	// Longest wait; 0 with a depth = 1s.
@@ -63,18 +69,20 @@ type Queue struct {
 // partition may be in flight. Keys of other algorithms are refused, and their
 // fields here are zero.
 type Limit struct {
-	// The algorithm.
-	Algorithm string `yaml:"algorithm" default:"gradient2" enum:"fixed aimd vegas gradient gradient2" selects:"true"`
+	// The algorithm. knee is made to be left alone; the others are for those who
+	// know them.
+	Algorithm string `yaml:"algorithm" default:"knee" enum:"knee fixed aimd vegas gradient gradient2" selects:"true"`
 	// The limit itself.
 	Limit int `yaml:"limit" default:"20" min:"1" max:"1000000" for:"fixed"`
-	// Latency above which a request counts as dropped.
-	RequestTimeout Duration `yaml:"requestTimeout" default:"200ms" min:"1ms" max:"1h" for:"aimd"`
+	// Latency above which a request counts as dropped; 0s = 0.8 of the objective,
+	// or 200ms when none is stated.
+	RequestTimeout Duration `yaml:"requestTimeout" default:"0s" min:"0s" max:"1h" for:"aimd"`
 	// Limit before anything is learned.
-	InitialLimit int `yaml:"initialLimit" default:"20" per:"aimd=100" min:"1" max:"1000000" for:"aimd vegas gradient gradient2"`
+	InitialLimit int `yaml:"initialLimit" default:"20" min:"1" max:"1000000" for:"knee aimd vegas gradient gradient2"`
 	// Least limit.
-	MinLimit int `yaml:"minLimit" default:"10" per:"aimd=1" min:"1" max:"1000000" for:"aimd gradient gradient2"`
+	MinLimit int `yaml:"minLimit" default:"1" min:"1" max:"1000000" for:"knee aimd gradient gradient2"`
 	// Greatest limit.
-	MaxLimit int `yaml:"maxLimit" default:"1000" per:"gradient2=200" min:"1" max:"1000000" for:"aimd vegas gradient gradient2"`
+	MaxLimit int `yaml:"maxLimit" default:"1000" per:"gradient2=200" min:"1" max:"1000000" for:"knee aimd vegas gradient gradient2"`
 	// What the limit is multiplied by after a drop.
 	BackoffRatio float64 `yaml:"backoffRatio" default:"0.9" min:"0.5" below:"1" for:"aimd"`
 	// Estimated queue below which the limit grows.
@@ -89,6 +97,24 @@ type Limit struct {
 	Window Window `yaml:"window"`
 	// What is used while the clock cannot be trusted.
 	Fallback Fallback `yaml:"fallback"`
+}
+
+// What aimd takes for a drop where nobody says it: a share of the objective, so
+// that the limit shrinks before the promise is broken.
+const (
+	timeoutOfObjective    = 0.8
+	defaultRequestTimeout = Duration(200 * time.Millisecond)
+)
+
+// complete fills in what depends on the ingress.
+func (l *Limit) complete(objective Duration) {
+	switch {
+	case l.Algorithm != "aimd" || l.RequestTimeout > 0:
+	case objective > 0:
+		l.RequestTimeout = max(Duration(timeoutOfObjective*float64(objective)), Duration(time.Millisecond))
+	default:
+		l.RequestTimeout = defaultRequestTimeout
+	}
 }
 
 // Window says when a window of samples is ready to change a limit.

@@ -30,7 +30,7 @@ func TestPatch(t *testing.T) {
 	in.Mode = "shadow"
 	in.Requests.Rate = 20
 	in.Connections.MaxOpen = 5
-	in.Partitions.Default.Queue.Depth = 9
+	in.Partitions.Default.Queue = config.Queue{Depth: 9}
 	in.Partitions.Named[0].Limit.MinLimit = 8
 	in.Partitions.Named[1].Limit = config.Limit{Algorithm: "fixed", Limit: 4, Window: in.Partitions.Named[1].Limit.Window, Fallback: config.Fallback{Limit: 20}}
 	got, err := c.Patch("orders", []byte(`{"mode": "shadow", "requests": {"rate": 20}, "connections": {"maxOpen": 5},
@@ -62,7 +62,7 @@ func TestPatchProblems(t *testing.T) {
 		"range":        {"orders", `{"requests": {"rate": -1}}`, `patch:1: ingresses[1].requests.rate: must be at least 0 (-1)`},
 		"type":         {"orders", `{"requests": 1}`, `patch:1: ingresses[1].requests: must be a mapping (1)`},
 		"enum":         {"orders", `{"mode": "shadwo"}`, `patch:1: ingresses[1].mode: must be enforce, shadow or off, did you mean "shadow"? (shadwo)`},
-		"relation":     {"orders", `{"partitions": {"named": [{"name": "a", "limit": {"minLimit": 101}}]}}`, `patch:1: ingresses[1].partitions.named[0].limit.initialLimit: must be at least minLimit (100)`},
+		"relation":     {"orders", `{"partitions": {"named": [{"name": "a", "limit": {"minLimit": 101}}]}}`, `patch:1: ingresses[1].partitions.named[0].limit.initialLimit: must be at least minLimit (20)`},
 		"no partition": {"orders", `{"partitions": {"named": [{"name": "c"}]}}`, `patch:1: ingresses[1].partitions.named: there is no partition of that name (c)`},
 		"no name":      {"orders", `{"partitions": {"named": [{"rate": 1}]}}`, `patch:1: ingresses[1].partitions.named: must hold mappings that begin with the name of a partition (a mapping)`},
 	}

@@ -17,17 +17,26 @@ type shaper struct{ *report }
 
 // object completes the mapping v for the struct type t.
 func (s shaper) object(path string, t reflect.Type, v any) map[string]any {
-	m, ok := v.(map[string]any)
-	if !ok && v != nil {
-		s.add(path, "must be a mapping", v)
-	}
 	all := fields(t)
+	word := wordField(all)
+	m, ok := v.(map[string]any)
+	switch {
+	case ok || v == nil:
+	case word == nil:
+		s.add(path, "must be a mapping", v)
+	case v != word.word:
+		s.add(path, "must be "+word.word+" or a mapping", v)
+	}
 	selector, selected := s.selected(all, m)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s.known(join(path, key), key, all)
 	}
 	out := make(map[string]any, len(all))
 	for _, f := range all {
+		if f.word != "" {
+			out[f.name] = !ok // the word, or nothing, which means it
+			continue
+		}
 		v, p := m[f.name], join(path, f.name)
 		_, written := m[f.name]
 		if !f.in(selected) {
@@ -69,6 +78,9 @@ func (s shaper) selected(all []field, m map[string]any) (name, value string) {
 func (s shaper) known(path, key string, all []field) {
 	names := make([]string, len(all))
 	for i, f := range all {
+		if f.word != "" {
+			continue
+		}
 		if f.name == key {
 			return
 		}

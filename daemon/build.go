@@ -31,14 +31,15 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 		},
 		Total:         in.Partitions.Total,
 		MaxPartitions: in.Partitions.Max,
+		Gates:         in.Gates,
 	}
 	form := in.Partitions.Default
-	p.Default, err = buildPartition(limiter.DefaultPartition, &form, tune)
+	p.Default, err = buildPartition(in, limiter.DefaultPartition, &form, tune)
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range in.Partitions.Named {
-		np, err := buildPartition(n.Name, &config.Partition{
+		np, err := buildPartition(in, n.Name, &config.Partition{
 			Rate: n.Rate, BurstSeconds: n.BurstSeconds, Limit: n.Limit, Queue: n.Queue,
 		}, tune)
 		if err != nil {
@@ -51,8 +52,8 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 }
 
 // buildPartition turns the form of a partition into its policy.
-func buildPartition(name string, form *config.Partition, tune func(*algorithms.Settings)) (limiter.PartitionPolicy, error) {
-	s := settings(&form.Limit)
+func buildPartition(in *config.Ingress, name string, form *config.Partition, tune func(*algorithms.Settings)) (limiter.PartitionPolicy, error) {
+	s := settings(in, &form.Limit)
 	signature := fmt.Sprintf("%+v", s)
 	if tune != nil {
 		tune(&s)
@@ -68,6 +69,8 @@ func buildPartition(name string, form *config.Partition, tune func(*algorithms.S
 		Fallback:   form.Limit.Fallback.Limit,
 		QueueDepth: form.Queue.Depth,
 		MaxWait:    time.Duration(form.Queue.MaxWait),
+		QueueAuto:  form.Queue.Auto,
+		Objective:  time.Duration(in.Objective),
 	}, nil
 }
 
@@ -82,7 +85,7 @@ func mustLimit(s algorithms.Settings) limiter.Limit {
 
 // settings turns a limit of the configuration into the algorithm's settings.
 // The configuration has filled in every default.
-func settings(l *config.Limit) algorithms.Settings {
+func settings(in *config.Ingress, l *config.Limit) algorithms.Settings {
 	s := algorithms.Settings{
 		Algorithm: l.Algorithm,
 		Window: algorithms.WindowOptions{
@@ -90,6 +93,11 @@ func settings(l *config.Limit) algorithms.Settings {
 		},
 	}
 	switch l.Algorithm {
+	case algorithms.KindKnee:
+		s.Knee = algorithms.KneeOptions{
+			InitialLimit: l.InitialLimit, MinLimit: l.MinLimit, MaxLimit: l.MaxLimit,
+			Gates: in.Gates, Objective: time.Duration(in.Objective),
+		}
 	case algorithms.KindFixed:
 		s.Fixed = algorithms.FixedOptions{Limit: l.Limit}
 	case algorithms.KindAIMD:

@@ -48,7 +48,7 @@ ingresses:
         - { name: checkout, rate: 300, limit: { algorithm: aimd, requestTimeout: 20ms, initialLimit: 10, maxLimit: 15, %[6]s } }
         - { name: search, limit: { algorithm: vegas, initialLimit: 10, maxLimit: 15, %[6]s }, queue: { depth: 4, maxWait: 20ms } }
         - { name: export, limit: { algorithm: gradient, initialLimit: 10, maxLimit: 15, %[6]s }, queue: { depth: 4, maxWait: 300ms } }
-        - { name: batch, limit: { algorithm: fixed, limit: 2 } }
+        - { name: batch, limit: { algorithm: fixed, limit: 2 }, queue: { depth: 0 } }
   - name: watched
     listen: %[4]s
     backend: %[3]s

@@ -86,10 +86,10 @@ ingresses:
     partitions:
       by: "header:X-Tenant"
       max: 2000
-      default: { limit: { algorithm: gradient2, initialLimit: 8, minLimit: 2 } }
+      default: { limit: { algorithm: gradient2, initialLimit: 8, minLimit: 2 }, queue: { depth: 0 } }
       named:
         - { name: checkout, match: checkout, limit: { algorithm: vegas, initialLimit: 8 } }
-        - { name: batch, match: batch, rate: 150, burstSeconds: 2, limit: { algorithm: fixed, limit: 4 } }
+        - { name: batch, match: batch, rate: 150, burstSeconds: 2, limit: { algorithm: fixed, limit: 4 }, queue: { depth: 0 } }
   - name: search
     protocol: http
     listen: 127.0.0.1:0

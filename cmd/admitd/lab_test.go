@@ -111,7 +111,7 @@ ingresses:
     protocol: http
     listen: 127.0.0.1:0
     backend: http://127.0.0.1:1
-    partitions: { default: { limit: { algorithm: fixed, limit: 2 } } }
+    partitions: { default: { limit: { algorithm: fixed, limit: 2 }, queue: { depth: 0 } } }
 `
 
 // A configuration competes with the limits that it says.

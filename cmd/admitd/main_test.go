@@ -88,6 +88,9 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("demo: %v\n%s", err, log.String())
 	}
 	lines := strings.Split(out.String(), "\n")
+	if !regexp.MustCompile(`^live page http://127\.0\.0\.1:\d+/$`).MatchString(lines[0]) {
+		t.Errorf("the demo begins %q; want the address of the live page", lines[0])
+	}
 	for _, want := range []string{`good/s\s+of capacity\s+p50\s+p99`, `gate off\s+\d+\s+\d+ %`, `gate on\s+\d+\s+\d+ %`} {
 		found := false
 		for _, line := range lines {

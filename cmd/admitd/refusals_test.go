@@ -21,7 +21,7 @@ ingresses:
   - name: slots
     listen: 127.0.0.1:0
     backend: %[1]s
-    partitions: { by: "header:X-Tenant", default: { limit: { algorithm: fixed, limit: 1 } }, named: [ { name: shop } ] }
+    partitions: { by: "header:X-Tenant", default: { limit: { algorithm: fixed, limit: 1 }, queue: { depth: 0 } }, named: [ { name: shop } ] }
   - name: queue
     listen: 127.0.0.1:0
     backend: %[1]s
@@ -101,7 +101,7 @@ func TestRefusals(t *testing.T) {
 		}},
 		"concurrency": {ingress: "slots", fields: []string{"X-Tenant", "shop"}, first: func(t *testing.T, url string) {
 			t.Helper()
-			p.put(strings.Replace(fmt.Sprintf(limiters, b.URL), "name: shop", "name: shop, limit: { algorithm: fixed, limit: 1 }", 1))
+			p.put(strings.Replace(fmt.Sprintf(limiters, b.URL), "name: shop", "name: shop, limit: { algorithm: fixed, limit: 1 }, queue: { depth: 0 }", 1))
 			holdAs(t, b, url, "shop")
 		}, want: refusal{
 			Status: 503, Type: busy, Reason: "concurrency_limit", Limit: "partition", Partition: "shop", Labels: retry, Wait: true,

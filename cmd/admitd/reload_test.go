@@ -162,7 +162,7 @@ func TestChangeOfBackendKeepsTheLimiter(t *testing.T) {
 // anew once.
 func TestRestartOfAnIngressKeepsTheLimiter(t *testing.T) {
 	b := startBackend(t)
-	limited := "    partitions: { default: { limit: { algorithm: fixed, limit: 2 } } }\n"
+	limited := "    partitions: { default: { limit: { algorithm: fixed, limit: 2 }, queue: { depth: 0 } } }\n"
 	p := startProcess(t, fmt.Sprintf(orders, b.URL, "10s", 0)+limited)
 	url := p.url("orders")
 	inFlight := []held{b.hold(t, url), b.hold(t, url)}
@@ -274,7 +274,7 @@ func TestPatch(t *testing.T) {
 	if status, body := p.api(http.MethodPost, "/v1/reload", ""); status != http.StatusOK {
 		t.Fatalf("reload = %d %s", status, body)
 	}
-	p.becomes(`admitd_concurrency_limit{algorithm="gradient2",ingress="orders",partition="default"}`, 20)
+	p.becomes(`admitd_concurrency_limit{algorithm="knee",ingress="orders",partition="default"}`, 20)
 }
 
 // Ingresses come, go and are renamed by a reload. A renamed one could not have

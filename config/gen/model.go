@@ -154,5 +154,15 @@ func (o *object) selector() *field {
 	return nil
 }
 
+// word returns the field that a word in place of the mapping sets, or nil.
+func (o *object) word() *field {
+	for i := range o.fields {
+		if o.fields[i].tag.Get("word") != "" {
+			return &o.fields[i]
+		}
+	}
+	return nil
+}
+
 // words returns the words of a tag.
 func (f *field) words(tag string) []string { return config.Words(f.tag.Get(tag)) }

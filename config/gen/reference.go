@@ -115,8 +115,14 @@ func (m model) typeText(f *field) string {
 		"string": "text", "bool": "true, false", "int": "integer", "float64": "number", "Duration": "duration",
 		"Size": "size", "Prefix": "CIDR or address", "Secret": "text, secret", "Status": "status",
 	}[f.typ]
-	if m[f.typ] != nil {
+	if o := m[f.typ]; o != nil {
 		name = "mapping"
+		if w := o.word(); w != nil {
+			name = w.tag.Get("word") + " or mapping"
+		}
+	}
+	if f.tag.Get("word") != "" {
+		name = "in place of the mapping"
 	}
 	if e := f.words("enum"); len(e) > 0 {
 		name = strings.Join(e, ", ")

@@ -44,7 +44,9 @@ func (m model) object(o *object) map[string]any {
 	var required []string
 	for i := range o.fields {
 		f := &o.fields[i]
-		properties[f.name] = m.property(f)
+		if f.tag.Get("word") == "" { // written in place of the mapping
+			properties[f.name] = m.property(f)
+		}
 		if f.tag.Get("required") != "" {
 			required = append(required, f.name)
 		}
@@ -134,8 +136,12 @@ func null() map[string]any { return map[string]any{"type": "null"} }
 
 // value is the schema of one value of the field's type.
 func (m model) value(f *field) map[string]any {
-	if _, ok := m[f.typ]; ok {
-		return map[string]any{"$ref": "#/$defs/" + f.typ}
+	if o, ok := m[f.typ]; ok {
+		ref := map[string]any{"$ref": "#/$defs/" + f.typ}
+		if w := o.word(); w != nil {
+			return map[string]any{"anyOf": []any{map[string]any{"const": w.tag.Get("word")}, ref}}
+		}
+		return ref
 	}
 	s := map[string]any{}
 	switch f.typ {

@@ -90,13 +90,13 @@ func Run(ctx context.Context, out, problems io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	d, stop, err := startDaemon(ctx, s, o, fmt.Sprintf(`"backend": %q, "mode": "off",
-		"partitions": {"default": {"limit": {"algorithm": "gradient", "initialLimit": 10, "minLimit": 6}}}`, backend))
+	d, stop, err := startDaemon(ctx, s, o, fmt.Sprintf(`"backend": %q, "mode": "off"`, backend))
 	if err != nil {
 		return err
 	}
 	defer stop()
 	gate := d.Address("demo").String()
+	tellPage(s, d)
 	fmt.Fprintf(s.out, "backend %s: %d workers, %v each, so at most %.0f requests/s\n", o.Protocol, demoWorkers, demoService, Capacity)
 	fmt.Fprintf(s.out, "load    %.0f requests/s (%gx), each given up after %v; good: the attempt that was served took at most %v\n\n", o.Load*Capacity, o.Load, demoTimeout, demoObjective)
 
@@ -152,6 +152,11 @@ func startDaemon(ctx context.Context, s streams, o Options, settings string) (*d
 		}
 	}
 	return d, stop, nil
+}
+
+// tellPage says where the demo can be watched.
+func tellPage(s streams, d *daemon.Daemon) {
+	fmt.Fprintf(s.out, "live page http://%s/\n", d.AdminAddress())
 }
 
 // busy reports whether nobody can listen on the address now.

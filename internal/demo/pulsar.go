@@ -31,6 +31,7 @@ const (
 // queueLeg is one way of slowing a producer down, and what it cost.
 type queueLeg struct {
 	name, method string
+	first        bool
 	unaware      bool // the client does not know ThrottleProducer
 
 	neighbour        *hdrhistogram.Histogram // microseconds
@@ -50,7 +51,7 @@ func demoQueue(ctx context.Context, s streams, o Options) error {
 	fmt.Fprintf(s.out, "two producers on one connection: one may publish %d messages/s and sends %d, its neighbour sends %d\n\n",
 		demoNoisyRate, demoNoisyLoad, demoNeighbour)
 	legs := []*queueLeg{
-		{name: "pause the connection", method: "pause", unaware: true},
+		{name: "pause the connection", method: "pause", unaware: true, first: true},
 		{name: "hold the producer", method: "hold", unaware: true},
 		{name: "ThrottleProducer", method: "auto"},
 	}
@@ -80,6 +81,9 @@ func (l *queueLeg) play(ctx context.Context, s streams, o Options, broker string
 		return err
 	}
 	defer stop()
+	if l.first {
+		tellPage(s, d)
+	}
 	c, err := pulsarproducer.Connect(ctx, d.Address("demo").String(), pulsarproducer.Options{Unaware: l.unaware})
 	if err != nil {
 		return err
