@@ -2,6 +2,7 @@ package relay
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/limiter"
@@ -9,16 +10,47 @@ import (
 
 // turn is what a session owes its client, and the permit that this takes.
 type turn struct {
+	state atomic.Uint32 // what is owed; the protocol's own notes are ordered by it
+
 	mu     sync.Mutex // guards the fields below; never held across a wait
 	permit limiter.Permit
 	held   bool  // the permit is not ended
-	open   bool  // an answer is owed
-	idle   bool  // a drain need not wait for it
-	lands  bool  // the answer is on its way
 	large  bool  // the message was sent later than it was decided about
 	left   bool  // the client has gone
 	sent   int64 // monotonic ns when the end of a large message was sent; 0 = it was not
 }
+
+// The state of a turn.
+const (
+	turnOpen  = 1 << iota // an answer is owed
+	turnIdle              // a drain need not wait for it
+	turnLands             // it is on its way to the client
+)
+
+// begin opens the turn.
+func (t *turn) begin(idle bool) {
+	if idle {
+		t.state.Store(turnOpen | turnIdle)
+		return
+	}
+	t.state.Store(turnOpen)
+}
+
+// land notes that the last answer is on its way to the client.
+func (t *turn) land() { t.state.Or(turnLands) }
+
+// close ends the turn.
+func (t *turn) close() { t.state.Store(0) }
+
+// owes reports whether an answer is owed, and whether a drain need not wait for
+// it.
+func (t *turn) owes() (open, idle bool) {
+	s := t.state.Load()
+	return s&turnOpen != 0, s&turnIdle != 0
+}
+
+// landing reports whether an answer is owed and on its way.
+func (t *turn) landing() bool { return t.state.Load()&(turnOpen|turnLands) == turnOpen|turnLands }
 
 // hold keeps a permit. One that is held still is ended: it belongs to work
 // that the protocol forgot.
@@ -29,27 +61,6 @@ func (t *turn) hold(p limiter.Permit) {
 		t.permit.End(limiter.Ignored)
 	}
 	t.permit, t.held = p, true
-}
-
-// begin opens the turn.
-func (t *turn) begin(idle bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.open, t.idle, t.lands = true, idle, false
-}
-
-// land notes that the last answer is on its way to the client.
-func (t *turn) land() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.lands = true
-}
-
-// landing reports whether an answer is owed and on its way.
-func (t *turn) landing() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.open && t.lands
 }
 
 // uploading notes that a message is on its way that is not all there.
@@ -64,20 +75,6 @@ func (t *turn) uploaded(now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sent = now
-}
-
-// close ends the turn.
-func (t *turn) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.open = false
-}
-
-// owes reports whether an answer is owed, and whether a drain waits for it.
-func (t *turn) owes() (open, idle bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.open, t.idle
 }
 
 // end ends the permit. The latency of what took the client longer to send than
