@@ -101,14 +101,14 @@ func (d *Door) admit(c *conn) (debt, bool) {
 	if l.bucket == nil || l.exempt(clientAddr(c)) {
 		return debt{}, true
 	}
-	wait, ok := l.bucket.Borrow(d.o.Clock.Now(), 1, float64(l.Rate.QueueDepth))
-	return debt{bucket: l.bucket, wait: wait}, ok
+	paid, wait, refused := limiter.Bill{{Bucket: l.bucket, Tokens: 1}}.Pay(d.o.Clock.Now(), 0)
+	return debt{paid: paid, wait: wait}, refused == nil
 }
 
-// debt is a token that was borrowed.
+// debt is a token that was borrowed, if there is a wait.
 type debt struct {
-	bucket *limiter.Bucket
-	wait   time.Duration
+	paid limiter.Receipt
+	wait time.Duration
 }
 
 // pay waits until the debt is paid and reports whether c may come in. When the
@@ -118,9 +118,10 @@ func (d *Door) pay(ctx context.Context, c *conn, owed debt) bool {
 	defer d.queued.Add(-1)
 	why, ok := watch(ctx, c.Conn, owed.wait)
 	if ok {
+		owed.paid.Settle()
 		return true
 	}
-	owed.bucket.Refund(1)
+	owed.paid.Refund()
 	d.turnAway(c, why)
 	return false
 }

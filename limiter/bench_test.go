@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -73,6 +74,25 @@ func BenchmarkRefuseByRate(b *testing.B) {
 			g.Admit(ctx, limiter.Request{})
 		}
 	})
+}
+
+// BenchmarkGiveUp is to join a queue at its end and to leave it again, with many
+// others in it: it takes the same time however many they are.
+func BenchmarkGiveUp(b *testing.B) {
+	for _, waiting := range []int{10, 40_000} {
+		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
+			g := limiter.New("bench", queueing(0, 1, 100_000, time.Hour), limiter.Options{})
+			g.Offer(0, limiter.Request{})
+			for range waiting {
+				g.Offer(0, limiter.Request{})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				_, ticket, _ := g.Offer(0, limiter.Request{})
+				ticket.Abandon()
+			}
+		})
+	}
 }
 
 // BenchmarkXTimeRate is the yardstick: the Go project's own token bucket alone.

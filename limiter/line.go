@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// line is where requests wait for permits: one for all partitions of a gate.
+// line is where requests wait for permits: one for all partitions of a gate
+// (ADR 14).
 // Inside a partition who came first goes first. Among the partitions a place of
 // the gate's total goes round: to the one that was served longest ago, so that
 // one with a long queue takes no more of the total than one with a single
