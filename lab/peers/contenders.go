@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/go-kratos/aegis/ratelimit"
+	"github.com/go-kratos/aegis/ratelimit/bbr"
 	"github.com/platinummonkey/go-concurrency-limits/core"
 	"github.com/platinummonkey/go-concurrency-limits/limit"
 	gcl "github.com/platinummonkey/go-concurrency-limits/limiter"
@@ -15,8 +17,9 @@ import (
 )
 
 // Contenders returns the limiters of go-concurrency-limits behind its default
-// limiter, and failsafe-go's adaptive limiter, all with their own defaults. They
-// work in a synctest bubble only.
+// limiter, failsafe-go's adaptive limiter, the BBR of aegis, all with their own
+// defaults, and Envoy's gradient by its description. They work in a synctest
+// bubble only.
 func Contenders() []lab.Contender {
 	registry := core.EmptyMetricRegistryInstance
 	return []lab.Contender{
@@ -33,6 +36,12 @@ func Contenders() []lab.Contender {
 		{Name: "failsafe-go", New: func(*lab.World) lab.Door {
 			return &failsafe{limiter: adaptivelimiter.NewWithDefaults[any]()}
 		}},
+		{Name: "aegis-bbr", New: func(*lab.World) lab.Door {
+			// It acts only while the processors of its own machine are busy. A
+			// backend on another machine would never make it act, so it always may.
+			return &aegis{limiter: bbr.NewLimiter(bbr.WithCPUThreshold(0))}
+		}},
+		envoyContender(),
 	}
 }
 
@@ -103,3 +112,22 @@ func (f *failsafe) Enter(_ lab.Request, e lab.Entrant) (withdraw func()) {
 
 // Limit implements [lab.Door].
 func (f *failsafe) Limit() int { return f.limiter.Limit() }
+
+// aegis is the BBR limiter of aegis.
+type aegis struct {
+	limiter *bbr.BBR
+}
+
+// Enter implements [lab.Door]. The limiter does not look at outcomes.
+func (a *aegis) Enter(_ lab.Request, e lab.Entrant) (withdraw func()) {
+	done, err := a.limiter.Allow()
+	if err != nil {
+		e.Refused(nil)
+		return nil
+	}
+	e.Admitted(lab.EndFunc(func(limiter.Outcome) { done(ratelimit.DoneInfo{}) }))
+	return nil
+}
+
+// Limit implements [lab.Door].
+func (a *aegis) Limit() int { return int(a.limiter.Stat().MaxInFlight) }

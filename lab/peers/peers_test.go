@@ -16,13 +16,38 @@ import (
 
 var out = flag.String("out", "", "play the whole comparison and write the results to this file")
 
-// compared are the variants that the libraries are compared in.
-func compared() map[string][]string {
-	return map[string][]string{
-		"steady":   {"0.5x", "0.6x", "0.9x", "1x", "1.2x", "1.4x", "2x", "5x", "10x"},
-		"brownout": {"no retries"},
-		"baseline": {"+40ms", "+200ms"},
+// comparedSeeds is how many seeds the libraries are compared with, at most.
+const comparedSeeds = 2
+
+// skipped are the scenarios that are about parts which the libraries do not have:
+// partitions, configuration, our clock.
+func skipped() []string { return []string{"clock", "reload", "soak", "tenant"} }
+
+// run is one variant that the libraries are compared in.
+type run struct {
+	scenario, variant string
+	seeds             int
+}
+
+// compared are the variants that 'make lab' plays for our own limits.
+func compared(t *testing.T) []run {
+	t.Helper()
+	list, err := lab.Shipped()
+	if err != nil {
+		t.Fatal(err)
 	}
+	var runs []run
+	for _, s := range list {
+		if slices.Contains(skipped(), s.Name) {
+			continue
+		}
+		for i := range s.Variants {
+			if v, _ := s.Variant(s.Variants[i].Name); !v.Full {
+				runs = append(runs, run{s.Name, s.Variants[i].Name, min(v.Seeds, comparedSeeds)})
+			}
+		}
+	}
+	return runs
 }
 
 // variant returns a shipped variant.
@@ -65,11 +90,15 @@ func TestLibrariesRun(t *testing.T) {
 	for _, c := range peers.Contenders() {
 		t.Run(c.Name, func(t *testing.T) {
 			r := play(t, s, c, 1)
-			if v, _ := r.Value("goodput", ""); v < 0.5 {
-				t.Errorf("goodput is %v of the capacity; want at least 0.5", v)
+			good, most := 0.5, 0.6
+			if c.Name == "aegis-bbr" { // it takes the lowest latency of many windows for the usual one
+				good, most = 0.25, 0.9
 			}
-			if v, _ := r.Value("refused", ""); v < 0.4 || v > 0.6 {
-				t.Errorf("%v were refused at twice the capacity; want about half", v)
+			if v, _ := r.Value("goodput", ""); v < good {
+				t.Errorf("goodput is %v of the capacity; want at least %v", v, good)
+			}
+			if v, _ := r.Value("refused", ""); v < 0.4 || v > most {
+				t.Errorf("%v were refused at twice the capacity; want about half, at most %v", v, most)
 			}
 		})
 	}
@@ -98,22 +127,20 @@ func TestWriteComparison(t *testing.T) {
 	)
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	t.Run("runs", func(t *testing.T) {
-		for scenario, variants := range compared() {
-			for _, name := range variants {
-				for _, c := range peers.Contenders() {
-					t.Run(scenario+"/"+name+"/"+c.Name, func(t *testing.T) {
-						t.Parallel()
-						slots <- struct{}{}
-						defer func() { <-slots }()
-						for seed := range uint64(5) {
-							r := play(t, variant(t, scenario, name), c, seed+1)
-							r.Series = nil // the plots over time are for ours
-							mu.Lock()
-							results = append(results, r)
-							mu.Unlock()
-						}
-					})
-				}
+		for _, r := range compared(t) {
+			for _, c := range peers.Contenders() {
+				t.Run(r.scenario+"/"+r.variant+"/"+c.Name, func(t *testing.T) {
+					t.Parallel()
+					slots <- struct{}{}
+					defer func() { <-slots }()
+					for seed := range uint64(r.seeds) {
+						result := play(t, variant(t, r.scenario, r.variant), c, seed+1)
+						result.Series = nil // the plots over time are for ours
+						mu.Lock()
+						results = append(results, result)
+						mu.Unlock()
+					}
+				})
 			}
 		}
 	})
