@@ -84,7 +84,8 @@ func (r *liveRun) schedule(ctx context.Context) error {
 	var failed error
 	g.arrive = func(key string, noisy bool) {
 		if failed == nil {
-			failed = r.send(ctx, timer, time.Duration(w.now), key, noisy)
+			patience := max(g.patience(), time.Duration(s.Clients.Deadline))
+			failed = r.send(ctx, timer, &liveSend{at: time.Duration(w.now), patience: patience, key: key, noisy: noisy})
 		}
 	}
 	g.capacity = r.l.Capacity
@@ -122,12 +123,20 @@ func (r *liveRun) await(ctx context.Context, timer *time.Timer, at time.Duration
 	}
 }
 
+// liveSend is a request that is to be sent.
+type liveSend struct {
+	at       time.Duration // since the start of the run
+	patience time.Duration
+	key      string
+	noisy    bool
+}
+
 // send makes one request when it is due.
-func (r *liveRun) send(ctx context.Context, timer *time.Timer, at time.Duration, key string, noisy bool) error {
-	if err := r.await(ctx, timer, at); err != nil {
+func (r *liveRun) send(ctx context.Context, timer *time.Timer, q *liveSend) error {
+	if err := r.await(ctx, timer, q.at); err != nil {
 		return err
 	}
-	due := r.start.Add(at)
+	due := r.start.Add(q.at)
 	r.out.Scheduled++
 	full := r.outstanding.Load() >= maxLiveOutstanding
 	if full || time.Since(due) > lateSend {
@@ -139,18 +148,17 @@ func (r *liveRun) send(ctx context.Context, timer *time.Timer, at time.Duration,
 	r.outstanding.Add(1)
 	r.wg.Go(func() {
 		defer r.outstanding.Add(-1)
-		patience := time.Duration(max(r.l.Scenario.Timeout, r.l.Scenario.Clients.Deadline))
-		rctx, cancel := context.WithDeadline(ctx, due.Add(patience))
+		rctx, cancel := context.WithDeadline(ctx, due.Add(q.patience))
 		defer cancel()
-		sent := r.l.Send(rctx, key)
+		sent := r.l.Send(rctx, q.key)
 		latency := time.Since(due)
 		if sent.Attempts > 1 {
 			latency = sent.Last
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.tally.step(int64(at)).Attempts += sent.Attempts
-		r.tally.ended(&ending{born: int64(at), latency: latency, tries: sent.Attempts, noisy: noisy, verdict: sent.Verdict})
+		r.tally.step(int64(q.at)).Attempts += sent.Attempts
+		r.tally.ended(&ending{born: int64(q.at), latency: latency, tries: sent.Attempts, noisy: q.noisy, verdict: sent.Verdict})
 	})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/labels"
 )
 
 // labLive are the flags of live.
@@ -29,13 +31,14 @@ type labLive struct {
 func newLabLive(s streams) *cobra.Command {
 	var o labLive
 	cmd := &cobra.Command{
-		Use:   "live --target URL --capacity N",
+		Use:   "live --target URL",
 		Short: "Drive a running gate with a scenario in real time",
 		Long: `Sends a scenario's arrivals to a gate over HTTP, open loop: every request when it
 is due, whatever the answers are, with latency counted from that moment. A load
-of 1 is --capacity requests per second.
+of 1 is --capacity requests per second; left out, what the scenario's backend
+can serve, which 'admitd lab backend' is.
 
-The lab cannot make your backend slow. Where the scenario changes its health,
+The lab cannot make your own backend slow. Where the scenario changes its health,
 --on-health runs a command with LAB_SLOW, LAB_DELAY and LAB_FROZEN set; without
 it, the change is announced and left to you.
 
@@ -47,7 +50,7 @@ it proves nothing, and the exit status is 1.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.target, "target", "", "URL that requests are sent to, with GET")
-	f.Float64Var(&o.capacity, "capacity", 0, "requests per second that the backend can serve")
+	f.Float64Var(&o.capacity, "capacity", 0, "requests per second that the backend can serve; 0 = as the scenario's")
 	f.StringVar(&o.scenario, "scenario", "steady", "shipped scenario, by name")
 	f.StringVar(&o.file, "file", "", "scenario file instead of a shipped one")
 	f.StringVar(&o.variant, "variant", "", "variant; none = the first")
@@ -55,8 +58,7 @@ it proves nothing, and the exit status is 1.`,
 	f.StringVar(&o.onHealth, "on-health", "", "shell command to run when the backend's health is to change")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the arrivals")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
-	_ = cmd.MarkFlagRequired("target")   // it was defined above
-	_ = cmd.MarkFlagRequired("capacity") // as above
+	_ = cmd.MarkFlagRequired("target") // it was defined above
 	return cmd
 }
 
@@ -95,6 +97,9 @@ func (o *labLive) run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
+	if o.capacity == 0 {
+		o.capacity = run.Backend.Capacity()
+	}
 	live := lab.Live{
 		Scenario: run, Capacity: o.capacity, Seed: o.seed, Send: send,
 		Health: func(h lab.HealthStep) { o.health(ctx, s, h) },
@@ -150,7 +155,11 @@ func (o *labLive) driver(run *lab.Scenario) (send func(context.Context, string) 
 		return nil, nil, err
 	}
 	base := &http.Transport{MaxIdleConnsPerHost: 4096, IdleConnTimeout: 10 * time.Second}
-	sender := lab.NewHTTPSender(c, base)
+	var rt http.RoundTripper = base
+	if run.Clients.TellDeadline {
+		rt = deadlineTransport{base}
+	}
+	sender := lab.NewHTTPSender(c, rt)
 	send = func(ctx context.Context, key string) lab.Sent {
 		header := o.tenantHeader
 		if key == "" {
@@ -159,4 +168,16 @@ func (o *labLive) driver(run *lab.Scenario) (send func(context.Context, string) 
 		return sender.Send(ctx, o.target, header, key)
 	}
 	return send, base.CloseIdleConnections, nil
+}
+
+// deadlineTransport tells the gate how long the caller will wait.
+type deadlineTransport struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (t deadlineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if until, ok := r.Context().Deadline(); ok {
+		r = r.Clone(r.Context())
+		r.Header.Set(labels.HeaderDeadline, strconv.FormatInt(max(time.Until(until).Milliseconds(), 1), 10))
+	}
+	return t.next.RoundTrip(r)
 }
