@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Best is the name in [Criterion.By] that stands for whichever of the five does
+// Best is the name in [Criterion.By] that stands for whichever of ours does
 // best.
 const Best = "best"
 
@@ -23,8 +23,8 @@ type Criterion struct {
 	// Bounds; one of them is set.
 	AtLeast *float64 `yaml:"atLeast"`
 	AtMost  *float64 `yaml:"atMost"`
-	// By names contenders that must each keep it, or "best": one of the five
-	// must. None = best.
+	// By names contenders that must each keep it, or "best": one of ours must.
+	// None = best.
 	By []string `yaml:"by"`
 	// Why says where the bound comes from.
 	Why string `yaml:"why"`
@@ -131,7 +131,7 @@ func (c *Criterion) validate(s *Scenario) error {
 	if (c.AtLeast == nil) == (c.AtMost == nil) {
 		fail("%s: exactly one of atLeast and atMost must be set", c.Measure)
 	}
-	known := append([]string{Best, "none", tunedName}, Five()...)
+	known := append([]string{Best, "none", tunedName}, Ours()...)
 	for _, name := range c.who() {
 		if !slices.Contains(known, name) {
 			fail("%s: by must be of %v (%s)", c.Measure, known, name)

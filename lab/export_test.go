@@ -29,3 +29,19 @@ func (t *SyncTracer) Offered(now int64, key string, cost float64) {
 func (t *SyncTracer) Ended(start, now int64, latency time.Duration, o limiter.Outcome) {
 	_, _ = t.w.Write(t.enc.append(nil, &record{kind: kindEnded, now: now, start: start, latency: latency, outcome: o}))
 }
+
+// StaleCeilings lists the shipped variants that every run plays and whose ceiling
+// is not known.
+func StaleCeilings() ([]string, error) {
+	list, err := Shipped()
+	var stale []string
+	for _, s := range list {
+		for i := range s.Variants {
+			run := s.apply(&s.Variants[i])
+			if run.ceilings == nil && run.hasCeiling() && !run.Full {
+				stale = append(stale, s.Name+", "+s.Variants[i].Name)
+			}
+		}
+	}
+	return stale, err
+}

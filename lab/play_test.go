@@ -100,3 +100,29 @@ func TestSameArrivalsForAll(t *testing.T) {
 		t.Errorf("the contenders met different numbers of requests: %v", offered)
 	}
 }
+
+// Gates that are told how many they are divide what they would each take: eight
+// from a cold start let far less into the backend at first.
+func TestGatesAreTold(t *testing.T) {
+	inside := map[bool]int{}
+	for _, name := range []string{"8 gates / cold / told not", "8 gates / cold / told"} {
+		s, ok := scenario(t, "gates").Variant(name)
+		if !ok {
+			t.Fatal("no such variant")
+		}
+		s.For = lab.Duration(2 * time.Second)
+		for _, c := range lab.Contenders(s) {
+			if c.Name != "knee" {
+				continue
+			}
+			r, err := lab.Play(s, c, 1, lab.PlayOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inside[s.Told] = r.Series[0].Inside // after half a second
+		}
+	}
+	if 3*inside[true] > inside[false] {
+		t.Errorf("%d are inside the backend when the gates are told, %d when not; want a third at most", inside[true], inside[false])
+	}
+}

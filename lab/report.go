@@ -121,7 +121,7 @@ func rows(scenario, variant string, results []*Result) []Row {
 		}
 		by[r.Contender] = append(by[r.Contender], r)
 	}
-	known := append([]string{"none", tunedName}, Five()...)
+	known := append([]string{"none", tunedName}, Ours()...)
 	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(rank(known, a), rank(known, b)) })
 	var list []Row
 	for _, name := range order {
@@ -171,9 +171,9 @@ func judge(scenario string, v *VariantReport, c *Criterion) Verdicts {
 			out.Pass = out.Pass && slices.Contains(out.Passing, name)
 			continue
 		}
-		ran := slices.ContainsFunc(Five(), func(n string) bool { _, ok := out.Values[n]; return ok })
+		ran := slices.ContainsFunc(Ours(), func(n string) bool { _, ok := out.Values[n]; return ok })
 		out.Judged = out.Judged && ran
-		out.Pass = out.Pass && slices.ContainsFunc(Five(), func(n string) bool { return slices.Contains(out.Passing, n) })
+		out.Pass = out.Pass && slices.ContainsFunc(Ours(), func(n string) bool { return slices.Contains(out.Passing, n) })
 	}
 	return out
 }

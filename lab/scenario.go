@@ -70,6 +70,9 @@ type Scenario struct {
 	Tenants TenantSpec `yaml:"tenants"`
 	// Gates before the one backend, each with limits of its own; 0 = 1.
 	Gates int `yaml:"gates"`
+	// Told says that the gates are told how many they are, as `gates` in the
+	// configuration does.
+	Told bool `yaml:"told"`
 	// Total bounds the permits of each gate over all keys; 0 = none.
 	Total int `yaml:"total"`
 	// ReloadEvery applies the policy again and again; 0 = never.

@@ -11,19 +11,19 @@ import (
 // knows the model would choose: twice its workers.
 const tunedName = "fixed-tuned"
 
-// Five returns the names of the limiters that the product ships.
-func Five() []string {
+// Ours returns the names of the limiters that the product ships.
+func Ours() []string {
 	return []string{
-		algorithms.KindFixed, algorithms.KindAIMD, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2,
+		algorithms.KindKnee, algorithms.KindFixed, algorithms.KindAIMD, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2,
 	}
 }
 
 // Contenders returns those that the lab knows by itself for a scenario: no gate,
-// a fixed limit tuned by hand for the model, and the five with their defaults.
+// a fixed limit tuned by hand for the model, and ours with their defaults.
 func Contenders(s *Scenario) []Contender {
 	list := []Contender{None(), Fixed(s, tunedName, 2*s.Backend.Workers)}
-	for _, kind := range Five() {
-		list = append(list, Gated(kind, s.gatePolicy(algorithms.Settings{Algorithm: kind})))
+	for _, kind := range Ours() {
+		list = append(list, Gated(kind, s.gatePolicy(algorithms.Settings{Algorithm: kind}, true)))
 	}
 	return list
 }
@@ -32,19 +32,22 @@ func Contenders(s *Scenario) []Contender {
 // has its part, at least 1.
 func Fixed(s *Scenario, name string, limit int) Contender {
 	each := max(limit/s.Gates, 1)
-	return Gated(name, s.gatePolicy(algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: each}}))
+	return Gated(name, s.gatePolicy(algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: each}}, false))
 }
 
 // gatePolicy returns the policy of a gate whose partitions all have the same
-// limit, with the randomness of the limit taken from the world.
-func (s *Scenario) gatePolicy(a algorithms.Settings) func(*World) *limiter.Policy {
+// limit, and the automatic queue if they are to have one, with the randomness of the limit taken from the world.
+func (s *Scenario) gatePolicy(a algorithms.Settings, queue bool) func(*World) *limiter.Policy {
 	signature := fmt.Sprintf("%+v", a)
 	return func(w *World) *limiter.Policy {
 		settings := a
 		settings.Vegas.Rand, settings.Gradient.Rand = w.Rand, w.Rand
+		if s.Told {
+			settings.Knee.Gates = s.Gates
+		}
 		return &limiter.Policy{
 			Total: s.Total, MaxPartitions: s.Tenants.Max,
-			Default: limiter.PartitionPolicy{Signature: signature, NewLimit: func() limiter.Limit {
+			Default: limiter.PartitionPolicy{Signature: signature, QueueAuto: queue, NewLimit: func() limiter.Limit {
 				l, err := algorithms.New(settings)
 				if err != nil {
 					panic(err) // the defaults are valid: a fault of ours

@@ -29,8 +29,7 @@ func short(t *testing.T) ([]*lab.Scenario, []*lab.Result) {
 	return scenarios, results
 }
 
-// The short form of the suite: the five targets are reached by the best of the
-// five, the model collapses without a gate, and the report shows it.
+// The short form of the suite: the targets are reached by the best of ours, the model collapses without a gate, and the report shows it.
 func TestTargets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten seconds, and minutes with the race detector")

@@ -91,7 +91,7 @@ func TestLabRefuses(t *testing.T) {
 		"nowhere.json":                          {"compare", "nowhere.json", "nowhere.json"},
 		"has no variant 3x":                     {"live", "--target", "http://127.0.0.1:1/", "--capacity", "1", "--variant", "3x"},
 		"target must be an http:// or https://": {"live", "--target", "127.0.0.1:1", "--capacity", "1"},
-		`required flag(s) "capacity"`:           {"live", "--target", "http://127.0.0.1:1/"},
+		`required flag(s) "target"`:             {"live"},
 		"not a trace":                           {"replay", quick(t, "vegas")},
 	} {
 		_, err := labCommand(t, args...)
