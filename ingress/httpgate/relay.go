@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/admitd/admitd/limiter"
@@ -65,20 +64,6 @@ func (x *exchange) brokenOff(err error, stream bool, res result) result {
 	}
 	x.hangUp()
 	return res
-}
-
-// judge returns what a complete answer says about the backend's load.
-func (rt *route) judge(status int) limiter.Outcome {
-	switch {
-	case status < 400:
-		return limiter.Success
-	case slices.Contains(rt.o.OverloadStatus, status):
-		return limiter.Dropped
-	case status >= 500, status == http.StatusTooManyRequests:
-		return limiter.Ignored
-	default:
-		return limiter.Success
-	}
 }
 
 // early handles an answer that comes before the body is through: its latency
