@@ -76,8 +76,8 @@ func refusals() map[string][]string {
 		},
 		"by_pulsar": {
 			"6: ingresses[0].partitions.by: lists more than 1 for protocol pulsar (2)",
-			"7: ingresses[0].requests.exempt: belongs to protocol http or mongodb only",
-			"8: ingresses[0].cost: does not belong to protocol pulsar, only to http or mongodb",
+			"7: ingresses[0].requests.exempt: belongs to protocol http, mongodb or postgres only",
+			"8: ingresses[0].cost: does not belong to protocol pulsar, only to http, mongodb or postgres",
 		},
 		"clashes": {
 			"4: ingresses[0].listen: clashes with admin.listen 127.0.0.1:8462 (127.0.0.1:8462)",
@@ -202,7 +202,7 @@ func refusals() map[string][]string {
 			"13: ingresses[0].partitions.named[5].name: is required",
 		},
 		"protocol": {
-			"5: ingresses[0].protocol: must be http, mongodb or pulsar (postgres)",
+			"5: ingresses[0].protocol: must be http, mongodb, postgres or pulsar (mysql)",
 		},
 		"proxied": {
 			"2: ingresses[0].proxyProtocolFrom: is required: listen is neither a loopback nor a private address, and whoever connects could claim any",

@@ -11,7 +11,7 @@ type Ingress struct {
 	// Address that clients connect to, host:port. Empty, with an empty backend
 	// too: no listener; the gate decides for the decision API only.
 	Listen string `yaml:"listen" default:""`
-	// What is protected. HTTP: http://host:port or https://host:port. MongoDB: host:port.
+	// What is protected. HTTP: http://host:port or https://host:port. MongoDB and PostgreSQL: host:port.
 	// Pulsar: host:port, or a pulsar:// URL.
 	Backend string `yaml:"backend" default:""`
 	// How many gates share this backend without a fleet. A knee limit is divided
@@ -40,7 +40,7 @@ type Ingress struct {
 	// What becomes of work whose caller has gone: finish reads the answer to
 	// nobody and holds the permit until then; cancel hangs up on the backend,
 	// for backends that stop working when their client hangs up.
-	Abandon string `yaml:"abandon" default:"finish" enum:"finish cancel" for:"http mongodb"`
+	Abandon string `yaml:"abandon" default:"finish" enum:"finish cancel" for:"http mongodb postgres"`
 	// Largest request header that is read; a larger one is answered with 431.
 	MaxHeaderBytes Size `yaml:"maxHeaderBytes" default:"64KiB" min:"4KiB" max:"16MiB" for:"http"`
 	// Largest request body that is forwarded; 0 = no bound.
@@ -61,6 +61,8 @@ type Ingress struct {
 	HTTP *HTTP `yaml:"http" for:"http"`
 	// What only a MongoDB gate needs.
 	MongoDB *MongoDB `yaml:"mongodb" for:"mongodb"`
+	// What only a PostgreSQL gate needs.
+	Postgres *Postgres `yaml:"postgres" for:"postgres"`
 	// What only a Pulsar gate needs.
 	Pulsar *Pulsar `yaml:"pulsar" for:"pulsar"`
 }
@@ -105,6 +107,7 @@ type Cost struct {
 	// "POST /orders/{id}", "/internal/*"; the most specific one counts, and the
 	// dearest reading of a path that can be read in two ways.
 	// MongoDB: a command name, or a class: read, write, admin, release, other.
+	// PostgreSQL: select, insert, update, delete, ddl, copy, begin, control, other.
 	ByOperation map[string]float64 `yaml:"byOperation" min:"0.001" max:"1e9"`
 }
 
@@ -142,7 +145,7 @@ type Exempt struct {
 	// Prefixes of the application names that clients announce. Clients choose
 	// these names: they are a convenience, no protection.
 	Applications []string `yaml:"applications" single:"true"`
-	// Operations, spelled as in cost.byOperation; for MongoDB commands only. An
+	// Operations, spelled as in cost.byOperation; for MongoDB commands and PostgreSQL operations only. An
 	// HTTP path with an escape, ";", "//", "." or ".." in it matches none.
 	Operations []string `yaml:"operations" single:"true"`
 }

@@ -56,7 +56,7 @@ type PartKind struct {
 }
 
 // known are the protocols.
-var known = []*Protocol{protocolHTTP(), protocolMongoDB(), protocolPulsar()} //nolint:gochecknoglobals // a table, changed by Register only
+var known = []*Protocol{protocolHTTP(), protocolMongoDB(), protocolPostgres(), protocolPulsar()} //nolint:gochecknoglobals // a table, changed by Register only
 
 // Register adds a protocol until undo is called, for programs that bring one of
 // their own. It must not be called while configurations are read.

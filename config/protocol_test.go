@@ -48,7 +48,7 @@ func TestProtocolIsAValue(t *testing.T) {
 		}
 	}
 	undo()
-	if _, err := config.Parse("test", []byte(good), nil); err == nil || !strings.Contains(err.Error(), "must be http, mongodb or pulsar") {
+	if _, err := config.Parse("test", []byte(good), nil); err == nil || !strings.Contains(err.Error(), "must be http, mongodb, postgres or pulsar") {
 		t.Errorf("after undo: %v; want the protocols that there are", err)
 	}
 }

@@ -62,7 +62,9 @@ type Server struct {
 }
 
 // protocols lists what ships.
-func protocols() []*Protocol { return []*Protocol{protocolHTTP(), protocolMongoDB(), protocolPulsar()} }
+func protocols() []*Protocol {
+	return []*Protocol{protocolHTTP(), protocolMongoDB(), protocolPostgres(), protocolPulsar()}
+}
 
 // Kit is what the daemon lends to protocols.
 type Kit struct {

@@ -89,6 +89,8 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 		permit := p.grant(now, p.force(s.total), s)
 		permit.word |= permitBare
 		return permit
+	case req.Exempt && req.Continues:
+		return p.grant(now, p.force(s.total), s)
 	case req.Exempt:
 		p.counts.exempted.Add(1)
 		s.spend(now, cost)

@@ -13,6 +13,10 @@ type Request struct {
 	// Exempt requests are counted and hold a permit, but are never refused
 	// and never wait. Use it for work that drains the system.
 	Exempt bool
+	// Continues marks an Exempt request that belongs to work which was admitted
+	// before, such as the next statement of a transaction: it is not counted as
+	// an exemption and pays nothing, since its beginning did.
+	Continues bool
 	// MaxWait is the longest this caller can wait in queues. 0 sets no bound
 	// beyond the policy's, a negative value forbids waiting.
 	MaxWait time.Duration

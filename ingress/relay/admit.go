@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,12 +30,19 @@ func (s *Session) Admit(req limiter.Request) error {
 		return sendErr
 	case errors.As(err, &rej):
 		return rej
+	case err != nil && s.wait.wasInterrupted():
+		return ErrInterrupted
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
 	s.turn.hold(permit)
 	return nil
 }
+
+// Interrupt ends the wait of a message in [Session.Admit] with
+// [ErrInterrupted], and reports whether one waited. It is safe for concurrent
+// use.
+func (s *Session) Interrupt() bool { return s.wait.leave(true) }
 
 // await waits until something has changed. What a client sent before it left is
 // not begun.
@@ -74,7 +82,40 @@ type patience struct {
 	before  func() error  // sends what is decided: what is waited for may depend on it
 	err     error         // of before
 	watched chan struct{} // closed when the watcher returned; nil = none runs
-	gone    chan struct{} // closed when the client has gone
+	gone    chan struct{} // closed when the wait is over; see leave
+
+	mu          sync.Mutex // guards the fields below
+	waiting     bool
+	over        bool // gone is closed
+	interrupted bool
+}
+
+// leave ends the wait, once. interrupted says that it was not the client who left.
+func (p *patience) leave(interrupted bool) (ended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.waiting || p.over {
+		return false
+	}
+	p.over, p.interrupted = true, interrupted
+	close(p.gone)
+	return true
+}
+
+// wasInterrupted reports whether the last wait ended that way.
+func (p *patience) wasInterrupted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.interrupted
+}
+
+// await begins or ends a wait.
+func (p *patience) await(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting = on; on {
+		p.over, p.interrupted = false, false
+	}
 }
 
 // Deadline implements [context.Context].
@@ -101,6 +142,7 @@ func (p *patience) Done() <-chan struct{} {
 	}
 	p.gone = make(chan struct{})
 	p.watched = make(chan struct{})
+	p.await(true)
 	p.err = p.before()
 	go p.watch()
 	return p.gone
@@ -123,7 +165,7 @@ func (p *patience) watch() {
 	}
 	err = raw.Read(ingress.PeerGone)
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
-		close(p.gone)
+		p.leave(false)
 	}
 }
 
@@ -135,6 +177,7 @@ func (p *patience) end() (touched bool, err error) {
 	}
 	_ = p.conn.SetReadDeadline(time.Unix(1, 0))
 	<-p.watched
+	p.await(false)
 	p.watched = nil
 	return true, p.err
 }

@@ -19,6 +19,9 @@ var (
 	ErrDrained = errors.New("relay: drained")
 	// ErrClientGone: the client left while its message waited.
 	ErrClientGone = errors.New("relay: client gone")
+	// ErrInterrupted: a message waited no longer because [Session.Interrupt]
+	// was called. It ends nothing.
+	ErrInterrupted = errors.New("relay: wait interrupted")
 	// ErrUnreachable: no backend could be dialled.
 	ErrUnreachable = errors.New("relay: backend cannot be reached")
 	// ErrBackendGone: the backend closed the connection.

@@ -1,0 +1,94 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+)
+
+// Postgres configures what only a PostgreSQL gate needs.
+type Postgres struct {
+	// What is admitted and charged. transaction: what a client sends while the
+	// server is idle, up to the next ReadyForQuery, once. statement: each
+	// statement outside a transaction.
+	Unit string `yaml:"unit" default:"transaction" enum:"transaction statement"`
+	// What becomes of the permit while a session is idle inside a transaction.
+	// release: nobody works, so it is given back, and the next statement takes
+	// one by force. keep: the transaction holds it to its end.
+	IdleInTransaction string `yaml:"idleInTransaction" default:"release" enum:"release keep"`
+	// Admits superusers as everybody else. They are exempt otherwise: who mends
+	// the database must get in.
+	GateSuperusers bool `yaml:"gateSuperusers" default:"false"`
+	// Users that no limiter touches.
+	ExemptUsers []string `yaml:"exemptUsers" single:"true"`
+	// SQLSTATE of refusals by reason, for pools that close connections on class
+	// 53. Missing: 53400 for request_rate and cost_exceeds_burst, else 53000.
+	SQLState map[string]string `yaml:"sqlstate"`
+	// Backends beside the first one, host:port, that hold the same data;
+	// connections are spread in turn.
+	MoreBackends []string `yaml:"moreBackends" single:"true"`
+	// How long connecting to the backend may take, TLS included.
+	DialTimeout Duration `yaml:"dialTimeout" default:"5s" min:"1ms" max:"10m"`
+	// How long a client may take to send its first whole message.
+	HandshakeTimeout Duration `yaml:"handshakeTimeout" default:"10s" min:"1ms" max:"10m"`
+	// How long a message on its way may stand still, in either direction.
+	FrameTimeout Duration `yaml:"frameTimeout" default:"30s" min:"1ms" max:"1h"`
+}
+
+// protocolPostgres is what the configuration knows of PostgreSQL.
+func protocolPostgres() *Protocol {
+	return &Protocol{
+		Name: "postgres", HostPort: true,
+		By: []PartKind{
+			{"database", nil},
+			{"user", nil},
+			{"application", nil},
+			{"client", prefixLength},
+			{"operation", nil},
+			{"comment", commentTag},
+		},
+		Costs: true, Exempts: true, Operation: postgresOperation,
+		check: func(v validator, path string, in *Ingress) {
+			if in.Postgres != nil {
+				v.postgres(path+".postgres", in.Postgres)
+			}
+		},
+	}
+}
+
+// commentTag checks the tag of comment:KEY.
+func commentTag(arg string, given bool) string {
+	if !given || arg == "" || len(arg) > 255 {
+		return "takes the name of a tag, such as comment:route"
+	}
+	return ""
+}
+
+// postgresOperations are the operations by which PostgreSQL statements are told
+// apart.
+func postgresOperations() []string {
+	return []string{"select", "insert", "update", "delete", "ddl", "copy", "begin", "control", "other"}
+}
+
+// postgresOperation checks the spelling of an operation.
+func postgresOperation(op string) string {
+	if !slices.Contains(postgresOperations(), op) {
+		return "must be " + list(postgresOperations())
+	}
+	return ""
+}
+
+// sqlState is the form of an SQLSTATE.
+var sqlState = regexp.MustCompile(`^[0-9A-Z]{5}$`)
+
+// postgres checks the block of an ingress whose backend is given.
+func (v validator) postgres(path string, p *Postgres) {
+	for reason, code := range p.SQLState {
+		at := join(path+".sqlstate", reason)
+		if !sqlState.MatchString(code) || code[:2] == "00" {
+			v.relate("must be five digits or capital letters, such as 53000", code, at)
+		}
+	}
+	for i, b := range p.MoreBackends {
+		v.dialAddress(v.at(path+".moreBackends", i), b)
+	}
+}

@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/postgresgate"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// protocolPostgres is what the daemon knows of PostgreSQL.
+func protocolPostgres() *Protocol {
+	p := &Protocol{Name: "postgres", ALPN: []string{"postgresql"}, BeginsTLS: true}
+	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
+		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newPostgres(k, in, g) }, nil
+	}
+	return p
+}
+
+// newPostgres builds the server of a PostgreSQL ingress.
+func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server, error) {
+	upstream, err := backendTLS(in)
+	if err != nil {
+		return nil, err
+	}
+	o := postgresgate.Options{
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: postgresCosts(&in.Cost),
+		Exempt: postgresgate.Exemptions{
+			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
+			Operations: in.Requests.Exempt.Operations,
+		},
+		NoHints: !in.Rejection.Hints, CancelAbandoned: in.Abandon == "cancel", Log: k.Log,
+	}
+	if c := in.Postgres; c != nil {
+		o.Backends = append(o.Backends, c.MoreBackends...)
+		o.DialTimeout, o.HandshakeTimeout = time.Duration(c.DialTimeout), time.Duration(c.HandshakeTimeout)
+		o.FrameTimeout = time.Duration(c.FrameTimeout)
+		o.PerStatement, o.KeepInTransaction = c.Unit == "statement", c.IdleInTransaction == "keep"
+		o.GateSuperusers, o.Exempt.Users = c.GateSuperusers, c.ExemptUsers
+		o.SQLStates = map[labels.Reason]string{}
+		for reason, code := range c.SQLState {
+			o.SQLStates[labels.Reason(reason)] = code
+		}
+	}
+	var s *postgresgate.Server
+	w, err := p.Wire(k, in, func(t *tls.Config) (ingress.Handler, error) {
+		o.TLS = t
+		s, err = postgresgate.New(g, o)
+		return s, err
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	w.Details = func() any { return s.Status() }
+	return w, nil
+}
+
+// postgresCosts gives the operations that the configuration does not name the
+// default cost.
+func postgresCosts(c *config.Cost) map[string]float64 {
+	costs := map[string]float64{}
+	for _, op := range postgresgate.Operations() {
+		costs[op] = c.Default
+		if own, ok := c.ByOperation[op]; ok {
+			costs[op] = own
+		}
+	}
+	return costs
+}

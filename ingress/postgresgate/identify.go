@@ -1,0 +1,147 @@
+package postgresgate
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// facts are what a unit says of itself and of its session. The slices point
+// into the message.
+type facts struct {
+	startup     *startup
+	application string
+	superuser   bool
+	remote      netip.Addr
+	statement   *statement
+}
+
+// part appends one part of a partition key.
+type part func(b []byte, f *facts) []byte
+
+// simpleParts are the parts that take no argument.
+var simpleParts = map[string]part{ //nolint:gochecknoglobals // a constant table
+	"database":    func(b []byte, f *facts) []byte { return append(b, f.startup.database...) },
+	"user":        func(b []byte, f *facts) []byte { return append(b, f.startup.user...) },
+	"application": func(b []byte, f *facts) []byte { return append(b, f.application...) },
+	"client":      func(b []byte, f *facts) []byte { return f.remote.AppendTo(b) },
+	"operation":   func(b []byte, f *facts) []byte { return append(b, f.statement.op.String()...) },
+}
+
+// parseParts reads [Options.PartitionBy].
+func parseParts(by []string) (parts []part, err error) {
+	for _, name := range by {
+		p := simpleParts[name]
+		if p == nil {
+			if p, err = parsePart(name); err != nil {
+				return nil, err
+			}
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// parsePart reads a part that takes an argument.
+func parsePart(name string) (part, error) {
+	kind, argument, _ := strings.Cut(name, ":")
+	bits, err := strconv.Atoi(argument)
+	switch {
+	case kind == "comment" && argument != "" && len(argument) <= maxFact:
+		return func(b []byte, f *facts) []byte {
+			value := tag(f.statement.tags, argument)
+			return append(b, value[:min(len(value), maxFact)]...)
+		}, nil
+	case kind == "client" && err == nil && bits >= 1 && bits <= 32:
+		return func(b []byte, f *facts) []byte { return appendNetwork(b, f.remote, bits) }, nil
+	}
+	return nil, fmt.Errorf("postgresgate: partition by %q: want database, user, application, client, client:1..32, operation or comment:KEY", name)
+}
+
+// appendNetwork appends the network that holds a.
+func appendNetwork(b []byte, a netip.Addr, bits int) []byte {
+	if !a.Is4() {
+		bits = 64
+	}
+	p, err := a.Prefix(bits)
+	if err != nil { // the zero address
+		return b
+	}
+	return p.AppendTo(b)
+}
+
+// appendKey appends the partition key.
+func appendKey(b []byte, parts []part, f *facts) []byte {
+	for i, p := range parts {
+		if i > 0 {
+			b = append(b, '/')
+		}
+		b = p(b, f)
+	}
+	return b
+}
+
+// isExempt reports whether the unit is never refused.
+func (o *Options) isExempt(f *facts) bool {
+	e := &o.Exempt
+	return f.superuser && !o.GateSuperusers ||
+		slices.Contains(e.Users, f.startup.user) ||
+		f.application != "" && slices.Contains(e.Applications, f.application) ||
+		slices.Contains(e.Operations, f.statement.op.String()) ||
+		slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(f.remote) })
+}
+
+// request returns what the limiter is asked for a unit that begins with st. The
+// caller holds the session's lock.
+func (s *session) request(st *statement) limiter.Request {
+	f := facts{startup: &s.who, application: s.back.application, superuser: s.back.superuser, remote: s.remote, statement: st}
+	s.keyBuf = appendKey(s.keyBuf[:0], s.srv.parts, &f)
+	if string(s.keyBuf) != s.key {
+		s.key = string(s.keyBuf)
+	}
+	return limiter.Request{Key: s.key, Cost: s.srv.cost(st), Exempt: s.srv.o.isExempt(&f), MaxWait: s.who.timeout}
+}
+
+// cost returns the tokens of a unit that begins with st.
+func (srv *Server) cost(st *statement) float64 {
+	cost := srv.costs[st.op]
+	if srv.o.PerStatement && st.n > 1 {
+		cost *= float64(st.n)
+	}
+	return cost
+}
+
+// setting splits what stands behind SET into name and value. ok is false for
+// other forms, such as SET TRANSACTION.
+func setting(b []byte) (name, value []byte, ok bool) {
+	l := lexer{b: b}
+	name = l.take()
+	if equalFold(name, "SESSION") || equalFold(name, "LOCAL") {
+		name = l.take()
+	}
+	rest := strings.TrimLeft(string(l.b[l.i:min(len(l.b), l.i+maxFact)]), " \t\r\n")
+	switch {
+	case strings.HasPrefix(rest, "="):
+		rest = rest[1:]
+	case len(rest) > 2 && strings.EqualFold(rest[:2], "TO"):
+		rest = rest[2:]
+	default:
+		return nil, nil, false
+	}
+	rest, _, _ = strings.Cut(rest, ";")
+	return name, []byte(strings.TrimSpace(rest)), len(name) > 0
+}
+
+// take returns the next word and moves behind it.
+func (l *lexer) take() []byte {
+	for l.i < len(l.b) && isSpace(l.b[l.i]) {
+		l.i++
+	}
+	w := l.peek()
+	l.i += len(w)
+	return w
+}

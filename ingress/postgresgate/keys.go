@@ -1,0 +1,50 @@
+package postgresgate
+
+import "sync"
+
+const (
+	// maxCancelKeys bounds the sessions that can be cancelled through the gate.
+	maxCancelKeys = 100_000
+	// maxSecret is the longest secret of a session, in bytes (protocol 3.2).
+	maxSecret = 256
+)
+
+// cancelKeys tell which session, on which backend, a request to cancel is for.
+// Safe for concurrent use.
+type cancelKeys struct {
+	mu sync.Mutex // guards m
+	m  map[string]*session
+}
+
+// add notes the key, process and secret, of a session. Beyond the bound it
+// forgets nothing and notes nothing: the request then goes to any backend.
+func (k *cancelKeys) add(key []byte, s *session) {
+	if len(key) < 8 || len(key) > 4+maxSecret {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.m == nil {
+		k.m = map[string]*session{}
+	}
+	if len(k.m) < maxCancelKeys {
+		k.m[string(key)] = s
+		s.cancelKey = string(key)
+	}
+}
+
+// remove forgets a session's key.
+func (k *cancelKeys) remove(s *session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.cancelKey != "" && k.m[s.cancelKey] == s {
+		delete(k.m, s.cancelKey)
+	}
+}
+
+// find returns the session with the key; nil = unknown.
+func (k *cancelKeys) find(key []byte) *session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.m[string(key)]
+}

@@ -1,0 +1,122 @@
+package postgresgate
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/labels"
+)
+
+// Options configure a [Server]. They are plain data; only Backends is required.
+type Options struct {
+	// Backends are host:port addresses; connections are spread in turn.
+	Backends []string
+	// TLS ends clients' TLS in the gate, whichever way they ask for it; nil =
+	// none: clients that ask for encryption get the backend's, and nothing of
+	// their work can be admitted, only their connection.
+	TLS *tls.Config
+	// BackendTLS asks backends for TLS; nil = plain TCP. An empty ServerName
+	// is filled in from the address.
+	BackendTLS *tls.Config
+	// Dial connects to a backend, below TLS; nil = TCP.
+	Dial relay.DialFunc
+	// DialTimeout bounds connecting to a backend, TLS included; 0 = 5 s.
+	DialTimeout time.Duration
+	// HandshakeTimeout is how long a client may take to send its first whole
+	// message; 0 = 10 s.
+	HandshakeTimeout time.Duration
+	// FrameTimeout is how long what began to move may stand still; 0 = 30 s.
+	FrameTimeout time.Duration
+
+	// PartitionBy names what makes a partition key, in this order, joined by
+	// "/". Each is one of database, user, application, client (address),
+	// client:BITS (IPv4 prefix length; IPv6 is cut at /64), operation, or
+	// comment:KEY (a tag of sqlcommenter). None = the partition "default".
+	PartitionBy []string
+	// Costs in tokens by operation; see [Operations]. 0 or missing = 1.
+	Costs map[string]float64
+	// Exempt sessions and operations are counted and never refused.
+	Exempt Exemptions
+	// GateSuperusers admits superusers as everybody else. They are exempt
+	// otherwise: who mends the database must get in.
+	GateSuperusers bool
+	// PerStatement charges every statement that a client sends outside a
+	// transaction, where a unit is charged once otherwise.
+	PerStatement bool
+	// KeepInTransaction keeps the permit while a session is idle inside a
+	// transaction.
+	KeepInTransaction bool
+	// SQLStates replaces the codes of refusals by reason; missing = 53400 for
+	// request_rate and cost_exceeds_burst, 53000 for the others.
+	SQLStates map[labels.Reason]string
+	// NoHints leaves out how long to wait.
+	NoHints bool
+	// CancelAbandoned closes the backend's connection when its client has
+	// gone: the server then stops at its next interrupt.
+	CancelAbandoned bool
+
+	// Log receives failures of connections at debug, and of the backend at
+	// warn, at most once a second; nil = discarded.
+	Log *slog.Logger
+}
+
+// Exemptions name sessions and operations that are counted but never refused.
+type Exemptions struct {
+	// Clients by network.
+	Clients []netip.Prefix
+	// Users by name. A session has its user's name before the server has
+	// checked the password, and works only after.
+	Users []string
+	// Applications by application_name. Clients choose it: a convenience, no
+	// protection.
+	Applications []string
+	// Operations; see [Operations].
+	Operations []string
+}
+
+// validate reports everything that is wrong with the options.
+func (o *Options) validate() error {
+	var errs []error
+	if len(o.Backends) == 0 {
+		errs = append(errs, errors.New("postgresgate: no backend"))
+	}
+	for name, cost := range o.Costs {
+		if !slices.Contains(Operations(), name) {
+			errs = append(errs, fmt.Errorf("postgresgate: cost of %q: no such operation", name))
+		}
+		if cost < 0 || cost > 1e9 || cost != cost {
+			errs = append(errs, fmt.Errorf("postgresgate: cost of %s is %v, want 0 to 1e9", name, cost))
+		}
+	}
+	for _, name := range o.Exempt.Operations {
+		if !slices.Contains(Operations(), name) {
+			errs = append(errs, fmt.Errorf("postgresgate: exemption of %q: no such operation", name))
+		}
+	}
+	for reason, code := range o.SQLStates {
+		if !isState(code) {
+			errs = append(errs, fmt.Errorf("postgresgate: SQLSTATE of %s is %q, want five digits or capital letters", reason, code))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isState reports whether code may be an SQLSTATE of an error that leaves the
+// transaction alone.
+func isState(code string) bool {
+	if len(code) != 5 {
+		return false
+	}
+	for i := range len(code) {
+		if c := code[i]; (c < '0' || c > '9') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package postgresgate
+
+import "net"
+
+// peekRaw cannot be done here.
+func peekRaw(net.Conn) (b byte, err error, ok bool) { return 0, nil, false } //nolint:revive // as on Linux

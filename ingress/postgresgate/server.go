@@ -1,0 +1,192 @@
+package postgresgate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/limiter"
+)
+
+// gate decides; [*limiter.Gate] is one.
+type gate interface {
+	Admit(ctx context.Context, req limiter.Request) (limiter.Permit, error)
+	Now() int64
+	Name() string
+}
+
+// Server serves the client connections of one PostgreSQL gate. It is an
+// ingress.Handler and is safe for concurrent use.
+type Server struct {
+	name     string
+	o        Options
+	corridor *relay.Corridor
+	dialer   *relay.Dialer
+	parts    []part
+	costs    [opFree + 1]float64
+	direct   *tls.Config // of clients that begin with TLS; nil = none
+	keys     cancelKeys
+	counters counters
+	warned   atomic.Int64 // monotonic ns of the last warning
+	now      func() int64
+	once     struct{ opaque, binding sync.Once }
+}
+
+// New returns a server that admits through g. It connects to no backend.
+func New(g gate, o Options) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	parts, err := parseParts(o.PartitionBy)
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	dial := o.Dial
+	if o.BackendTLS != nil {
+		dial = relay.WithTLS(askTLS(dial), o.BackendTLS)
+	}
+	s := &Server{name: g.Name(), o: o, parts: parts, now: g.Now, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
+	for op := range s.costs {
+		s.costs[op] = o.Costs[operation(op).String()]
+	}
+	if o.TLS != nil {
+		s.direct = o.TLS.Clone()
+		s.direct.NextProtos = []string{"postgresql"}
+	}
+	s.corridor = relay.New(g, relay.Options{
+		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Cancel: o.CancelAbandoned, Window: 2 * seen,
+	})
+	return s, nil
+}
+
+// ServeConn serves one client until it leaves, the backend leaves, or ctx is
+// cancelled and no transaction is open any more. It closes c.
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
+	s.counters.connections.Add(1)
+	defer s.counters.connections.Add(-1)
+	ses := &session{srv: s, remote: remoteOf(c)}
+	defer s.keys.remove(ses)
+	c, err := s.handshake(ctx, c, ses)
+	if err == nil {
+		err = s.corridor.Serve(ctx, c, ses)
+	}
+	if (errors.Is(err, relay.ErrBackendGone) || errors.Is(err, relay.ErrUnreachable)) && s.mayWarn() {
+		s.o.Log.Warn("backend failed", slog.String("ingress", s.name), slog.Any("error", err))
+	}
+	s.o.Log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.remote), slog.Any("cause", err))
+}
+
+// handshake begins TLS with a client whose first byte asks for it. It closes c
+// when that fails.
+func (s *Server) handshake(ctx context.Context, c net.Conn, ses *session) (net.Conn, error) {
+	if s.direct == nil {
+		return c, nil
+	}
+	limit := s.o.HandshakeTimeout
+	if limit <= 0 {
+		limit = relay.DefaultGreeting
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
+	first, c, err := peekByte(c)
+	if !stop() || err != nil {
+		_ = c.Close()
+		return c, fmt.Errorf("postgresgate: no first byte: %w", errors.Join(err, ctx.Err()))
+	}
+	if first != recordHandshake {
+		return c, nil
+	}
+	t := tls.Server(c, s.direct)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return c, fmt.Errorf("postgresgate: TLS handshake: %w", err)
+	}
+	ses.tls = true
+	return t, nil
+}
+
+// recordHandshake is the first byte of TLS, which begins no start-up message: it
+// would be one of 360 MiB.
+const recordHandshake = 0x16
+
+// peekByte waits for the first byte without taking it. Where that cannot be done
+// it returns a connection that has it in front.
+func peekByte(c net.Conn) (byte, net.Conn, error) {
+	if b, err, ok := peekRaw(c); ok {
+		return b, c, err
+	}
+	var b [1]byte
+	_, err := io.ReadFull(c, b[:])
+	return b[0], &pushedBack{Conn: c, first: b[:]}, err
+}
+
+// pushedBack is a connection of which the first byte was read.
+type pushedBack struct {
+	net.Conn
+	first []byte
+}
+
+// Read implements [io.Reader].
+func (p *pushedBack) Read(b []byte) (int, error) {
+	if len(p.first) == 0 || len(b) == 0 {
+		return p.Conn.Read(b)
+	}
+	n := copy(b, p.first)
+	p.first = p.first[n:]
+	return n, nil
+}
+
+// askTLS returns a dial func that asks the server for TLS, as it is asked
+// before a start-up message.
+func askTLS(dial relay.DialFunc) relay.DialFunc {
+	if dial == nil {
+		var d net.Dialer
+		dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		c, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
+		answer := [1]byte{}
+		if _, err = c.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}); err == nil {
+			_, err = io.ReadFull(c, answer[:])
+		}
+		if err == nil && answer[0] != 'S' {
+			err = fmt.Errorf("postgresgate: backend %s speaks no TLS (it said %q)", address, answer[0])
+		}
+		if err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+		return c, nil
+	}
+}
+
+// mayWarn limits warnings about the backend to one a second.
+func (s *Server) mayWarn() bool {
+	now, last := s.now(), s.warned.Load()
+	return (last == 0 || now-last > int64(time.Second)) && s.warned.CompareAndSwap(last, now)
+}
+
+// remoteOf returns the client's address, without a port.
+func remoteOf(c net.Conn) netip.Addr {
+	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
+		return a.Addr().Unmap()
+	}
+	return netip.Addr{}
+}
