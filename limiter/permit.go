@@ -126,3 +126,86 @@ func (p *Permit) Label() string {
 	}
 	return p.spec.part.label
 }
+
+// tally counts the permits of one partition in one word, so that granting one is
+// a single atomic operation: in the lower bits those held, in the upper ones
+// those ever granted. The latter starts again after 1.7e13 permits: five years
+// at 100,000 a second. Requests that are never refused could hold more permits
+// than the lower bits count; they are then miscounted until enough have ended.
+type tally struct{ word atomic.Uint64 }
+
+const (
+	heldBits   = 20
+	maxHeld    = 1<<heldBits - 1 // more than anyone's limit
+	oneHeld    = 1
+	oneGranted = 1 << heldBits
+)
+
+// held returns the permits held.
+func (t *tally) held() int64 { return int64(t.word.Load() & maxHeld) }
+
+// granted returns the permits ever granted.
+func (t *tally) granted() uint64 { return t.word.Load() >> heldBits }
+
+// take adds one (oneHeld, with or without oneGranted) unless limit permits are
+// held, and returns the permits then held. limit is at most maxHeld.
+func (t *tally) take(limit int64, one uint64) (held int64, ok bool) {
+	for {
+		word := t.word.Load()
+		held = int64(word & maxHeld)
+		if held >= limit {
+			return held, false
+		}
+		if t.word.CompareAndSwap(word, word+one) {
+			return held + 1, true
+		}
+	}
+}
+
+// add adds one whatever is held, and returns the permits then held.
+func (t *tally) add(one uint64) int64 { return int64(t.word.Add(one) & maxHeld) }
+
+// release gives one permit back.
+func (t *tally) release() { t.word.Add(^uint64(oneHeld - 1)) }
+
+// Leave notes that the caller has gone while the backend still works on the
+// request. The permit stays held until it ends, since the work goes on. Only
+// the first call counts; it does nothing once the permit has ended. It is safe
+// for concurrent use with [Permit.End]: whichever comes first, a departure that
+// was counted is taken back by exactly one End.
+//
+// A departure is evidence without a latency: the backend has taken at least as
+// long as the caller had patience. It is told to a limit that has a method
+// Left, see [Limit].
+func (p *Permit) Leave() {
+	word, ok := p.markLeft()
+	if !ok {
+		return
+	}
+	part := p.spec.part
+	part.left.Add(1)
+	part.counts.left.Add(1)
+	if word&permitBare != 0 {
+		return
+	}
+	limit, ok := part.spec.Load().limit.(interface {
+		Left(now int64, age time.Duration, inFlight int)
+	})
+	clock := &part.gate.clock
+	if !ok || !clock.Trusted() || word.epoch() != clock.Epoch() {
+		return
+	}
+	now := clock.Now()
+	if age := time.Duration(now - p.start); age > 0 {
+		limit.Left(now, min(age, maxLatency), word.seen())
+	}
+}
+
+// mayAbandon reports whether the permits whose callers have left leave room for
+// another request: work for nobody may fill half of the limit, and always one
+// place, but no more, or callers with little patience would keep the backend
+// busy with nothing else.
+func (p *partition) mayAbandon(limit int64) bool {
+	left := int64(p.left.Load())
+	return left <= 0 || left <= max(limit/2, 1)
+}
