@@ -44,14 +44,16 @@ run: build ## build, then run the demo (RUNARGS="--for 10s")
 	$(BIN)/admitd demo $(RUNARGS)
 
 test: deps ## install what the tests need, then run every test of every module
-	$(GO) test -timeout 15m ./...
+	@mkdir -p $(BIN) && rm -f $(BIN)/skipped
+	@ADMITD_SKIPPED=$(BIN)/skipped scripts/go-test.sh $(GO) test -timeout 15m ./...
 	$(GO) test -timeout 15m -race -short $(RACE_PKGS)
-	@$(MAKE) --no-print-directory test-nested
+	@ADMITD_SKIPPED=$(BIN)/skipped $(MAKE) --no-print-directory test-nested
+	@scripts/skipped.sh $(BIN)/skipped
 
 test-nested: ## the tests of the nested modules only
 	@for d in $(NESTED); do \
 	  if [[ -z "$$(cd $$d && $(GO) list ./... 2>/dev/null)" ]]; then continue; fi; \
-	  echo "== $$d"; (cd $$d && $(GO) test -timeout 15m ./...); \
+	  echo "== $$d"; (cd $$d && $(CURDIR)/scripts/go-test.sh $(GO) test -timeout 15m ./...); \
 	done
 
 deps: ## Debian packages the tests use; needs root only when one is missing

@@ -71,6 +71,8 @@ func (d *daemon) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, 
 
 func (d *daemon) Form(string, string) admin.Form { return d.form }
 
+func (*daemon) Cost(_, operation string) float64 { return map[string]float64{"dear": 7}[operation] }
+
 // newServer returns a server over d with what o adds.
 func newServer(t *testing.T, d *daemon, o admin.Options) *admin.Server {
 	t.Helper()
@@ -210,6 +212,17 @@ func TestSetToken(t *testing.T) {
 		c := call{method: "POST", path: "/v1/reload", header: map[string]string{"Authorization": "bearer " + token}}
 		if w := c.do(t, s); w.Code != want {
 			t.Errorf("reload with %q = %d; want %d", token, w.Code, want)
+		}
+	}
+}
+
+// The live page has a word for every reason.
+func TestPageKnowsEveryReason(t *testing.T) {
+	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{})
+	page := (call{method: "GET", path: "/format.js"}).do(t, s).Body.String()
+	for _, r := range labels.Reasons() {
+		if !strings.Contains(page, string(r)+": \"") {
+			t.Errorf("format.js has no word for %s", r)
 		}
 	}
 }

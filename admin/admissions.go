@@ -68,7 +68,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	request := Admission{Ingress: a.Ingress, Partition: a.Partition, Operation: a.Operation, Cost: 1, MaxWait: patience(r)}
 	if a.Cost != nil {
 		request.Cost = *a.Cost
-	} else if usual := s.o.Admitter.Form(a.Ingress, a.Partition).Cost; usual > 0 {
+	} else if usual := s.o.Admitter.Cost(a.Ingress, a.Operation); usual > 0 {
 		request.Cost = usual
 	}
 	ttl := defaultTTL
@@ -165,23 +165,13 @@ func (s *Server) refuseFull(w http.ResponseWriter, a *Admission) {
 
 // writeRejection writes a rejection as the HTTP gate does.
 func writeRejection(w http.ResponseWriter, d labels.Document, form Form) {
-	if form.Status != 0 {
-		d.Status = form.Status
-	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
-	h.Set(labels.HeaderReason, string(d.Reason))
-	wait := labels.RetryAfterSeconds(d.RetryAfterMS)
-	if form.Hints && d.Reason.Retryable() {
-		h.Set("Retry-After", strconv.FormatInt(wait, 10))
-	}
-	if form.Hints && (d.Reason == labels.RequestRate || d.Reason == labels.CostExceedsBurst) {
-		if !d.Reason.Retryable() {
-			wait = 0 // a time would say: come back
-		}
-		if policy, state := labels.RateLimitFields(form.Rate.PerSecond, form.Rate.BurstSeconds, wait); policy != "" {
-			h.Set("RateLimit-Policy", policy)
-			h.Set("RateLimit", state)
+	for _, f := range d.HTTPFields(labels.HTTPForm{
+		NoHints: !form.Hints, Status: form.Status, PerSecond: form.Rate.PerSecond, BurstSeconds: form.Rate.BurstSeconds,
+	}) {
+		if f.Value != "" && f.Name != "Connection" { // this port goes on while the ingress drains
+			h.Set(f.Name, f.Value)
 		}
 	}
 	w.WriteHeader(d.Status)

@@ -85,6 +85,24 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// An operation has its price here too; the price that the caller names goes
+// first. Operations were free of it once.
+func TestAdmissionPaysForItsOperation(t *testing.T) {
+	d := newDaemon(&limiter.Policy{Rate: limiter.Rate{PerSecond: 0.001, BurstSeconds: 10_000}}) // ten tokens
+	s := newServer(t, d, admin.Options{})
+	for body, want := range map[string]float64{
+		`{"ingress":"orders","operation":"dear"}`:           7,
+		`{"ingress":"orders","operation":"dear","cost":1}`:  1,
+		`{"ingress":"orders","operation":"cheap","cost":1}`: 1,
+	} {
+		before := d.gate.Status().Bucket.Tokens
+		grant(t, s, body)
+		if got := before - d.gate.Status().Bucket.Tokens; got < want-0.01 || got > want+0.01 {
+			t.Errorf("%s paid %v tokens; want %v", body, got, want)
+		}
+	}
+}
+
 // What does not hold is refused before anything is asked of the gate.
 func TestAdmissionRefusesInput(t *testing.T) {
 	d := newDaemon(one())

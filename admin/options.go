@@ -61,6 +61,9 @@ type Admitter interface {
 	// Admit is [limiter.Gate.Admit] of the named ingress; the error may also be
 	// [ErrUnknownIngress].
 	Admit(ctx context.Context, a Admission) (limiter.Permit, error)
+	// Cost returns the tokens of an admission that names none: those of its
+	// operation, or the usual ones; 0 = 1.
+	Cost(ingress, operation string) float64
 	// Form returns how the ingress words the rejections of a partition.
 	Form(ingress, partition string) Form
 }
@@ -69,8 +72,8 @@ type Admitter interface {
 type Admission struct {
 	Ingress   string
 	Partition string        // the key; "" = the partition "default"
-	Operation string        // for exemptions by operation
-	Cost      float64       // tokens, > 0; those that the caller named, or Form.Cost
+	Operation string        // for exemptions and costs by operation
+	Cost      float64       // tokens, > 0; those that the caller named, or Cost
 	MaxWait   time.Duration // 0 = no bound beyond the policy's
 }
 
@@ -79,7 +82,6 @@ type Admission struct {
 type Form struct {
 	Hints  bool
 	Status int          // HTTP status of every rejection; 0 = by reason
-	Cost   float64      // tokens of an admission that names none; 0 = 1
 	Rate   limiter.Rate // of the partition, for RateLimit headers; the zero Rate = no headers
 }
 

@@ -247,7 +247,7 @@ func refusals() map[string][]string {
 			"1: is nested deeper than 32 levels",
 		},
 		"tracing": {
-			"1: tracing.endpoint: must be a URL, such as http://127.0.0.1:4318 (collector:4318)",
+			"1: tracing.endpoint: must be a URL, such as http://127.0.0.1:4318 (REDACTED)",
 			"1: tracing.sampleRatio: must be at most 1 (1.5)",
 		},
 		"two_documents": {
@@ -282,7 +282,7 @@ func refusals() map[string][]string {
 		"wrong_types": {
 			"1: admin: must be a mapping (9462)",
 			"2: log: must be a mapping (a list of 1)",
-			"3: tracing.headers: must be a mapping (a list of 1)",
+			"3: tracing.headers: must be a mapping (REDACTED)",
 			"3: tracing.sampleRatio: must be a number (0.5)",
 			"4: hello.setName: must be text; put it in quotes (12)",
 			"4: hello.tags.a: must be text; put it in quotes (1)",

@@ -282,6 +282,11 @@ func (d *document) scalar(n ast.Node, path string) any {
 	case *ast.BoolNode:
 		return n.Value
 	case *ast.IntegerNode:
+		if written := n.GetToken().Value; zeroLed(written) {
+			d.atLine(line(n), path, "begins with a zero, which YAML reads as octal in one version and as decimal in another; leave it out ("+written+")")
+			d.bad[path] = true
+			return nil
+		}
 		return n.Value
 	case *ast.FloatNode:
 		return n.Value
@@ -300,6 +305,13 @@ func (d *document) scalar(n ast.Node, path string) any {
 	}
 	d.bad[path] = true
 	return nil
+}
+
+// zeroLed reports whether a number is written with a needless zero in front, such
+// as 010, which is 8 to some and 10 to others.
+func zeroLed(s string) bool {
+	s = strings.TrimLeft(s, "+-")
+	return len(s) > 1 && s[0] == '0' && s[1] >= '0' && s[1] <= '9'
 }
 
 // plain returns the text of n, or the number it spells where the parser is

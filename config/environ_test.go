@@ -92,7 +92,7 @@ func TestEnvironmentProblems(t *testing.T) {
 			[]string{"ADMITD_INGRESSES__0__PARTITIONS__BY=client", "ADMITD_INGRESSES__0__PARTITIONS__BY__0=path"},
 			`$ADMITD_INGRESSES__0__PARTITIONS__BY__0: ingresses[0].partitions.by[0]: is set by $ADMITD_INGRESSES__0__PARTITIONS__BY already`,
 		},
-		"secret": {[]string{"ADMITD_TRACING__HEADERS__A=geheim", "ADMITD_TRACING__ENDPOINT=http://u:geheim@"}, `$ADMITD_TRACING__ENDPOINT: tracing.endpoint: must be a URL, such as http://127.0.0.1:4318 (http://u:REDACTED@)`},
+		"secret": {[]string{"ADMITD_TRACING__HEADERS__A=geheim", "ADMITD_TRACING__ENDPOINT=http://u:geheim@"}, `$ADMITD_TRACING__ENDPOINT: tracing.endpoint: must be a URL, such as http://127.0.0.1:4318 (REDACTED)`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

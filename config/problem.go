@@ -84,7 +84,7 @@ func newReport(file string) *report {
 func (r *report) add(path, message string, value any) {
 	r.bad[path] = true
 	file, line := r.origin(path)
-	r.put(Problem{File: file, Line: line, Path: path, Message: message, Value: show(value)})
+	r.put(Problem{File: file, Line: line, Path: path, Message: message, Value: r.show(path, value)})
 }
 
 // relate records a problem between several keys, the first of which is named.
@@ -95,7 +95,7 @@ func (r *report) relate(message string, value any, paths ...string) {
 		return
 	}
 	file, line := r.origin(paths[0])
-	r.put(Problem{File: file, Line: line, Path: paths[0], Message: message, Value: show(value)})
+	r.put(Problem{File: file, Line: line, Path: paths[0], Message: message, Value: r.show(paths[0], value)})
 }
 
 // atLine records a problem of the text itself.
@@ -105,10 +105,20 @@ func (r *report) atLine(line int, path, message string) {
 
 // variable records a problem of an environment variable.
 func (r *report) variable(name, path, message string, value any) {
-	r.put(Problem{File: "$" + name, Path: path, Message: message, Value: show(value)})
+	r.put(Problem{File: "$" + short(name), Path: path, Message: message, Value: r.show(path, value)})
+}
+
+// show renders the value at path. What lies in or below a key that holds secrets,
+// or may hold them, is never shown, whatever shape it was written in.
+func (*report) show(path string, value any) string {
+	if value != nil && (inside(path, "tracing.headers") || inside(path, "tracing.endpoint")) {
+		return redacted
+	}
+	return show(value)
 }
 
 func (r *report) put(p Problem) {
+	p.Path = short(p.Path)
 	switch {
 	case r.seen[p]:
 	case len(r.list) >= maxProblems:
@@ -167,6 +177,15 @@ func join(path, key string) string {
 
 // element adds an index to a path.
 func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// short cuts a path that holds an operator's endless key.
+func short(path string) string {
+	const most = 300
+	if len(path) <= most {
+		return path
+	}
+	return strings.ToValidUTF8(path[:most], "") + "…"
+}
 
 // show renders a value for a problem: short, on one line, secrets hidden.
 func show(v any) string {

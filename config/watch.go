@@ -21,10 +21,11 @@ func HashOf(content []byte) Hash { return sha256.Sum256(content) }
 // WatchOptions tunes a [Watcher]. The zero value is ready for use.
 type WatchOptions struct {
 	// Settle is how long the directory must be quiet before the file is read;
-	// 0 = 50 ms.
+	// 0 = 500 ms. A file that is rewritten in place with a pause as long may be
+	// read in parts: replace it by renaming.
 	Settle time.Duration
 	// MaxSettle bounds how long a busy directory can postpone the read;
-	// 0 = 1 s.
+	// 0 = 5 s.
 	MaxSettle time.Duration
 	// Poll is how often the file is read without any event, which finds what
 	// no event tells of: a link whose target lies elsewhere; 0 = 2 s.
@@ -69,10 +70,10 @@ type watchCounters struct {
 // until it changes. The content is apply's to keep.
 func NewWatcher(path string, loaded Hash, apply func(content []byte) error, o WatchOptions) *Watcher {
 	if o.Settle <= 0 {
-		o.Settle = 50 * time.Millisecond
+		o.Settle = 500 * time.Millisecond
 	}
 	if o.MaxSettle <= 0 {
-		o.MaxSettle = time.Second
+		o.MaxSettle = 5 * time.Second
 	}
 	if o.Poll <= 0 {
 		o.Poll = 2 * time.Second

@@ -264,16 +264,16 @@ func TestWatcherWaitsUntilQuiet(t *testing.T) {
 		for _, content := range []string{"a", "ab", "abc", "abcd"} {
 			f.set(content, nil)
 			events <- fsnotify.Event{}
-			time.Sleep(40 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		cancel()
 		synctest.Wait()
 		if len(applied) != 1 || applied[0] != "abcd" {
 			t.Errorf("applied %q; want abcd once", applied)
 		}
-		if len(f.reads) != 2 || f.reads[1] != 170*time.Millisecond {
-			t.Errorf("read at %v; want at 0 and 170ms", f.reads)
+		if len(f.reads) != 2 || f.reads[1] != 1100*time.Millisecond {
+			t.Errorf("read at %v; want at 0 and 1.1s", f.reads)
 		}
 	})
 }

@@ -78,6 +78,19 @@ func (d *Daemon) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, 
 	})
 }
 
+// Cost implements [admin.Admitter]. Callers spell operations as the configuration
+// does.
+func (d *Daemon) Cost(name, operation string) float64 {
+	in := d.ingress(name)
+	if in == nil {
+		return 0
+	}
+	if tokens, ok := in.Cost.ByOperation[operation]; ok {
+		return tokens
+	}
+	return in.Cost.Default
+}
+
 // Form implements [admin.Admitter].
 func (d *Daemon) Form(name, partition string) admin.Form {
 	in, f := d.ingress(name), d.front(name)
@@ -85,7 +98,7 @@ func (d *Daemon) Form(name, partition string) admin.Form {
 		return admin.Form{}
 	}
 	return admin.Form{
-		Hints: in.Rejection.Hints, Status: int(in.Rejection.Status), Cost: in.Cost.Default,
+		Hints: in.Rejection.Hints, Status: int(in.Rejection.Status),
 		Rate: f.gate.Rate(partition),
 	}
 }

@@ -31,3 +31,45 @@ func RateLimitFields(perSecond, burstSeconds float64, wait int64) (policy, state
 	}
 	return policy, state
 }
+
+// Field is a header field of a refusal over HTTP.
+type Field struct{ Name, Value string }
+
+// HTTPForm is how an ingress words its refusals over HTTP. The zero value gives
+// hints and chooses the status by the reason.
+type HTTPForm struct {
+	NoHints bool
+	Status  int // of every refusal; 0 = by reason
+	// PerSecond and BurstSeconds are the rate that refused, for RateLimit
+	// headers; 0 = none is told.
+	PerSecond, BurstSeconds float64
+}
+
+// HTTPFields gives d the status that f asks for and returns the header fields of
+// the answer. Those with an empty value are left out. The body's type,
+// application/problem+json, is not among them.
+func (d *Document) HTTPFields(f HTTPForm) [6]Field {
+	if f.Status != 0 {
+		d.Status = f.Status
+	}
+	fields := [6]Field{{HeaderReason, string(d.Reason)}, {"Cache-Control", "no-store"}}
+	row := d.Reason.row()
+	if row.leaving {
+		fields[5] = Field{"Connection", "close"}
+	}
+	if f.NoHints {
+		return fields
+	}
+	wait := RetryAfterSeconds(d.RetryAfterMS)
+	if row.never {
+		wait = 0 // a time would say: come back
+	} else {
+		fields[2] = Field{"Retry-After", strconv.FormatInt(wait, 10)}
+	}
+	if row.byRate {
+		if policy, state := RateLimitFields(f.PerSecond, f.BurstSeconds, wait); policy != "" {
+			fields[3], fields[4] = Field{"RateLimit-Policy", policy}, Field{"RateLimit", state}
+		}
+	}
+	return fields
+}

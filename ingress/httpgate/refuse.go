@@ -51,25 +51,14 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 // of which those without a value are left out.
 func (rt *route) rejection(rej *limiter.Rejection, req limiter.Request) (labels.Document, [6]field) {
 	doc := rej.Document(req, !rt.o.NoHints)
-	if rt.o.Status != 0 {
-		doc.Status = rt.o.Status
-	}
-	fields := [6]field{{"X-Admitd-Reason", string(doc.Reason)}, {"Cache-Control", "no-store"}}
-	wait := labels.RetryAfterSeconds(doc.RetryAfterMS)
-	if !rt.o.NoHints && doc.Reason.Retryable() {
-		fields[2] = field{"Retry-After", strconv.FormatInt(wait, 10)}
-	}
-	if rt.o.Rate != nil && !rt.o.NoHints && (doc.Reason == labels.RequestRate || doc.Reason == labels.CostExceedsBurst) {
+	form := labels.HTTPForm{NoHints: rt.o.NoHints, Status: rt.o.Status}
+	if rt.o.Rate != nil && doc.Reason.ByRate() {
 		rate := rt.o.Rate(rej.Partition)
-		if !doc.Reason.Retryable() {
-			wait = 0 // a time would say: come back
-		}
-		if policy, state := labels.RateLimitFields(rate.PerSecond, rate.BurstSeconds, wait); policy != "" {
-			fields[3], fields[4] = field{"RateLimit-Policy", policy}, field{"RateLimit", state}
-		}
+		form.PerSecond, form.BurstSeconds = rate.PerSecond, rate.BurstSeconds
 	}
-	if doc.Reason == labels.Draining {
-		fields[5] = field{"Connection", "close"}
+	var fields [6]field
+	for i, f := range doc.HTTPFields(form) {
+		fields[i] = field{f.Name, f.Value}
 	}
 	return doc, fields
 }
