@@ -90,6 +90,8 @@ type Options struct {
 	State    State
 	Settings Settings
 	Admitter Admitter
+	// Tuner answers /v1/tuner; nil = 404.
+	Tuner Tuner
 	// Metrics answers GET /metrics; nil = 404.
 	Metrics http.Handler
 	// Hello answers GET /v1/hello, false while draining; nil = 404.

@@ -35,6 +35,8 @@ func (s *Server) routes() http.Handler {
 		r.Get("/v1/status", s.status)
 		r.Get("/v1/config", s.config)
 		r.Get("/v1/events", s.events)
+		r.Get("/v1/tuner", s.tunerState)
+		r.Get("/v1/tuner/records/{id}", s.tunerRecord)
 		if s.o.Metrics != nil {
 			r.Method(http.MethodGet, "/metrics", s.o.Metrics)
 		}
@@ -46,6 +48,10 @@ func (s *Server) routes() http.Handler {
 		r.Use(sameOrigin, s.authorize, jsonOnly)
 		r.Post("/v1/reload", s.reload)
 		r.Patch("/v1/ingresses/{name}", s.patch)
+		r.Post("/v1/tuner/freeze", s.freezeTuner)
+		r.Post("/v1/tuner/unfreeze", s.unfreezeTuner)
+		r.Post("/v1/tuner/revert", s.revertTuner)
+		r.Post("/v1/tuner/revert/{id}", s.revertTuner)
 		r.With(s.boundCallers).Post("/v1/admissions", s.admit)
 		r.With(s.boundCallers).Delete("/v1/admissions/{permit}", s.release)
 	})

@@ -13,6 +13,8 @@ type Config struct {
 	Tracing Tracing `yaml:"tracing"`
 	// What this gate says of itself at /v1/hello.
 	Hello Hello `yaml:"hello"`
+	// The policy engine that moves rates and limits as signals say.
+	Tuner Tuner `yaml:"tuner"`
 	// The gates, one per backend and protocol. At least one.
 	Ingresses []Ingress `yaml:"ingresses" required:"true"`
 }

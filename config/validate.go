@@ -29,6 +29,7 @@ func validate(r *report, c *Config) {
 		v.unique(names, i, "ingresses", "name", in.Name)
 	}
 	v.clashes(c)
+	v.tuner(c)
 }
 
 // unique reports a name that an earlier element of the list has.

@@ -55,9 +55,12 @@ type Daemon struct {
 
 	change  sync.Mutex     // held while a configuration is applied, never by readers
 	leaving sync.WaitGroup // fronts that drain; joined while change is held
+	reading bool           // what is applied was read anew; guarded by change
+	steward *steward
 
 	mu       sync.RWMutex // guards the fields below; never held across a wait
 	cfg      *config.Config
+	readings uint64 // how often cfg was read anew
 	fronts   map[string]*front
 	draining bool
 	applied  time.Time
@@ -127,6 +130,9 @@ func (d *Daemon) apply(ctx context.Context, cfg *config.Config) error {
 	d.mu.Lock()
 	old := d.fronts
 	d.fronts, d.cfg = next, cfg
+	if d.reading {
+		d.readings++
+	}
 	d.mu.Unlock()
 	for name, f := range old {
 		if next[name] != f {

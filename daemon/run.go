@@ -63,6 +63,10 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d.metrics.WatchClock(d.clockState)
+	d.steward = newSteward(d)
+	if err := d.metrics.Register(newTunerCollector(d.steward)); err != nil {
+		return nil, err
+	}
 	if o.Fault != nil {
 		log.Warn("rehearsing a clock fault: readings of the clock are bent on purpose")
 	}
@@ -74,7 +78,8 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 func Check(cfg *config.Config) error {
 	d, err := New(cfg, Options{})
 	_, noToken := readToken(cfg)
-	problems := []error{err, noToken}
+	_, noTuner := tunerOptions(&cfg.Tuner)
+	problems := []error{err, noToken, noTuner}
 	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
 		_, problem := d.newFront(&cfg.Ingresses[i])
 		problems = append(problems, problem)
@@ -179,6 +184,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.path != "" {
 		d.watcher = config.NewWatcher(d.path, d.loaded, func(b []byte) error { return d.load(ctx, b) }, config.WatchOptions{})
 	}
+	if _, err = tunerOptions(&cfg.Tuner); err != nil {
+		_ = adminListener.Close()
+		return err
+	}
 	d.change.Lock()
 	err = d.apply(ctx, cfg)
 	d.applied = time.Now() // nobody reads it yet
@@ -196,6 +205,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	summary := &observe.Summary{Log: d.log, Gates: d.gates}
 	actors := []actor{
 		{"signals", func(ctx context.Context) error { return d.signals(ctx, got) }},
+		{"tuner", d.steward.run},
 		{"ingresses", d.runFronts},
 		{"admin", func(ctx context.Context) error { return adminServer.Serve(ctx, adminListener) }},
 		{"clock", d.clock.Run},
@@ -222,7 +232,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname() // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d, Settings: d, Admitter: d, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d, Settings: d, Admitter: d, Tuner: d, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.hello("") },
 	})

@@ -58,7 +58,12 @@ func (d *Daemon) load(ctx context.Context, content []byte) error {
 		token, err = readToken(cfg)
 	}
 	if err == nil {
+		_, err = tunerOptions(&cfg.Tuner)
+	}
+	if err == nil {
+		d.reading = true
 		err = d.apply(ctx, cfg)
+		d.reading = false
 	}
 	if errors.Is(err, admin.ErrDraining) {
 		return err
@@ -80,6 +85,7 @@ func (d *Daemon) load(ctx context.Context, content []byte) error {
 	d.cfg = inForce
 	d.mu.Unlock()
 	d.retune(inForce)
+	d.steward.reloaded()
 	d.metrics.Reloaded(true, time.Now())
 	d.log.Info("configuration is in force", slog.String("path", d.path), slog.Int("ingresses", len(cfg.Ingresses)))
 	return nil
@@ -112,6 +118,11 @@ func problemsOf(err error) []string {
 func (d *Daemon) Patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
 	d.change.Lock()
 	defer d.change.Unlock()
+	return d.patch(ctx, name, p)
+}
+
+// patch is [Daemon.Patch]. d.change is held.
+func (d *Daemon) patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
 	old := d.ingress(name)
 	if old == nil {
 		return nil, nil, admin.ErrUnknownIngress

@@ -47,7 +47,7 @@ func (m model) object(o *object) map[string]any {
 		if f.tag.Get("word") == "" { // written in place of the mapping
 			properties[f.name] = m.property(f)
 		}
-		if f.tag.Get("required") != "" {
+		if f.tag.Get("required") != "" && len(f.words("for")) == 0 {
 			required = append(required, f.name)
 		}
 	}
@@ -64,7 +64,7 @@ func (m model) object(o *object) map[string]any {
 }
 
 // choices forbids, for each value of the selecting key, the keys that do not
-// belong to it.
+// belong to it, and requires those that it needs.
 func (o *object) choices(sel *field) []any {
 	var all []any
 	for _, v := range sel.words("enum") {
@@ -73,16 +73,26 @@ func (o *object) choices(sel *field) []any {
 			condition["required"] = []string{sel.name}
 		}
 		then := map[string]any{}
+		var required []string
 		for i := range o.fields {
 			f := &o.fields[i]
 			belongs := f.words("for")
 			if len(belongs) > 0 && !slices.Contains(belongs, v) {
 				then[f.name] = false
-			} else if d, ok := per(f)[v]; ok {
+				continue
+			}
+			if len(belongs) > 0 && f.tag.Get("required") != "" {
+				required = append(required, f.name)
+			}
+			if d, ok := per(f)[v]; ok {
 				then[f.name] = map[string]any{"default": literal(f.typ, d)}
 			}
 		}
-		all = append(all, map[string]any{"if": condition, "then": map[string]any{"properties": then}})
+		consequence := map[string]any{"properties": then}
+		if required != nil {
+			consequence["required"] = required
+		}
+		all = append(all, map[string]any{"if": condition, "then": consequence})
 	}
 	return all
 }

@@ -54,7 +54,7 @@ var floors = map[string][]string{
 	"dashboards":           {},
 
 	// 4
-	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "tracing", "lab", "labels"},
+	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "tracing", "lab", "labels", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
 	"top":        {},
 	"cmd/admitd": {anything},
 

@@ -1,0 +1,275 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/tuner"
+)
+
+// steward runs the tuner of the configuration in force, and replaces it when
+// its section changes. The zero value has none.
+type steward struct {
+	d *Daemon
+
+	mu      sync.Mutex // guards the fields below; never held across a wait
+	current *tuner.Tuner
+	audit   *tuner.AuditFile // of current; nil = none
+	section config.Tuner     // that current was built from
+	changed chan struct{}    // has room for one: the configuration was read anew
+}
+
+func newSteward(d *Daemon) *steward { return &steward{d: d, changed: make(chan struct{}, 1)} }
+
+// tuner returns the one that runs; nil when none does.
+func (s *steward) tuner() *tuner.Tuner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// reloaded tells that the configuration was read anew. It does not wait: who
+// calls it may hold what the tuner waits for.
+func (s *steward) reloaded() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run is the actor. Every tuner has ended before the next begins.
+func (s *steward) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		section := s.d.running().Tuner
+		next, err := s.build(&section)
+		if err != nil { // checked before, so that only a file that went away is left
+			s.d.log.Error("tuner does not run", slog.Any("error", err))
+		}
+		running, stop := context.WithCancel(ctx)
+		var ended sync.WaitGroup
+		if next != nil {
+			ended.Go(func() {
+				if err := next.Run(running); err != nil {
+					s.d.log.Warn("a source of the tuner did not close", slog.Any("error", err))
+				}
+			})
+		}
+		s.awaitChange(ctx, &section)
+		stop()
+		ended.Wait()
+		s.closeAudit()
+	}
+	return nil
+}
+
+// awaitChange returns when another section is in force.
+func (s *steward) awaitChange(ctx context.Context, section *config.Tuner) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+			if !reflect.DeepEqual(*section, s.d.running().Tuner) {
+				return
+			}
+		}
+	}
+}
+
+// build makes the tuner of a section the current one; nil when there is nothing
+// to tune.
+func (s *steward) build(section *config.Tuner) (*tuner.Tuner, error) {
+	var next *tuner.Tuner
+	var audit *tuner.AuditFile
+	o, err := tunerOptions(section)
+	if err == nil && len(o.Policies)+len(o.Signals) > 0 {
+		o.Log = s.d.log
+		if section.AuditFile != "" {
+			if audit, err = tuner.OpenAudit(section.AuditFile); err == nil {
+				o.Audit = audit.Write
+			}
+		}
+		if err == nil {
+			next, err = tuner.New(time.Now(), &tunerGate{d: s.d}, o)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if next != nil && s.current != nil {
+		next.Inherit(s.current)
+	}
+	s.current, s.audit, s.section = next, audit, *section
+	return next, err
+}
+
+func (s *steward) closeAudit() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.audit != nil {
+		if err := errors.Join(s.audit.Err(), s.audit.Close()); err != nil {
+			s.d.log.Warn("audit file of the tuner", slog.Any("error", err))
+		}
+		s.audit = nil
+	}
+}
+
+// tunerGate is the daemon as the tuner sees it.
+type tunerGate struct {
+	d *Daemon
+
+	read     *config.Config // settings were made of it
+	settings map[string]map[string]any
+}
+
+// Read implements [tuner.Gate]. It is called by one goroutine.
+func (g *tunerGate) Read() tuner.State {
+	cfg, generation := g.d.generation()
+	if cfg != g.read {
+		g.settings = make(map[string]map[string]any, len(cfg.Ingresses))
+		for i := range cfg.Ingresses {
+			g.settings[cfg.Ingresses[i].Name], _ = settingsOf(&cfg.Ingresses[i]).(map[string]any)
+		}
+		g.read = cfg
+	}
+	st := tuner.State{Generation: generation, Settings: g.settings, Vitals: map[string]tuner.Vitals{}}
+	switch {
+	case g.d.isDraining():
+		st.Hold = "the daemon drains"
+	case !g.d.clock.Trusted():
+		st.Hold = "the clock is not trusted"
+	}
+	for name := range g.settings {
+		if f := g.d.front(name); f != nil {
+			g.vitals(name, f, st.Vitals)
+		}
+	}
+	return st
+}
+
+// vitals reads one gate, as a whole and by the labels of its partitions.
+func (g *tunerGate) vitals(name string, f *front, out map[string]tuner.Vitals) {
+	status := f.gate.Status()
+	all := tuner.Vitals{InFlight: status.InFlight, Queued: status.Queued, Latency: tuner.Latencies{}}
+	for i := range status.Labels {
+		l := &status.Labels[i]
+		v := tuner.Vitals{
+			Offered: l.Counts.Received(), Refused: refusedOf(&l.Counts), InFlight: l.InFlight, Queued: l.Queued,
+			Latency: g.d.metrics.Latencies(name, l.Label, limiter.Success),
+		}
+		out[name+"/"+l.Label] = v
+		all.Offered += v.Offered
+		all.Refused += v.Refused
+		for bound, n := range v.Latency {
+			all.Latency[bound] += n
+		}
+	}
+	out[name] = all
+}
+
+func refusedOf(c *limiter.Counts) (n uint64) {
+	for _, r := range c.Rejected {
+		n += r
+	}
+	return n
+}
+
+// Patch implements [tuner.Gate].
+func (g *tunerGate) Patch(ctx context.Context, generation uint64, ingress string, document []byte) error {
+	var p admin.Patch
+	decoder := json.NewDecoder(strings.NewReader(string(document)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
+		return fmt.Errorf("patch: %w", err)
+	}
+	g.d.change.Lock()
+	defer g.d.change.Unlock()
+	if _, now := g.d.generation(); now != generation {
+		return errReadAnew
+	}
+	_, _, err := g.d.patch(ctx, ingress, p)
+	return err
+}
+
+// errReadAnew refuses a change that was meant for another configuration.
+var errReadAnew = errors.New("the configuration was read anew meanwhile")
+
+// generation returns the configuration in force, and how often one was read.
+func (d *Daemon) generation() (*config.Config, uint64) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.cfg, d.readings
+}
+
+// Tuner implements [admin.Tuner].
+func (d *Daemon) Tuner(records int) (any, error) {
+	t := d.steward.tuner()
+	if t == nil {
+		return nil, admin.ErrNoTuner
+	}
+	return t.Status(records), nil
+}
+
+// TunerRecord implements [admin.Tuner].
+func (d *Daemon) TunerRecord(id string) (any, error) {
+	t := d.steward.tuner()
+	if t == nil {
+		return nil, admin.ErrNoTuner
+	}
+	r, err := t.Record(id)
+	return r, tunerError(err)
+}
+
+// FreezeTuner implements [admin.Tuner].
+func (d *Daemon) FreezeTuner(by string) error {
+	t := d.steward.tuner()
+	if t == nil {
+		return admin.ErrNoTuner
+	}
+	t.Freeze(time.Now(), by)
+	d.log.Warn("tuner is frozen", slog.String("by", by))
+	return nil
+}
+
+// UnfreezeTuner implements [admin.Tuner].
+func (d *Daemon) UnfreezeTuner(by, name string) error {
+	t := d.steward.tuner()
+	if t == nil {
+		return admin.ErrNoTuner
+	}
+	return tunerError(t.Unfreeze(time.Now(), by, name))
+}
+
+// RevertTuner implements [admin.Tuner].
+func (d *Daemon) RevertTuner(ctx context.Context, by, id string) ([]string, error) {
+	t := d.steward.tuner()
+	if t == nil {
+		return nil, admin.ErrNoTuner
+	}
+	if id == "" {
+		done, err := t.Revert(ctx, time.Now(), by)
+		return done, tunerError(err)
+	}
+	setting, err := t.RevertOne(ctx, time.Now(), by, id)
+	return []string{setting}, tunerError(err)
+}
+
+// tunerError words an error for the admin port.
+func tunerError(err error) error {
+	switch {
+	case errors.Is(err, tuner.ErrNoRecord), errors.Is(err, tuner.ErrNoName):
+		return fmt.Errorf("%w: %w", admin.ErrNotFound, err)
+	case errors.Is(err, tuner.ErrNothingToRevert):
+		return fmt.Errorf("%w: %w", admin.ErrConflict, err)
+	}
+	return err
+}
