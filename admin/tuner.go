@@ -70,8 +70,9 @@ func (s *Server) unfreezeTuner(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) revertTuner(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
 	s.answerTuner(w, r, func() (any, error) {
-		settings, err := s.o.Tuner.RevertTuner(r.Context(), r.RemoteAddr, chi.URLParam(r, "id"))
+		settings, err := s.o.Tuner.RevertTuner(ctx, r.RemoteAddr, chi.URLParam(r, "id"))
 		if settings == nil {
 			settings = []string{}
 		}
