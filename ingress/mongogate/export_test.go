@@ -146,3 +146,39 @@ func FindCursor(reply []byte, part int) (id int64, found bool) {
 	}
 	return 0, false
 }
+
+// Client is what a hello says, as plain values.
+type Client struct {
+	Application, Driver string
+	Generation          Generation
+}
+
+// ReadClient reads the announcements from a hello, and whether it would, as a
+// reply, end a conversation well.
+func ReadClient(body []byte) (Client, bool) {
+	c := readClient(body)
+	return Client{Application: c.application, Driver: c.driver, Generation: c.generation}, authenticated(body)
+}
+
+// Prefix opens the start of an OP_COMPRESSED payload.
+func Prefix(p []byte, complete bool) (b []byte, whole, ok bool) {
+	var o opener
+	r := o.prefix(p, complete)
+	return r.b, r.whole, r.ok
+}
+
+// Cost returns what a frame costs under the options, in tokens.
+func Cost(o Options, frame []byte) float64 {
+	h, err := readHeader(frame, DefaultMaxMessageBytes)
+	if err != nil {
+		panic(err)
+	}
+	var f facts
+	var open opener
+	identify(h, frame, &f, &open)
+	table := newCommandTable(&o)
+	return table.find(f.name).cost
+}
+
+// OpenedMax bounds what is opened of a compressed frame, in bytes.
+const OpenedMax = openedMax

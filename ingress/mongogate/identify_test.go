@@ -135,6 +135,9 @@ func TestIdentify(t *testing.T) {
 		"legacy insert":      {frame(1, 0, 2002, make([]byte, 40)), mongogate.Facts{Verdict: "opaque", NoReply: true}},
 		"unknown opcode":     {frame(1, 0, 4242, make([]byte, 40)), mongogate.Facts{Verdict: "opaque"}},
 		"no section":         {frame(1, 0, 2013, []byte{0, 0, 0, 0}), mongogate.Facts{Verdict: "broken"}},
+		"no command":         {msg(1, 0, bson.D{}), mongogate.Facts{Verdict: "identified"}},
+		"section, zlib":      {compressed(1, 2, behind(2)), mongogate.Facts{Verdict: "identified", NoReply: true}},
+		"section, zstd":      {compressed(1, 3, behind(2)), mongogate.Facts{Verdict: "identified", NoReply: true}},
 		"length of a lie":    {frame(1, 0, 2013, []byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f, 2}), mongogate.Facts{Verdict: "broken"}},
 	}
 	for name, tc := range cases {
@@ -148,6 +151,13 @@ func TestIdentify(t *testing.T) {
 			}
 		})
 	}
+}
+
+// behind returns the payload of an OP_MSG whose body stands behind a long
+// section.
+func behind(flags byte) []byte {
+	p := append([]byte{flags, 0, 0, 0}, sequence(bson.D{{Key: "a", Value: make([]byte, 300_000)}})...)
+	return append(append(p, 0), doc(find())...)
 }
 
 // A frame that is not all there is identified as soon as the facts are, and
