@@ -1,13 +1,14 @@
 package algorithms
 
 import (
+	"errors"
 	"time"
 )
 
 // AIMDOptions configures [AIMD]. The zero value is the default.
 type AIMDOptions struct {
 	RequestTimeout time.Duration // a slower sample counts as a drop, > 0; 0 = 200 ms
-	InitialLimit   int           // in [MinLimit, MaxLimit]; 0 = 100
+	InitialLimit   int           // in [MinLimit, MaxLimit]; 0 = 20
 	MinLimit       int           // ≥ 1; 0 = 1
 	MaxLimit       int           // ≤ 1000000; 0 = 1000
 	BackoffRatio   float64       // factor of a cut, in [0.5, 1); 0 = 0.9
@@ -26,7 +27,7 @@ func (o AIMDOptions) Validate() error {
 
 func (o AIMDOptions) withDefaults() AIMDOptions {
 	o.RequestTimeout = or(o.RequestTimeout, 200*time.Millisecond)
-	o.InitialLimit = or(o.InitialLimit, 100)
+	o.InitialLimit = or(o.InitialLimit, 20)
 	o.MinLimit = or(o.MinLimit, 1)
 	o.MaxLimit = or(o.MaxLimit, 1000)
 	o.BackoffRatio = or(o.BackoffRatio, 0.9)
@@ -83,5 +84,35 @@ func (a *AIMD) State() map[string]float64 {
 	return map[string]float64{
 		"limit":              float64(a.EstimatedLimit()),
 		"target_rtt_seconds": a.o.RequestTimeout.Seconds(),
+	}
+}
+
+// NewWindowedAIMD returns AIMD behind a window of averages, in which samples
+// over the request timeout count as bad.
+func NewWindowedAIMD(o AIMDOptions, w WindowOptions) *Window {
+	o = o.withDefaults()
+	return newWindow(NewAIMD(o), w, form{low: o.MinLimit, high: o.MaxLimit, target: o.RequestTimeout, quantile: -1})
+}
+
+// aimdRow registers the algorithm.
+func aimdRow() Row {
+	d := AIMDOptions{}.withDefaults()
+	return Row{
+		Name: KindAIMD,
+		Keys: []Key{
+			{"requestTimeout", d.RequestTimeout},
+			{"initialLimit", d.InitialLimit},
+			{"minLimit", d.MinLimit},
+			{"maxLimit", d.MaxLimit},
+			{"backoffRatio", d.BackoffRatio},
+		},
+		validate: func(s Settings) error { return errors.Join(s.AIMD.Validate(), s.Window.Validate()) },
+		limit: func(s Settings) Limit {
+			o := s.AIMD
+			o.RequestTimeout = or(o.RequestTimeout, s.Objective*4/5)
+			o = o.withDefaults()
+			o.InitialLimit, o.MinLimit, o.MaxLimit = s.share(o.InitialLimit), s.share(o.MinLimit), s.share(o.MaxLimit)
+			return NewWindowedAIMD(o, s.Window)
+		},
 	}
 }

@@ -15,6 +15,7 @@ type summary struct {
 	peak            int
 	busy            float64 // permits held, on average over time
 	elapsed         time.Duration
+	refused         float64 // share of the demand; 0 = none, or unknown
 }
 
 // used is what the formula is told of the permits in flight under a limit. The
@@ -36,6 +37,9 @@ func (s summary) total() int { return s.good + s.bad }
 func (s summary) badFraction() float64 {
 	return float64(s.bad+s.slow) / float64(max(1, s.total()))
 }
+
+// dropFraction is the share of dropped samples.
+func (s summary) dropFraction() float64 { return float64(s.bad) / float64(max(1, s.total())) }
 
 // tryClose closes the window when it is ready and no one else is at it.
 func (w *Window) tryClose(now int64, full bool) {
@@ -79,9 +83,10 @@ func (w *Window) closeLocked(now int64, elapsed time.Duration) {
 		span := min(max(2*time.Duration(s.rtt), w.o.Min), w.o.Max)
 		w.span.Store(int64(span))
 	}
-	before := w.Current()
-	after := w.feedLocked(s)
-	if s.badFraction() > w.o.DropFraction {
+	before, found := w.Current(), w.plateau.found
+	dropped := s.badFraction()-min(s.dropFraction(), w.background.allow(s, before)) > w.o.DropFraction
+	after := w.feedLocked(s, dropped)
+	if dropped {
 		after = w.aboveFloorLocked(s, before, after)
 		if after < before {
 			w.cut.Store(now)
@@ -90,6 +95,7 @@ func (w *Window) closeLocked(now int64, elapsed time.Duration) {
 		after = w.doubtLocked(s, before, after)
 	}
 	w.current.Store(int64(after))
+	w.change.note(now, before, after, explain(s, dropped, w.plateau.found > found, before, after))
 }
 
 // drainLocked empties the window. Samples that arrive meanwhile belong to one
@@ -116,20 +122,38 @@ func (w *Window) drainLocked(elapsed time.Duration) summary {
 		s.rtt = max(s.rtt, float64(bad&sumMask<<sumUnit)/float64(max(1, s.bad)))
 	}
 	s.rtt = max(1, s.rtt)
+	if s.good > 0 {
+		w.measured.Store(int64(s.rtt))
+		if w.form.noise != nil {
+			w.form.noise.add(s.rtt)
+		}
+	}
+	s.refused = w.refusedLocked()
 	// Little's law: permits held are the time they were held over the time.
 	s.busy = (sum + float64(bad&sumMask<<sumUnit)) / max(float64(elapsed), 1)
 	return s
 }
 
+// refusedLocked is the share of the window's demand that was refused.
+func (w *Window) refusedLocked() float64 {
+	if w.demand == nil {
+		return 0
+	}
+	offered, refused := w.demand()
+	share := float64(refused-w.seen[1]) / float64(max(1, offered-w.seen[0]))
+	w.seen = [2]uint64{offered, refused}
+	return min(share, 1)
+}
+
 // feedLocked tells the formula and returns the limit to enforce.
-func (w *Window) feedLocked(s summary) int {
-	dropped := s.badFraction() > w.o.DropFraction
+func (w *Window) feedLocked(s summary, dropped bool) int {
 	if s.good > 0 || !w.form.ignoresDrop {
 		used := s.peak
 		if !w.form.peak {
 			used = s.used(w.Current())
 		}
 		w.limit.OnSample(0, int64(s.rtt), used, dropped)
+		w.raiseLocked(s, dropped)
 	}
 	estimated := w.limit.EstimatedLimit()
 	if estimated < 0 || estimated > maxLimit {
@@ -141,6 +165,21 @@ func (w *Window) feedLocked(s summary) int {
 		estimated = w.underCeilingLocked(estimated, dropped)
 	}
 	return w.clamp(estimated)
+}
+
+// raiser is a formula whose limit can be raised from outside.
+type raiser interface{ Raise(limit int) }
+
+// raiseLocked helps a formula that grows by a constant, when the backend has
+// become larger: where a tenth of the demand is refused and nothing waits, the
+// limit is too low by a factor.
+func (w *Window) raiseLocked(s summary, dropped bool) {
+	base := w.baseRTT()
+	f, ok := w.limit.(raiser)
+	if !ok || dropped || s.refused < 0.1 || base == 0 || s.rtt > 1.15*base {
+		return
+	}
+	f.Raise(min(w.clamp(w.limit.EstimatedLimit())*13/10, w.form.high))
 }
 
 // underCeilingLocked lowers the ceiling by a tenth in a bad window, raises it

@@ -48,3 +48,18 @@ func (*Fixed) BaseRTT() time.Duration { return 0 }
 func (f *Fixed) State() map[string]float64 {
 	return map[string]float64{"limit": float64(f.EstimatedLimit())}
 }
+
+// fixedRow registers the algorithm.
+func fixedRow() Row {
+	d := FixedOptions{}.withDefaults()
+	return Row{
+		Name:     KindFixed,
+		Keys:     []Key{{"limit", d.Limit}},
+		validate: func(s Settings) error { return s.Fixed.Validate() },
+		limit: func(s Settings) Limit {
+			o := s.Fixed.withDefaults()
+			o.Limit = s.share(o.Limit)
+			return NewFixed(o)
+		},
+	}
+}

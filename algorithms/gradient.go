@@ -1,6 +1,7 @@
 package algorithms
 
 import (
+	"errors"
 	"math"
 	"time"
 )
@@ -8,7 +9,7 @@ import (
 // GradientOptions configures [Gradient]. The zero value is the default.
 type GradientOptions struct {
 	InitialLimit int     // in [MinLimit, MaxLimit]; 0 = 20
-	MinLimit     int     // ≥ 1; 0 = 10
+	MinLimit     int     // ≥ 1; 0 = 1
 	MaxLimit     int     // ≤ 1000000; 0 = 1000
 	RTTTolerance float64 // how many times the baseline is acceptable, ≥ 1; 0 = 2
 
@@ -38,7 +39,7 @@ func (o GradientOptions) Validate() error {
 
 func (o GradientOptions) withDefaults() GradientOptions {
 	o.InitialLimit = or(o.InitialLimit, 20)
-	o.MinLimit = or(o.MinLimit, 10)
+	o.MinLimit = or(o.MinLimit, 1)
 	o.MaxLimit = or(o.MaxLimit, 1000)
 	o.RTTTolerance = or(o.RTTTolerance, 2)
 	o.Smoothing = or(o.Smoothing, 0.2)
@@ -165,5 +166,35 @@ func (g *Gradient) State() map[string]float64 {
 		"limit":            g.limit,
 		"base_rtt_seconds": g.baseline / 1e9,
 		"gradient":         g.gradient,
+	}
+}
+
+// NewWindowedGradient returns Gradient behind a window of 10th percentiles. Its
+// tolerance swallows their noise, and in overload they see the queue where an
+// average also sees the service times, so that the limit settles lower.
+func NewWindowedGradient(o GradientOptions, w WindowOptions) *Window {
+	o = o.withDefaults()
+	return newWindow(NewGradient(o), w, form{low: o.MinLimit, high: o.MaxLimit, quantile: 0.1})
+}
+
+// gradientRow registers the algorithm.
+func gradientRow() Row {
+	d := GradientOptions{}.withDefaults()
+	return Row{
+		Name: KindGradient,
+		Keys: []Key{
+			{"initialLimit", d.InitialLimit},
+			{"minLimit", d.MinLimit},
+			{"maxLimit", d.MaxLimit},
+			{"rttTolerance", d.RTTTolerance},
+		},
+		validate: func(s Settings) error { return errors.Join(s.Gradient.Validate(), s.Window.Validate()) },
+		limit: func(s Settings) Limit {
+			o := s.Gradient.withDefaults()
+			o.InitialLimit, o.MinLimit, o.MaxLimit = s.share(o.InitialLimit), s.share(o.MinLimit), s.share(o.MaxLimit)
+			whole := o.QueueSize
+			o.QueueSize = func(limit int) int { return s.share(whole(limit * s.gates())) }
+			return NewWindowedGradient(o, s.Window)
+		},
 	}
 }

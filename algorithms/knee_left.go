@@ -1,6 +1,7 @@
 package algorithms
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -44,5 +45,23 @@ func (k *Knee) Left(_ int64, age time.Duration, _ int) {
 		d.younger.Add(1)
 	} else {
 		d.older.Add(1)
+	}
+}
+
+// learnPatience follows the age that a tenth of those who leave have not
+// reached, and forgets it in minutes.
+func (s *kneeState) learnPatience(w *kneeWindow) {
+	n := float64(w.left.younger + w.left.older)
+	switch {
+	case n == 0 || n < 0.01*w.count():
+		s.patience *= math.Exp(w.elapsed / 60e9)
+	case s.patience == 0:
+		s.patience = w.left.youngest
+	default:
+		s.patience *= math.Exp(math.Min(0.2, math.Max(-0.2, 0.05*(0.1*n-float64(w.left.younger)))))
+		s.patience = math.Max(s.patience, math.Min(w.left.youngest, s.patience))
+	}
+	if s.patience > float64(maxLatency) {
+		s.patience = 0
 	}
 }

@@ -8,10 +8,7 @@ import (
 	"github.com/admitd/admitd/limiter/limittest"
 )
 
-var kinds = []string{
-	algorithms.KindFixed, algorithms.KindAIMD, algorithms.KindVegas, algorithms.KindGradient, algorithms.KindGradient2,
-	algorithms.KindKnee,
-}
+var kinds = algorithms.Kinds()
 
 // Every algorithm keeps what all limits must keep.
 func TestLimits(t *testing.T) {

@@ -72,10 +72,10 @@ func TestScenarios(t *testing.T) {
 			func(r tally) bool { return r.refusals() <= 0.01 },
 		},
 		{
-			// The formula alone goes to a limit of 1 and refuses 99 %.
+			// AIMD's formula alone goes to a limit of 1 and refuses 99 %.
 			"baseline beyond the target: the gate stays open", far,
 			[]string{algorithms.KindAIMD, algorithms.KindKnee},
-			func(r tally) bool { return r.refusals() <= 0.2 },
+			func(r tally) bool { return r.refusals() <= 0.5 },
 		},
 		{
 			"0.6x steady: at most 0.1 % refused", light, kinds,

@@ -27,6 +27,8 @@ type world struct {
 	batch    int                                     // requests that arrive at one instant; 0 = 1
 
 	patience  time.Duration // after which a caller leaves; 0 = never
+	hurried   float64       // share of callers that leave after a time of their own
+	hurry     time.Duration // that time
 	cancel    bool          // the backend stops when the caller leaves; otherwise it goes on
 	objective time.Duration // an answer within it is good; 0 = 10 services
 
@@ -250,8 +252,12 @@ func (r *run) offer() {
 		r.free = append(r.free, id)
 		return
 	}
-	if r.patience > 0 {
-		r.todo.push(event{at: r.now + int64(r.patience), kind: gone, id: id, turn: q.turn})
+	patience := r.patience
+	if r.hurried > 0 && r.random.Float64() < r.hurried {
+		patience = r.hurry
+	}
+	if patience > 0 {
+		r.todo.push(event{at: r.now + int64(patience), kind: gone, id: id, turn: q.turn})
 	}
 }
 

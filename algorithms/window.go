@@ -72,6 +72,7 @@ type form struct {
 	quantile    float64       // the algorithm's own choice; negative = average
 	ignoresDrop bool          // the formula takes no notice of drops
 	peak        bool          // the formula is told of the peak of permits in flight, always
+	noise       *noise        // told of every window's latency; nil = nobody asks
 }
 
 // Window feeds a formula from live traffic and publishes its limit. It is safe
@@ -89,6 +90,10 @@ type form struct {
 //     lower and good ones raise.
 //   - A limit that was not reached in a window is not needed, and the formula
 //     is told of the permits held on average; where it was reached, of the peak.
+//   - Drops that stay as many however far the limit has come down have another
+//     cause, and no longer hold it down.
+//   - Where requests are refused and nothing waits, the limit grows by a share
+//     of itself.
 //   - A limit that shrinks while latency stays where it is and throughput
 //     falls is cutting into work, not into a queue: the baseline is measured
 //     anew, or, where the formula has none but a target, the cutting ends.
@@ -105,22 +110,28 @@ type Window struct {
 	slow      atomic.Uint64 // good samples over the target
 	stale     atomic.Uint64 // old news since the beginning
 	discarded atomic.Uint64 // impossible samples since the beginning
+	impatient atomic.Uint64 // departures that taught nothing since the beginning
+	measured  atomic.Int64  // latency of the window before, ns; 0 = none yet
 	bins      *histogram
 
 	limit core.Limit
 	o     WindowOptions
 	form  form
 
-	mu      sync.Mutex // guards the fields below; taken only by TryLock on the request path
-	started bool
-	last    summary
-	ceiling float64 // of a formula that ignores drops; 0 = none
-	floor   float64 // under a target that cannot be met; 0 = none
-	origin  float64 // what the floor returns to
-	plateau plateau
-	windows uint64
-	faults  uint64
-	counts  *[binCount]uint32
+	mu         sync.Mutex // guards the fields below; taken only by TryLock on the request path
+	started    bool
+	last       summary
+	ceiling    float64 // of a formula that ignores drops; 0 = none
+	floor      float64 // under a target that cannot be met; 0 = none
+	origin     float64 // what the floor returns to
+	plateau    plateau
+	windows    uint64
+	faults     uint64
+	counts     *[binCount]uint32
+	change     change
+	background background // drops that the limit has no part in
+	demand     func() (offered, refused uint64)
+	seen       [2]uint64 // of demand at the end of the window before
 }
 
 // NewWindow feeds any core.Limit, whose limit is enforced within [1, 1000000].
@@ -241,6 +252,23 @@ func (w *Window) BaseRTT() time.Duration {
 	return 0
 }
 
+// Watch tells the limit where to read how many requests were offered to its
+// partition and how many of them it refused for want of a permit, both counted
+// since the beginning. Call it before the first sample, at most once.
+func (w *Window) Watch(demand func() (offered, refused uint64)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.demand = demand
+	w.seen[0], w.seen[1] = demand()
+}
+
+// Why returns why the limit last changed, one of [Whys]; empty when it never has.
+func (w *Window) Why() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.change.why
+}
+
 // State returns the formula's inner state and the window's, for operators.
 func (w *Window) State() map[string]float64 {
 	state := map[string]float64{}
@@ -263,5 +291,8 @@ func (w *Window) State() map[string]float64 {
 	state["faults_total"] = float64(w.faults)
 	state["stale_samples_total"] = float64(w.stale.Load())
 	state["discarded_samples_total"] = float64(w.discarded.Load())
+	state["impatient_departures_total"] = float64(w.impatient.Load())
+	state["tolerated_drop_fraction"] = w.background.tolerated
+	w.change.report(state)
 	return state
 }

@@ -154,7 +154,7 @@ func TestOnlyANeededLimitGrows(t *testing.T) {
 // Bad news of permits granted before the last cut does not cut again: a
 // backlog of timeouts is one overload, not many.
 func TestOldNewsDoesNotCut(t *testing.T) {
-	w := algorithms.NewWindowedAIMD(algorithms.AIMDOptions{}, algorithms.WindowOptions{})
+	w := algorithms.NewWindowedAIMD(algorithms.AIMDOptions{InitialLimit: 100}, algorithms.WindowOptions{})
 	feed := func(from, to, latency time.Duration) {
 		for at := from; at <= to; at += 50 * time.Millisecond {
 			w.Observe(int64(at), latency, w.Current(), false)
@@ -177,7 +177,7 @@ func TestOldNewsDoesNotCut(t *testing.T) {
 // AIMD's target is a share of samples, not the worst of them.
 func TestAIMDTarget(t *testing.T) {
 	for share, want := range map[int]int{4: 101, 6: 90} { // percent over the target
-		w := algorithms.NewWindowedAIMD(algorithms.AIMDOptions{}, algorithms.WindowOptions{})
+		w := algorithms.NewWindowedAIMD(algorithms.AIMDOptions{InitialLimit: 100}, algorithms.WindowOptions{})
 		for i := range 101 {
 			latency := 10 * time.Millisecond
 			if i < share {
@@ -310,7 +310,8 @@ func TestSettings(t *testing.T) {
 	}{
 		"zero":      {algorithms.Settings{}, "", 20},
 		"fixed":     {algorithms.Settings{Algorithm: "fixed", Fixed: algorithms.FixedOptions{Limit: 7}}, "", 7},
-		"aimd":      {algorithms.Settings{Algorithm: "aimd"}, "", 100},
+		"aimd":      {algorithms.Settings{Algorithm: "aimd"}, "", 20},
+		"knee":      {algorithms.Settings{Algorithm: "knee"}, "", 20},
 		"vegas":     {algorithms.Settings{Algorithm: "vegas"}, "", 20},
 		"gradient":  {algorithms.Settings{Algorithm: "gradient"}, "", 20},
 		"gradient2": {algorithms.Settings{Algorithm: "gradient2"}, "", 20},
@@ -319,7 +320,7 @@ func TestSettings(t *testing.T) {
 		"backoff":   {algorithms.Settings{Algorithm: "aimd", AIMD: algorithms.AIMDOptions{BackoffRatio: 1}}, "backoffRatio must be in [0.5, 1) (1)", 0},
 		"timeout":   {algorithms.Settings{Algorithm: "aimd", AIMD: algorithms.AIMDOptions{RequestTimeout: -1}}, "requestTimeout must be > 0", 0},
 		"min > max": {algorithms.Settings{Algorithm: "gradient", Gradient: algorithms.GradientOptions{MinLimit: 30, MaxLimit: 25}}, "maxLimit must be in [30, 1000000] (25)", 0},
-		"initial":   {algorithms.Settings{Algorithm: "gradient2", Gradient2: algorithms.Gradient2Options{InitialLimit: 201}}, "initialLimit must be in [10, 200] (201)", 0},
+		"initial":   {algorithms.Settings{Algorithm: "gradient2", Gradient2: algorithms.Gradient2Options{InitialLimit: 201}}, "initialLimit must be in [1, 200] (201)", 0},
 		"tolerance": {algorithms.Settings{Algorithm: "gradient2", Gradient2: algorithms.Gradient2Options{RTTTolerance: 0.9}}, "rttTolerance must be in [1, 1000] (0.9)", 0},
 		"NaN":       {algorithms.Settings{Algorithm: "gradient", Gradient: algorithms.GradientOptions{RTTTolerance: math.NaN()}}, "rttTolerance", 0},
 		"beta":      {algorithms.Settings{Algorithm: "vegas", Vegas: algorithms.VegasOptions{Alpha: 6}}, "beta must be in [7, 1000000] (6)", 0},

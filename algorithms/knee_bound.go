@@ -1,0 +1,186 @@
+package algorithms
+
+import (
+	"math"
+	"time"
+)
+
+// bound takes a window in which requests were refused: share is the part of the
+// demand that could not be served.
+func (s *kneeState) bound(o KneeOptions, w *kneeWindow, share float64) string {
+	r, x := w.mean(), w.rate()
+	if s.wrong(w) {
+		return s.revoke(o, w)
+	}
+	if w.now >= s.growUntil {
+		s.doubt = 0
+	}
+	s.smooth(x, w.elapsed, w.count())
+	if r < s.base {
+		s.base += 0.3 * (r - s.base)
+	}
+	first := s.fresh
+	s.begin(o, share)
+	s.weigh(w)
+	switch {
+	case s.flat(w) || s.cutIntoWork(w) || s.lostThroughput(w):
+		s.base = math.Max(s.base, r)
+		s.growUntil = w.now + int64(time.Second) + int64(4*s.base)
+		return s.grow(o, w)
+	case s.waiting+s.noise(w.now) < 0.5*s.room(o):
+		return s.grow(o, w)
+	case s.verified == 0 && s.sure() && x > 0.95*s.before:
+		// More is served than before, so the demand has risen to the capacity.
+		s.verified, s.next = s.rate, w.now+int64(2*time.Second)
+	case s.due(w.now) && share > 0.05:
+		s.drain(o, w, math.Min(r, s.limit/x), x)
+		s.deep = first
+		return WhyDrain
+	}
+	return s.settle(o)
+}
+
+// begin opens an episode: where the baseline is known, what could not be served
+// is known as well, and there is nothing to smooth.
+func (s *kneeState) begin(o KneeOptions, share float64) {
+	if !s.fresh {
+		return
+	}
+	s.fresh, s.bestRate = false, 0
+	if s.sure() {
+		s.refused = share
+	}
+	s.waiting, s.still, s.markHeld = s.queue(o), 0, 0
+}
+
+// weigh follows how many wait behind those at work.
+func (s *kneeState) weigh(w *kneeWindow) {
+	n := w.count()
+	s.waiting += n / (s.still + n + 32) * (w.rate()*(w.mean()-s.base) - s.waiting)
+	s.still = math.Min(s.still+n, 1000)
+}
+
+// noise is the standard error of what waits. Right after a verdict that nothing
+// does it is not asked for.
+func (s *kneeState) noise(now int64) float64 {
+	if now < s.growUntil {
+		return 0
+	}
+	return s.limit / math.Sqrt(s.still+64)
+}
+
+// due reports that it is time to look whether the baseline still holds: at the
+// beginning of an episode, when throughput has changed, and now and then.
+func (s *kneeState) due(now int64) bool {
+	changed := s.verified == 0 || s.rate < 0.75*s.verified || s.rate > 1.35*s.verified
+	return now >= s.growUntil && (changed || now >= s.next)
+}
+
+// wrong reports that a verdict which raised the limit does not hold: with more in
+// flight latency went up, and throughput did not.
+func (s *kneeState) wrong(w *kneeWindow) bool {
+	if s.doubt == 0 || w.mean() < trialRatio*s.base {
+		return false
+	}
+	more := w.latency / w.elapsed / (s.slow * s.verified) // in flight, by Little's law
+	return more < 1.1 || math.Log(w.rate()/s.verified) < 0.3*math.Log(more)
+}
+
+// revoke takes back a verdict: it was a queue after all, perhaps that of other
+// gates.
+func (s *kneeState) revoke(o KneeOptions, w *kneeWindow) string {
+	s.base, s.work, s.doubt, s.growUntil = s.doubt, s.wasWork, 0, 0
+	s.rate, s.verified, s.next = w.rate(), w.rate(), w.now+int64(10*time.Second)
+	s.limit = s.rate*s.base + s.queue(o)
+	return WhyQueue
+}
+
+// settle moves the limit to what throughput and the refused share ask for.
+func (s *kneeState) settle(o KneeOptions) string {
+	before := s.limit
+	want := math.Max(s.rate*s.base, math.Min(s.work, s.limit)) + s.queue(o)
+	low := s.limit / 4
+	switch {
+	case s.waiting < 0.3*s.room(o):
+		low = s.limit // what does not wait is not to be cut
+	case s.verified == 0:
+		low = 0.9 * s.limit // nothing is proven yet
+	}
+	s.limit = math.Max(low, math.Min(want, 2*s.limit))
+	if s.limit < before {
+		return WhyQueue
+	}
+	return WhyBusy
+}
+
+// flat reports that the window itself shows latency not to follow what is in
+// flight.
+func (s *kneeState) flat(w *kneeWindow) bool {
+	var c contrast
+	c.add(w)
+	e, ok := c.elasticity()
+	return ok && e < 0.3
+}
+
+// cutIntoWork compares with the most that was in flight in this episode. When
+// the limit has come down and latency has not, the limit governs throughput: the
+// baseline was too low.
+func (s *kneeState) cutIntoWork(w *kneeWindow) bool {
+	held, r := w.held/w.count(), w.mean()
+	if w.count() < 48 {
+		return false // too few for a latency worth comparing
+	}
+	switch {
+	case held > 1.05*s.markHeld:
+		s.markHeld, s.markLatency = held, r
+	case held > 0.95*s.markHeld:
+		s.markLatency += 0.3 * (r - s.markLatency)
+	case held < 0.7*s.markHeld:
+		e := math.Log(r/s.markLatency) / math.Log(held/s.markHeld)
+		s.markHeld, s.markLatency = held, r
+		return e < 0.35
+	}
+	return false
+}
+
+// lostThroughput compares with the best of this episode: when throughput has come
+// down in proportion with what is in flight, the limit has taken it.
+func (s *kneeState) lostThroughput(w *kneeWindow) bool {
+	held := w.held / w.count()
+	switch {
+	case s.rate > s.bestRate, held > 0.85*s.bestHeld && s.rate < 0.85*s.bestRate:
+		s.bestRate, s.bestHeld = s.rate, held // the backend has changed
+	case held < 0.7*s.bestHeld:
+		e := math.Log(s.rate/s.bestRate) / math.Log(held/s.bestHeld)
+		s.bestRate, s.bestHeld = s.rate, held
+		return e > 0.7
+	}
+	return false
+}
+
+// smooth follows throughput over the last samples, and forgets them when it has
+// moved by more than their noise.
+func (s *kneeState) smooth(x, elapsed, n float64) {
+	weight := n / (n + 256)
+	if d := x - s.rate; d*d*elapsed > 16*math.Max(s.rate, x) {
+		weight = 1
+	}
+	s.rate += weight * (x - s.rate)
+}
+
+// grow follows the demand where there is no queue.
+func (s *kneeState) grow(o KneeOptions, w *kneeWindow) string {
+	q := s.queue(o)
+	factor := 1.1
+	if s.waiting < 0.2*q {
+		factor = 1.4
+	}
+	if w.now < s.growUntil || !s.sure() {
+		factor = 2
+	}
+	demand := w.rate() / math.Max(1-w.share(s.limit), 0.01)
+	if next := math.Min(factor*s.limit, demand*s.base+q); next > s.limit {
+		s.limit, s.still = next, 0
+	}
+	return WhyDemand
+}
