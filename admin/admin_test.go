@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type daemon struct {
 	reloadErr error
 	patchErr  error
 	form      admin.Form
+	snapshots atomic.Int64
 }
 
 func newDaemon(p *limiter.Policy) *daemon {
@@ -36,13 +38,17 @@ func newDaemon(p *limiter.Policy) *daemon {
 
 func (d *daemon) Health() admin.Health { return d.health }
 
-func (d *daemon) Snapshot() admin.Snapshot {
+func (d *daemon) Snapshot(only string, o limiter.StatusOptions) admin.Snapshot {
+	d.snapshots.Add(1)
+	if only != "" && only != "orders" {
+		return admin.Snapshot{}
+	}
 	return admin.Snapshot{
 		Version: "1.2.3", Started: time.Now().Add(-time.Minute), Clock: admin.Clock{Trusted: true},
 		Config: admin.Config{LastSuccessful: true},
 		Ingresses: []admin.Ingress{{
 			Name: "orders", Protocol: "http", Listen: "127.0.0.1:8462", Backend: "http://127.0.0.1:9000",
-			Gate: d.gate.Status(), Connections: &ingress.Status{Open: 3, MaxOpen: 10, Refused: []uint64{0, 2}, Tokens: 1},
+			Gate: d.gate.Page(o), Connections: &ingress.Status{Open: 3, MaxOpen: 10, Refused: []uint64{0, 2}, Tokens: 1},
 		}},
 	}
 }
@@ -306,8 +312,12 @@ func TestStatus(t *testing.T) {
 		if w.Code != code {
 			t.Errorf("status%s = %d; want %d", query, w.Code, code)
 		}
-		if code == 200 && strings.Count(w.Body.String(), `"algorithm"`) != 1 {
-			t.Errorf("status%s lists more than one partition: %s", query, w.Body)
+	}
+	// Those of the configuration are always on the first page, but for 0.
+	for query, want := range map[string]int{"?partitions=1": 3, "?partitions=0": 0, "?partitions=1&after=a": 0} {
+		w := call{method: "GET", path: "/v1/status" + query}.do(t, s)
+		if got := strings.Count(w.Body.String(), `"algorithm"`); got != want {
+			t.Errorf("status%s lists %d partitions; want %d: %s", query, got, want, w.Body)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/admitd/admitd/limiter"
 )
 
 // Bounds of the stream.
@@ -67,8 +69,8 @@ func (h *hub) frame() (*frame, error) {
 	if h.last != nil && now.Sub(h.last.at) < frameAge {
 		return h.last, nil
 	}
-	snapshot := h.state.Snapshot()
-	f := &frame{at: now, status: newStatus(&snapshot, now, -1), rows: map[string]map[string]json.RawMessage{}}
+	snapshot := h.state.Snapshot("", limiter.StatusOptions{})
+	f := &frame{at: now, status: newStatus(&snapshot, now), rows: map[string]map[string]json.RawMessage{}}
 	for i := range f.status.Ingresses {
 		in := &f.status.Ingresses[i]
 		rows := make(map[string]json.RawMessage, len(in.Partitions))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/admitd/admitd/limiter"
 )
 
 // healthz answers that the process is alive.
@@ -30,33 +32,42 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	}{status, h.Detail})
 }
 
-// status answers with everything that exists now. ?ingress= narrows it to one,
-// ?partitions= bounds the partitions listed per ingress.
+// status answers with everything that exists now. ?ingress= narrows it to one.
+// ?partitions= bounds how many of clients' keys are listed per ingress, in the
+// order of their names, 0 = no partition at all, and ?after= begins behind a
+// name: pages. Those of the configuration are on the first one. Without any of
+// these the answer is shared for a second: anyone may ask for it, and it takes
+// time proportional to the partitions.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	snapshot := s.o.State.Snapshot()
-	bound := -1
-	if q := r.URL.Query().Get("partitions"); q != "" {
-		n, err := strconv.Atoi(q)
+	q := r.URL.Query()
+	name, after, bound := q.Get("ingress"), q.Get("after"), q.Get("partitions")
+	if name == "" && after == "" && bound == "" {
+		s.whole.ServeHTTP(w, r)
+		return
+	}
+	o := limiter.StatusOptions{After: after}
+	if bound != "" {
+		n, err := strconv.Atoi(bound)
 		if err != nil || n < 0 {
 			fail(w, http.StatusBadRequest, "partitions: want a number ≥ 0")
 			return
 		}
-		bound = n
-	}
-	if name := r.URL.Query().Get("ingress"); name != "" {
-		only := snapshot.Ingresses[:0]
-		for _, in := range snapshot.Ingresses {
-			if in.Name == name {
-				only = append(only, in)
-			}
+		if o.Partitions = n; n == 0 {
+			o.Partitions = -1 // none; 0 would be all
 		}
-		if len(only) == 0 {
-			fail(w, http.StatusNotFound, "no such ingress")
-			return
-		}
-		snapshot.Ingresses = only
 	}
-	answer(w, http.StatusOK, newStatus(&snapshot, time.Now(), bound))
+	none := bound != "" && o.Partitions < 0
+	snapshot := s.o.State.Snapshot(name, o)
+	if name != "" && len(snapshot.Ingresses) == 0 {
+		fail(w, http.StatusNotFound, "no such ingress")
+		return
+	}
+	if none {
+		for i := range snapshot.Ingresses {
+			snapshot.Ingresses[i].Gate.Partitions = nil
+		}
+	}
+	answerTo(w, r, newStatus(&snapshot, time.Now()))
 }
 
 // config answers with the effective configuration.

@@ -39,8 +39,8 @@ func (e *Invalid) Error() string { return "admin: invalid: " + strings.Join(e.Pr
 type State interface {
 	// Health is cheap: it is asked every few seconds.
 	Health() Health
-	// Snapshot reads everything that exists now.
-	Snapshot() Snapshot
+	// Snapshot reads what exists now, of one ingress or of all ("").
+	Snapshot(ingress string, o limiter.StatusOptions) Snapshot
 }
 
 // Settings is the daemon's configuration. Safe for concurrent use.

@@ -39,6 +39,7 @@ type Server struct {
 	permits *permits
 	hub     *hub
 	handler http.Handler
+	whole   whole
 	exposed atomic.Bool // others than this machine can reach the listener
 	callers callers
 
@@ -61,6 +62,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, permits: newPermits(o.MaxPermits), hub: newHub(o.State, o.MaxSubscribers), stopping: make(chan struct{})}
+	s.whole.state = o.State
 	s.callers.most = int64(o.MaxCallers)
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
 	s.exposed.Store(o.Address != nil && !isLoopback(o.Address))

@@ -89,9 +89,8 @@ type countsDocument struct {
 	Discarded   map[string]uint64        `json:"discarded,omitempty"`   // without zeros
 }
 
-// newStatus words a snapshot, with at most bound partitions per ingress; all of
-// them when bound is negative.
-func newStatus(s *Snapshot, now time.Time, bound int) statusDocument {
+// newStatus words a snapshot.
+func newStatus(s *Snapshot, now time.Time) statusDocument {
 	d := statusDocument{
 		Version: s.Version, At: now.UTC(), UptimeSeconds: now.Sub(s.Started).Seconds(), Draining: s.Draining,
 		Clock: s.Clock, Config: s.Config, Ingresses: make([]ingressDocument, 0, len(s.Ingresses)),
@@ -100,9 +99,6 @@ func newStatus(s *Snapshot, now time.Time, bound int) statusDocument {
 		in := newIngress(&s.Ingresses[i])
 		configured := map[string]bool{}
 		for j := range s.Ingresses[i].Gate.Partitions {
-			if bound >= 0 && j >= bound {
-				break
-			}
 			p := newPartition(&s.Ingresses[i].Gate.Partitions[j], in.Fallback)
 			if !p.Key {
 				configured[p.Name] = true // these come first

@@ -28,7 +28,7 @@ func (d *Daemon) Health() admin.Health {
 }
 
 // Snapshot implements [admin.State].
-func (d *Daemon) Snapshot() admin.Snapshot {
+func (d *Daemon) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot {
 	c := d.clock.Status()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -41,8 +41,11 @@ func (d *Daemon) Snapshot() admin.Snapshot {
 	}
 	for i := range d.cfg.Ingresses {
 		in := &d.cfg.Ingresses[i]
+		if ingress != "" && ingress != in.Name {
+			continue
+		}
 		f := d.fronts[in.Name]
-		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Status()}
+		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o)}
 		if f.server != nil {
 			door := f.server.Connections()
 			row.Connections = &door

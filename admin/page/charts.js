@@ -87,7 +87,7 @@ class Chart {
       grid: { stroke: () => this.grid, width: 1 },
     };
     return {
-      ...this.#size(), legend: { show: false }, padding: [8, 18, 0, 0],
+      ...this.#size(), legend: { show: false }, padding: [8, 34, 0, 0],
       cursor: { sync: { key: SYNC }, points: { size: 6 }, y: false, drag: { x: false, y: false } },
       hooks: { setCursor: [() => this.#legend()] },
       scales: { x: { time: true, range: () => this.range }, y: { range: (_, min, max) => [Math.min(min, 0), Math.max(max * 1.1, 1)] } },
