@@ -20,9 +20,9 @@ import (
 // wait ends when the client goes. The error is a [*limiter.Rejection], or the
 // connection's end. Only from Inspect.
 func (s *Session) Admit(req limiter.Request) error {
-	permit, err := s.c.gate.Admit(&s.wait, req) // ends with the client, not with the drain: who waits already is served
-	touched, sendErr := s.wait.end()
-	s.in.timed = s.in.timed || touched // the wait left a deadline behind
+	permit, err := s.c.gate.Admit(&s.up.wait, req) // ends with the client, not with the drain: who waits already is served
+	touched, sendErr := s.up.wait.end()
+	s.up.in.timed = s.up.in.timed || touched // the wait left a deadline behind
 	var rej *limiter.Rejection
 	switch {
 	case sendErr != nil:
@@ -30,7 +30,7 @@ func (s *Session) Admit(req limiter.Request) error {
 		return sendErr
 	case errors.As(err, &rej):
 		return rej
-	case err != nil && s.wait.wasInterrupted():
+	case err != nil && s.up.wait.wasInterrupted():
 		return ErrInterrupted
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
@@ -42,33 +42,33 @@ func (s *Session) Admit(req limiter.Request) error {
 // Interrupt ends the wait of a message in [Session.Admit] with
 // [ErrInterrupted], and reports whether one waited. It is safe for concurrent
 // use.
-func (s *Session) Interrupt() bool { return s.wait.leave(true) }
+func (s *Session) Interrupt() bool { return s.up.wait.leave(true) }
 
 // await waits until something has changed. What a client sent before it left is
 // not begun.
-func (s *Session) await() error {
+func (u *upward) await() error {
 	// What is decided must be on its way, or nothing would ever change.
-	if err := s.flush(); err != nil {
+	if err := u.flush(); err != nil {
 		return err
 	}
-	if s.turn.landing() { // nobody need watch the client: it is being written to
+	if u.turn.landing() { // nobody need watch the client: it is being written to
 		select {
-		case <-s.changed:
+		case <-u.changed:
 			return nil
-		case <-s.ended:
+		case <-u.backendEnded():
 			return ErrBackendGone
 		}
 	}
 	defer func() {
-		touched, _ := s.wait.end() // everything was sent before
-		s.in.timed = s.in.timed || touched
+		touched, _ := u.wait.end() // everything was sent before
+		u.in.timed = u.in.timed || touched
 	}()
 	select {
-	case <-s.changed:
+	case <-u.changed:
 		return nil
-	case <-s.ended:
+	case <-u.backendEnded():
 		return ErrBackendGone
-	case <-s.wait.Done():
+	case <-u.wait.Done():
 		return ErrClientGone
 	}
 }

@@ -15,105 +15,120 @@ type reply struct {
 	last  bool // it ends the turn
 }
 
-// downward is the state of the backend's side.
+// downward is the backend's side of a session.
 type downward struct {
+	*Session
+
+	in     *inlet
+	ended  chan struct{} // closed when its goroutine returned
+	crash  any           // what it panicked with; read after ended
 	at     reply
 	taken  bool // the right to write to the client is held: part of a message was written
 	nobody bool // the client reads no more
 	wasted int  // bytes read to nobody
 }
 
-// down reads the backend's messages and passes them on. It returns when either
+// loop runs the backend's side. A panic is handed to Serve's goroutine,
+// whose caller recovers it.
+func (d *downward) loop() {
+	defer close(d.ended)
+	defer d.raw.Close()
+	defer func() { d.crash = recover() }()
+	err := d.run()
+	ours := errors.Is(err, errNobody) || errors.Is(err, os.ErrDeadlineExceeded) || d.life.hungUp.Load()
+	d.life.lost.Store(!ours)
+}
+
+// run reads the backend's messages and passes them on. It returns when either
 // side has gone.
-func (s *Session) down() error {
-	var d downward
+func (d *downward) run() error {
 	defer func() {
 		if d.taken {
-			s.client.tear()
+			d.client.tear()
 		}
 	}()
 	handle := func() (more bool, err error) {
-		err = s.landAll(&d)
-		mid := d.at.left > 0 || len(s.back.next()) > 0
-		if s.reading[Backend].set(mid); mid {
-			s.reading[Backend].moved.Store(s.back.total)
+		err = d.landAll()
+		mid := d.at.left > 0 || len(d.in.next()) > 0
+		if d.reading[Backend].set(mid); mid {
+			d.reading[Backend].moved.Store(d.in.total)
 		}
-		return mid || s.Owes(), err
+		return mid || d.Owes(), err
 	}
 	for {
-		err := s.back.each(handle)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || !s.life.hungUp.Load() {
+		err := d.in.each(handle)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !d.life.hungUp.Load() {
 			return err
 		}
-		if d.at.left == 0 && len(s.back.next()) == 0 { // a drain ends between messages
+		if d.at.left == 0 && len(d.in.next()) == 0 { // a drain ends between messages
 			return io.EOF
 		}
-		if err := s.backend.Load().conn.SetReadDeadline(time.Now().Add(s.c.o.Linger)); err != nil {
+		if err := d.backend.Load().conn.SetReadDeadline(time.Now().Add(d.c.o.Linger)); err != nil {
 			return err
 		}
-		s.life.hungUp.Store(false)
+		d.life.hungUp.Store(false)
 	}
 }
 
 // landAll deals with what is in the buffer.
-func (s *Session) landAll(d *downward) error {
-	for len(s.back.next()) > 0 {
+func (d *downward) landAll() error {
+	for len(d.in.next()) > 0 {
 		if d.at.left > 0 {
-			if err := s.carry(d); err != nil {
+			if err := d.carry(); err != nil {
 				return err
 			}
 			continue
 		}
-		if ready, err := s.land(d); err != nil || !ready {
-			return errors.Join(err, s.pour(d))
+		if ready, err := d.land(); err != nil || !ready {
+			return errors.Join(err, d.pour())
 		}
 	}
-	return s.pour(d)
+	return d.pour()
 }
 
 // land asks about the message at the head. ready is false when more of it must
 // be there first.
-func (s *Session) land(d *downward) (ready bool, err error) {
-	m, ok, err := s.head(s.back, Backend)
+func (d *downward) land() (ready bool, err error) {
+	m, ok, err := d.head(d.in, Backend)
 	if err != nil || !ok {
 		return false, err
 	}
-	v, err := s.p.Landed(s, m)
+	v, err := d.p.Landed(d.Session, m)
 	if err != nil {
 		return false, err
 	}
 	if v.Action == More {
-		if err := s.pour(d); err != nil {
+		if err := d.pour(); err != nil {
 			return false, err
 		}
-		if s.back.full() {
-			s.back.grow()
+		if d.in.full() {
+			d.in.grow()
 		}
 		return false, nil
 	}
 	if v.Last {
-		s.turn.land()
+		d.turn.land()
 	}
 	d.at = reply{left: m.Total, shown: len(m.Bytes), pass: v.Action == Pass && v.Instead == nil, last: v.Last}
 	if d.at.pass {
 		return true, nil
 	}
-	if err := s.pour(d); err != nil { // what is skipped must not stand behind what is not written
+	if err := d.pour(); err != nil { // what is skipped must not stand behind what is not written
 		return false, err
 	}
 	if v.Instead != nil {
-		return true, s.deliver(d, v.Instead)
+		return true, d.deliver(v.Instead)
 	}
 	return true, nil
 }
 
 // carry moves behind what is there of a message.
-func (s *Session) carry(d *downward) error {
-	in, at := s.back, &d.at
+func (d *downward) carry() error {
+	in, at := d.in, &d.at
 	part := in.next()
 	part = part[:min(at.left, len(part))]
-	if len(part) > at.shown && s.follow != nil {
-		s.follow.Follow(Backend, part[at.shown:])
+	if len(part) > at.shown && d.follow != nil {
+		d.follow.Follow(Backend, part[at.shown:])
 	}
 	at.shown = max(0, at.shown-len(part))
 	in.p += len(part)
@@ -124,57 +139,57 @@ func (s *Session) carry(d *downward) error {
 	if at.left > 0 || !at.last {
 		return nil
 	}
-	if err := s.pour(d); err != nil {
+	if err := d.pour(); err != nil {
 		return err
 	}
-	return s.answered()
+	return d.answered()
 }
 
 // answered ends the turn: whatever the client sent meanwhile has its own now.
-func (s *Session) answered() error {
-	s.turn.close()
-	s.Wake()
+func (d *downward) answered() error {
+	d.turn.close()
+	d.Wake()
 	switch {
-	case s.life.leaving.Load():
+	case d.life.leaving.Load():
 		return errNobody
-	case s.Draining():
-		s.life.answered.Store(true)
-		s.nudge()
+	case d.Draining():
+		d.life.answered.Store(true)
+		d.nudge()
 	}
 	return nil
 }
 
 // pour writes what is decided to the client.
-func (s *Session) pour(d *downward) error {
-	in := s.back
+func (d *downward) pour() error {
+	in := d.in
 	if in.p == in.r {
 		return nil
 	}
 	b := in.buf[in.r:in.p]
 	in.r = in.p
-	return s.deliver(d, b)
+	return d.deliver(b)
 }
 
 // deliver writes to the client, and keeps the right to write in the middle of a
 // message. When the client has gone it goes on while a permit is held: the
 // backend is at work, and its answer is read to nobody.
-func (s *Session) deliver(d *downward, b []byte) error {
+func (d *downward) deliver(b []byte) error {
 	if !d.nobody {
 		if !d.taken {
-			s.client.take()
+			d.client.take()
 		}
-		err := s.client.send(b)
+		err := d.client.send(b)
 		if d.taken = d.at.left > 0 && d.at.pass; !d.taken {
-			s.client.give()
+			d.client.give()
 		}
 		if err == nil {
 			return nil
 		}
 		d.nobody = true
-		s.turn.leave()
-		_ = s.raw.Close() // the client's side notices
+		d.turn.leave()
+		_ = d.raw.Close() // the client's side notices
 	}
-	if d.wasted += len(b); d.wasted > finishBytes || s.c.o.Cancel || !s.turn.working() {
+	if d.wasted += len(b); d.wasted > finishBytes || d.c.o.Cancel || !d.turn.working() {
 		return errNobody
 	}
 	return nil

@@ -24,13 +24,3 @@ func (s *Session) drain() {
 
 // nudge has the client's side look whether a drain lets it end.
 func (s *Session) nudge() { _ = s.raw.SetReadDeadline(time.Unix(1, 0)) }
-
-// over reports whether a drain lets the session end: nothing is unanswered that
-// must be waited for, no message is half read, and the protocol agrees.
-func (s *Session) over() bool {
-	open, idle := s.turn.owes()
-	if open && !idle || len(s.in.next()) > 0 {
-		return false
-	}
-	return s.p.Done(s.life.answered.Load())
-}

@@ -169,7 +169,7 @@ func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error
 	defer context.AfterFunc(ctx, s.drain)()
 	var cause error
 	defer func() { s.end(cause) }() // also when the protocol panics
-	cause = s.up(ctx)
+	cause = s.up.run(ctx)
 	return cause
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -42,17 +41,14 @@ type Session struct {
 	follow Follower // p, when it is one; nil
 	raw    net.Conn // of the client, below TLS; closing it ends both sides
 	client *lane
-	in     *inlet
-	wait   patience
 	dial   func(address string) (c net.Conn, at string, err error)
 	life   life
 	turn   turn
 
+	up      *upward
+	down    *downward            // set with backend, as is the next
 	backend atomic.Pointer[lane] // nil = not connected
-	back    *inlet               // set before the backend's goroutine starts, as are the next
 	address string               // of the backend
-	ended   chan struct{}        // closed when the backend's goroutine returned
-	crash   any                  // what it panicked with; read after ended
 
 	reading [2]pace       // messages of which the rest is to come, by side
 	changed chan struct{} // holds one value: something changed for who waits
@@ -73,13 +69,14 @@ type life struct {
 
 // newSession returns a session that has not begun.
 func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *Session {
-	s := &Session{c: c, p: p, raw: client, client: newLane(client), in: newInlet(client, &c.windows)}
+	s := &Session{c: c, p: p, raw: client, client: newLane(client)}
+	s.up = &upward{Session: s, in: newInlet(client, &c.windows)}
+	s.up.wait = patience{conn: client, before: s.up.flush}
 	s.follow, _ = p.(Follower)
 	ctx = context.WithoutCancel(ctx) // what is admitted already is served in a drain
 	s.dial = func(address string) (net.Conn, string, error) { return c.o.Dialer.Dial(ctx, address) }
 	s.life.began = time.Now()
 	s.changed = make(chan struct{}, 1)
-	s.wait.conn, s.wait.before = client, s.flush
 	return s
 }
 
@@ -102,6 +99,15 @@ func (s *Session) Backend() string {
 		return ""
 	}
 	return s.address
+}
+
+// backendEnded is closed when the backend's side has ended; nil while there is
+// none.
+func (s *Session) backendEnded() <-chan struct{} {
+	if s.down == nil {
+		return nil
+	}
+	return s.down.ended
 }
 
 // End ends the session's permit, if it holds one. It is safe for concurrent
@@ -146,27 +152,37 @@ func (s *Session) Connect(address string) error {
 		s.End(limiter.Dropped)
 		return fmt.Errorf("%w: %s: %w", ErrUnreachable, at, err)
 	}
-	s.address, s.back = at, newInlet(c, &s.c.windows)
-	s.ended = make(chan struct{})
+	s.address = at
+	s.down = &downward{Session: s, in: newInlet(c, &s.c.windows), ended: make(chan struct{})}
 	s.backend.Store(newLane(c))
-	go s.downLoop()
+	go s.down.loop()
 	return nil
 }
 
-// downLoop runs the backend's side. A panic is handed to Serve's goroutine,
-// whose caller recovers it.
-func (s *Session) downLoop() {
-	defer close(s.ended)
-	defer s.raw.Close()
-	defer func() { s.crash = recover() }()
-	err := s.down()
-	ours := errors.Is(err, errNobody) || errors.Is(err, os.ErrDeadlineExceeded) || s.life.hungUp.Load()
-	s.life.lost.Store(!ours)
+// head returns the message at the head of in. ok is false when more of it must
+// be read first.
+func (s *Session) head(in *inlet, from Side) (m Message, ok bool, err error) {
+	b := in.next()
+	if len(b) == 0 {
+		return m, false, nil
+	}
+	total, need, err := s.p.Size(from, b)
+	switch {
+	case err != nil:
+		return m, false, err
+	case total <= 0 && in.full():
+		return m, false, errSize
+	case total <= 0, len(b) < min(need, total) && !in.full():
+		return m, false, nil
+	}
+	m = Message{Bytes: b[:min(len(b), total)], Total: total}
+	m.Final = m.Whole() || in.full() && !in.canGrow()
+	return m, true, nil
 }
 
 // end ends both connections, and the permit once nothing can be at work for it.
 func (s *Session) end(cause error) {
-	s.in.release()
+	s.up.in.release()
 	l := s.backend.Load()
 	if l == nil {
 		_ = s.raw.Close()
@@ -177,15 +193,15 @@ func (s *Session) end(cause error) {
 		s.life.lost.Store(true)
 	}
 	s.hangUp(l)
-	<-s.ended
+	<-s.down.ended
 	_ = s.raw.Close()
 	_ = l.conn.Close()
 	if s.life.lost.Load() {
 		s.End(limiter.Dropped)
 	}
 	s.End(limiter.Ignored)
-	if s.crash != nil {
-		panic(s.crash)
+	if s.down.crash != nil {
+		panic(s.down.crash)
 	}
 }
 
