@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -186,6 +187,7 @@ func (x *exchange) readAnswer() error {
 			return err
 		}
 		if x.head.status >= 200 {
+			x.rt.backend.Answered()
 			return nil
 		}
 		if x.head.status == http.StatusSwitchingProtocols {
@@ -278,10 +280,10 @@ func (x *exchange) failed(err error, left bool) result {
 	case errors.Is(err, errDeadline):
 		res.outcome, res.status, detail = limiter.Ignored, http.StatusGatewayTimeout, tooLate
 	default:
-		var cause Cause
+		var cause ingress.Cause
 		cause, detail = fault(err)
 		res.outcome = x.rt.blame(cause, err)
-		if cause == Silent {
+		if cause == ingress.Silent {
 			res.status = http.StatusGatewayTimeout
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -27,22 +28,22 @@ func (rt *route) judge(status int) limiter.Outcome {
 }
 
 // fault returns why the backend gave no answer, and how the client is told.
-func fault(err error) (cause Cause, detail string) {
+func fault(err error) (cause ingress.Cause, detail string) {
 	switch {
 	case isTimeout(err):
-		return Silent, "the backend did not answer in time"
+		return ingress.Silent, "the backend did not answer in time"
 	case errors.Is(err, ErrBadResponse):
-		return NotHTTP, "the backend's answer is not HTTP"
+		return ingress.Garbled, "the backend's answer is not HTTP"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return HungUp, "the backend closed the connection"
+		return ingress.HungUp, "the backend closed the connection"
 	}
-	return Unreachable, "the backend cannot be reached"
+	return ingress.Unreachable, "the backend cannot be reached"
 }
 
 // blame counts a failure of the backend and returns what it says about its load.
-func (rt *route) blame(cause Cause, err error) limiter.Outcome {
-	rt.health.failed(cause, rt.o.Backend, err)
-	if cause == NotHTTP {
+func (rt *route) blame(cause ingress.Cause, err error) limiter.Outcome {
+	rt.backend.Failed(cause, err)
+	if cause == ingress.Garbled {
 		return limiter.Ignored
 	}
 	return limiter.Dropped

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/limiter"
 )
@@ -181,7 +182,7 @@ func TestBackendFailsDuringUpload(t *testing.T) {
 	if e := g.ends.wait(t); e.outcome != limiter.Dropped {
 		t.Errorf("outcome %v, want dropped", e.outcome)
 	}
-	if n := g.Status().BackendFailures[httpgate.HungUp]; n != 1 {
+	if n := g.Status().Backends[0].Failures[ingress.HungUp]; n != 1 {
 		t.Errorf("%d failures of the backend counted, want 1", n)
 	}
 }

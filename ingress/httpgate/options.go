@@ -195,9 +195,8 @@ type Status struct {
 	// Retries counts requests that were sent again because the backend had
 	// closed the idle connection that they were sent on.
 	Retries uint64
-	// BackendFailures counts admitted requests that got no answer from the
-	// backend, indexed by [Cause].
-	BackendFailures []uint64
+	// Backends says how the backend answers.
+	Backends []ingress.BackendStatus
 }
 
 // withDefaults fills what is zero.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -230,7 +231,7 @@ func TestDeadlineDuringConnect(t *testing.T) {
 	if e := g.ends.wait(t); e.outcome != limiter.Dropped {
 		t.Errorf("outcome %v, want dropped", e.outcome)
 	}
-	if n := g.Status().BackendFailures[httpgate.Silent]; n != 1 {
+	if n := g.Status().Backends[0].Failures[ingress.Silent]; n != 1 {
 		t.Errorf("%d failures of the backend counted, want 1", n)
 	}
 }
@@ -253,7 +254,7 @@ func TestDeadlineDuringUpload(t *testing.T) {
 		t.Errorf("outcome %v, want ignored", e.outcome)
 	}
 	<-hungUp
-	if n := g.Status().BackendFailures[httpgate.Silent]; n != 0 {
+	if n := g.Status().Backends[0].Failures[ingress.Silent]; n != 0 {
 		t.Errorf("%d failures of the backend counted, want none", n)
 	}
 }

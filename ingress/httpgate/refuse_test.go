@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -231,7 +232,7 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("deadline %s ms: outcome %v, want success", ms, e.outcome)
 		}
 	}
-	if n := g.Status().BackendFailures[httpgate.Silent]; n != 0 {
+	if n := g.Status().Backends[0].Failures[ingress.Silent]; n != 0 {
 		t.Errorf("the backend is blamed for %d deadlines of clients, want none", n)
 	}
 	permit, err := g.gate.TryAdmit(g.gate.Now(), limiter.Request{})

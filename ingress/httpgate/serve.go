@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -22,7 +23,7 @@ type route struct {
 	upstream *upstream
 	tunnels  *strays
 	orphans  *strays
-	health   *health
+	backend  *ingress.Backend
 	hot      *atomic.Int32 // > 0: refusals are to be expected; see doorstep
 }
 

@@ -30,7 +30,7 @@ type Server struct {
 	http    *http.Server
 	tunnels *strays
 	orphans *strays // connections to the backend whose callers have left
-	health  *health
+	health  *ingress.Health
 	hot     atomic.Int32 // see doorstep
 	log     *slog.Logger
 	timeout time.Duration // of a drain
@@ -52,7 +52,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.health = &health{log: s.log, ingress: gate.Name(), now: gate.Now}
+	s.health = ingress.NewHealth().Log(gate.Name(), s.log)
 	if err := s.swap(o); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.withDefaults()
-	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, hot: &s.hot, health: s.health}
+	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, hot: &s.hot}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
 	if old := s.route.Load(); old != nil && sameUpstream(&old.o, &o) {
@@ -112,6 +112,8 @@ func (s *Server) swap(o Options) error {
 	if err := errors.Join(errID, errUp, errStatus); err != nil {
 		return err
 	}
+	s.health.Keep(o.Backend)
+	rt.backend = s.health.Of(o.Backend)
 	s.route.Store(rt)
 	return nil
 }
@@ -210,6 +212,6 @@ func (s *Server) Status() Status {
 	up := s.route.Load().upstream
 	return Status{
 		Connections: s.door.Status(), Tunnels: s.tunnels.count(), BackendIdle: up.idleCount(),
-		BackendDials: up.dials.Load(), Retries: up.retries.Load(), BackendFailures: s.health.failures(),
+		BackendDials: up.dials.Load(), Retries: up.retries.Load(), Backends: s.health.Status(time.Now()),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
@@ -71,6 +72,7 @@ func newServer(g gate, o Options) (*Server, error) {
 		dial = relay.WithTLS(dial, o.BackendTLS)
 	}
 	s.dialer = relay.NewDialer(o.Backends, o.DialTimeout, dial)
+	s.dialer.Health().Log(g.Name(), o.Log)
 	s.hall = relay.New(g, relay.Options{
 		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,
 		Cancel: o.CancelAbandoned,
@@ -133,11 +135,11 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.counters.totalConnections.Add(1)
 	defer s.counters.connections.Add(-1)
 	err := s.hall.Serve(ctx, c, newSession(s, c.RemoteAddr().String()))
-	if errors.Is(err, relay.ErrUnreachable) {
-		s.warn(err)
-	}
 	s.log.DebugContext(ctx, "connection ended", slog.Any("remote", c.RemoteAddr()), slog.Any("cause", err))
 }
+
+// Backends returns how the backends answer.
+func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().Status(time.Now()) }
 
 // exemptClient reports whether the address is exempt.
 func (s *Server) exemptClient(a netip.Addr) bool {

@@ -10,9 +10,9 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
@@ -27,7 +27,6 @@ type gate interface {
 // Server serves the client connections of one PostgreSQL gate. It is an
 // ingress.Handler and is safe for concurrent use.
 type Server struct {
-	name     string
 	o        Options
 	corridor *relay.Corridor
 	dialer   *relay.Dialer
@@ -36,8 +35,6 @@ type Server struct {
 	direct   *tls.Config // of clients that begin with TLS; nil = none
 	keys     cancelKeys
 	counters counters
-	warned   atomic.Int64 // monotonic ns of the last warning
-	now      func() int64
 	once     struct{ opaque, binding sync.Once }
 }
 
@@ -57,7 +54,8 @@ func New(g gate, o Options) (*Server, error) {
 	if o.BackendTLS != nil {
 		dial = relay.WithTLS(askTLS(dial), o.BackendTLS)
 	}
-	s := &Server{name: g.Name(), o: o, parts: parts, now: g.Now, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
+	s := &Server{o: o, parts: parts, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
+	s.dialer.Health().Log(g.Name(), o.Log)
 	for op := range s.costs {
 		s.costs[op] = o.Costs[operation(op).String()]
 	}
@@ -82,11 +80,11 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	if err == nil {
 		err = s.corridor.Serve(ctx, c, ses)
 	}
-	if (errors.Is(err, relay.ErrBackendGone) || errors.Is(err, relay.ErrUnreachable)) && s.mayWarn() {
-		s.o.Log.Warn("backend failed", slog.String("ingress", s.name), slog.Any("error", err))
-	}
 	s.o.Log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.remote), slog.Any("cause", err))
 }
+
+// Backends returns how the backends answer.
+func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().Status(time.Now()) }
 
 // handshake begins TLS with a client whose first byte asks for it. It closes c
 // when that fails.
@@ -175,12 +173,6 @@ func askTLS(dial relay.DialFunc) relay.DialFunc {
 		}
 		return c, nil
 	}
-}
-
-// mayWarn limits warnings about the backend to one a second.
-func (s *Server) mayWarn() bool {
-	now, last := s.now(), s.warned.Load()
-	return (last == 0 || now-last > int64(time.Second)) && s.warned.CompareAndSwap(last, now)
 }
 
 // remoteOf returns the client's address, without a port.

@@ -282,6 +282,7 @@ func (*brokerSide) whole(prefix []byte) bool {
 
 // inspect implements inspector.
 func (b *brokerSide) inspect(now int64, _ pulsarwire.Header, cmd []byte) (action, []byte, error) {
+	b.health.Answered()
 	if !b.whole(cmd) {
 		return actPass, nil, nil
 	}

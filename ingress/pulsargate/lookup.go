@@ -2,6 +2,7 @@ package pulsargate
 
 import (
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/admitd/admitd/pulsarwire"
@@ -30,6 +31,11 @@ func (b brokers) allows(address string) bool {
 		}
 	}
 	return false
+}
+
+// named returns the addresses that stand for one broker each.
+func (b brokers) named() []string {
+	return slices.DeleteFunc(slices.Clone(b), func(address string) bool { return strings.Contains(address, "*") })
 }
 
 // brokerAddress returns the host:port of a broker's URL, or of a plain host:port.

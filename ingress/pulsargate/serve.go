@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -24,6 +25,7 @@ type Server struct {
 	limits  atomic.Pointer[Limits]
 	applied atomic.Uint64 // how often limits were changed
 	topics  *topics
+	health  *ingress.Health
 
 	heldBytes  atomic.Int64 // of all sessions
 	heldFrames atomic.Int64
@@ -43,6 +45,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{gate: gate, o: o, brokers: append(brokers{o.Backend}, o.Brokers...)}
+	s.health = ingress.NewHealth(s.brokers.named()...).Log(gate.Name(), o.Log)
 	l := o.Limits.withDefaults()
 	s.limits.Store(&l)
 	s.topics = newTopics(l, gate.Now())
@@ -79,6 +82,9 @@ func (s *Server) Status() Status {
 	}
 }
 
+// Backends returns how the brokers answer.
+func (s *Server) Backends() []ingress.BackendStatus { return s.health.Status(time.Now()) }
+
 // ServeConn serves one client and closes c. When ctx ends it reads nothing more,
 // waits for the receipts of what was forwarded and returns; messages that are
 // held are left to the client, which sends them again where it connects next.
@@ -101,7 +107,9 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	}
 	s.sessions.Add(1)
 	defer s.sessions.Add(-1)
-	s.fault(c, newSession(s, c, broker, connect.Throttling).run(ctx))
+	session := newSession(s, c, broker, connect.Throttling)
+	session.health = s.health.Of(s.wanted(connect))
+	s.fault(c, session.run(ctx))
 }
 
 // greet reads the CONNECT of a client. hello is the frame to send to the broker.
@@ -128,26 +136,42 @@ func (s *Server) greet(ctx context.Context, c net.Conn) (hello []byte, connect p
 	return pulsarwire.AppendFrame(nil, pulsarwire.TypeConnect, body), connect, c.SetReadDeadline(time.Time{})
 }
 
+// wanted returns the address of the broker that a client wants.
+func (s *Server) wanted(connect pulsarwire.Connect) string {
+	if connect.ProxyToBroker != "" {
+		return brokerAddress(connect.ProxyToBroker)
+	}
+	return s.o.Backend
+}
+
 // dial connects to the broker that the client wants, if it may have it. When it
 // may not, or the broker cannot be reached, the client is told.
 func (s *Server) dial(ctx context.Context, c net.Conn, connect pulsarwire.Connect) (net.Conn, error) {
-	address := s.o.Backend
-	if connect.ProxyToBroker != "" {
-		address = brokerAddress(connect.ProxyToBroker)
-	}
+	address := s.wanted(connect)
 	if !s.brokers.allows(address) {
 		s.o.Observer.Happened(EventBrokerRefused)
 		s.tell(c, refusal(noRequest, pulsarwire.NotAllowedError, "broker is not on the gate's list of brokers"))
 		return nil, fmt.Errorf("pulsargate: broker %q is not on the list of brokers", address)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.DialTimeout)
+	bounded, cancel := context.WithTimeout(ctx, s.o.DialTimeout)
 	defer cancel()
-	broker, err := s.o.Dial(ctx, address)
+	broker, err := s.o.Dial(bounded, address)
 	if err != nil {
+		if ctx.Err() == nil { // else nobody waited for it
+			s.health.Of(address).Failed(undialled(err), err)
+		}
 		s.tell(c, refusal(noRequest, pulsarwire.ServiceNotReady, "broker cannot be reached"))
 		return nil, fmt.Errorf("pulsargate: broker %q: %w", address, err)
 	}
 	return broker, nil
+}
+
+// undialled returns why a broker could not be dialled.
+func undialled(err error) ingress.Cause {
+	if isTimeout, ok := errors.AsType[net.Error](err); ok && isTimeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return ingress.Silent
+	}
+	return ingress.Unreachable
 }
 
 // tell writes a last word to a client that has no session.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -28,6 +29,7 @@ type session struct {
 	broker     *lane
 	up, down   relay // client to broker, broker to client
 	throttling bool  // the client understands ThrottleProducer
+	health     *ingress.Backend
 	wg         sync.WaitGroup
 
 	done    chan struct{} // closed when the session is over
@@ -152,6 +154,9 @@ func (s *session) settle() error {
 	outcome := limiter.Ignored // the client went away: that says nothing of the broker
 	if s.lost {
 		outcome = limiter.Dropped
+		if s.inFlight > 0 && !s.draining {
+			s.health.Failed(ingress.HungUp, s.cause)
+		}
 	}
 	for _, p := range s.producers {
 		s.dropLocked(p, outcome)

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/ingress"
 )
 
 const (
@@ -26,6 +28,7 @@ type Dialer struct {
 	timeout   time.Duration
 	dial      DialFunc
 	turn      atomic.Uint32
+	health    *ingress.Health
 	failed    []atomic.Int64 // Unix ns of the last failure, by backend; 0 = it answered since
 }
 
@@ -38,9 +41,13 @@ type DialFunc func(ctx context.Context, address string) (net.Conn, error)
 func NewDialer(addresses []string, timeout time.Duration, dial DialFunc) *Dialer {
 	return &Dialer{
 		addresses: addresses, timeout: orDefault(timeout, DefaultDialTimeout), dial: orTCP(dial),
-		failed: make([]atomic.Int64, len(addresses)),
+		failed: make([]atomic.Int64, len(addresses)), health: ingress.NewHealth(addresses...),
 	}
 }
+
+// Health returns how the backends answer. The dialer tells it of those that
+// cannot be dialled, a [Corridor] of answers and of connections that are lost.
+func (d *Dialer) Health() *ingress.Health { return d.health }
 
 // Dial connects to address, or to the next backend in turn when it is empty. It
 // returns the address that it tried last.
@@ -85,9 +92,21 @@ func (d *Dialer) avoids(k int) bool {
 
 // try dials once.
 func (d *Dialer) try(ctx context.Context, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	bounded, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	return d.dial(ctx, address)
+	c, err := d.dial(bounded, address)
+	if err != nil && ctx.Err() == nil { // else nobody waited for it
+		d.health.Of(address).Failed(undialled(err), err)
+	}
+	return c, err
+}
+
+// undialled returns why a backend could not be dialled.
+func undialled(err error) ingress.Cause {
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return ingress.Silent
+	}
+	return ingress.Unreachable
 }
 
 // WithTLS returns a dial func that speaks TLS over what dial connects to; nil =

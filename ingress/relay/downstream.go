@@ -93,6 +93,7 @@ func (d *downward) land() (ready bool, err error) {
 	if err != nil || !ok {
 		return false, err
 	}
+	d.health.Answered()
 	v, err := d.p.Landed(d.Session, m)
 	if err != nil {
 		return false, err

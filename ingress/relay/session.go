@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -49,6 +50,7 @@ type Session struct {
 	down    *downward            // set with backend, as is the next
 	backend atomic.Pointer[lane] // nil = not connected
 	address string               // of the backend
+	health  *ingress.Backend     // of the backend
 
 	reading [2]pace       // messages of which the rest is to come, by side
 	changed chan struct{} // holds one value: something changed for who waits
@@ -152,7 +154,7 @@ func (s *Session) Connect(address string) error {
 		s.End(limiter.Dropped)
 		return fmt.Errorf("%w: %s: %w", ErrUnreachable, at, err)
 	}
-	s.address = at
+	s.address, s.health = at, s.c.o.Dialer.health.Of(at)
 	s.down = &downward{Session: s, in: newInlet(c, &s.c.windows), ended: make(chan struct{})}
 	s.backend.Store(newLane(c))
 	go s.down.loop()
@@ -197,6 +199,9 @@ func (s *Session) end(cause error) {
 	_ = s.raw.Close()
 	_ = l.conn.Close()
 	if s.life.lost.Load() {
+		if s.Owes() && !s.Draining() {
+			s.health.Failed(ingress.HungUp, ErrBackendGone)
+		}
 		s.End(limiter.Dropped)
 	}
 	s.End(limiter.Ignored)

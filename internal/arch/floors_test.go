@@ -38,7 +38,7 @@ var floors = map[string][]string{
 	// 3: siblings do not know each other; daemon introduces them
 	"ingress/httpgate":     {"ingress", "limiter", "labels"},
 	"ingress/mongogate":    {"ingress", "ingress/relay", "limiter", "labels"},
-	"ingress/postgresgate": {"ingress/relay", "limiter", "labels"},
+	"ingress/postgresgate": {"ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"ingress", "limiter", "labels", "pulsarwire"},
 	"observe":              {"ingress", "limiter", "labels", "clock"},
 	"admin":                {"ingress", "limiter", "labels"},

@@ -1,0 +1,122 @@
+package ingress_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/admitd/admitd/ingress"
+)
+
+// A backend is down once it has failed three times over a second without an
+// answer; an answer in between makes it one that fails now and then.
+func TestHealth(t *testing.T) {
+	type step struct {
+		wait  time.Duration
+		do    string // "fail", "answer", ""
+		want  ingress.BackendState
+		since time.Duration // from the start
+	}
+	for name, steps := range map[string][]step{
+		"nobody has asked": {{time.Hour, "", ingress.BackendUnknown, 0}},
+		"answers":          {{time.Second, "answer", ingress.BackendUp, time.Second}, {time.Hour, "answer", ingress.BackendUp, time.Second}},
+		"dies and comes back": {
+			{time.Second, "answer", ingress.BackendUp, time.Second},
+			{time.Second, "fail", ingress.BackendFailing, 2 * time.Second},
+			{500 * time.Millisecond, "fail", ingress.BackendFailing, 2 * time.Second},
+			{500 * time.Millisecond, "fail", ingress.BackendDown, 2 * time.Second},
+			{time.Hour, "", ingress.BackendDown, 2 * time.Second}, // nobody asks it: nothing is known to be better
+			{0, "answer", ingress.BackendUp, time.Hour + 3*time.Second},
+		},
+		"fails often, all at once": {
+			{time.Second, "fail", ingress.BackendFailing, time.Second}, {0, "fail", ingress.BackendFailing, time.Second},
+			{0, "fail", ingress.BackendFailing, time.Second}, {0, "fail", ingress.BackendFailing, time.Second},
+		},
+		"an answer between failures": {
+			{time.Second, "fail", ingress.BackendFailing, time.Second}, {time.Second, "fail", ingress.BackendFailing, time.Second},
+			{0, "answer", ingress.BackendFailing, 2 * time.Second}, {time.Second, "fail", ingress.BackendFailing, 3 * time.Second},
+			{9 * time.Second, "answer", ingress.BackendFailing, 12 * time.Second}, {time.Second, "", ingress.BackendUp, 12 * time.Second},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := ingress.NewHealth("db:1")
+				start := time.Now()
+				for i, s := range steps {
+					time.Sleep(s.wait)
+					switch s.do {
+					case "fail":
+						h.Of("db:1").Failed(ingress.Unreachable, errors.New("refused"))
+					case "answer":
+						h.Of("db:1").Answered()
+					}
+					got := h.Status(time.Now())[0]
+					if got.State != s.want {
+						t.Fatalf("step %d: state %s, want %s", i, got.State, s.want)
+					}
+					if s.since > 0 && got.Since.Sub(start) != s.since {
+						t.Fatalf("step %d: since %v, want %v", i, got.Since.Sub(start), s.since)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What is known of a backend outlives a reload that keeps it; a backend that the
+// configuration does not name is counted among the others, however many.
+func TestHealthKeeps(t *testing.T) {
+	h := ingress.NewHealth("a", "b", "a")
+	h.Of("a").Failed(ingress.Silent, errors.New("slow"))
+	h.Of("nobody").Failed(ingress.HungUp, errors.New("gone"))
+	h.Of("nobody else").Failed(ingress.HungUp, errors.New("gone"))
+	h.Keep("c", "a")
+	var got []string
+	for _, s := range h.Status(time.Now()) {
+		got = append(got, s.Address+" "+string(s.State)+" "+s.Cause)
+	}
+	if d := cmp.Diff([]string{"c unknown ", "a failing timeout", "other failing closed"}, got); d != "" {
+		t.Errorf("status (-want +got):\n%s", d)
+	}
+	if n := h.Status(time.Now())[2].Failures[ingress.HungUp]; n != 2 {
+		t.Errorf("others failed %d times, want 2", n)
+	}
+}
+
+// A backend that fails is logged every ten seconds, with the failures since the
+// line before, and once when it answers again.
+func TestHealthLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		h := ingress.NewHealth("db:1").Log("orders", slog.New(slog.NewTextHandler(&b, nil)))
+		for range 25 {
+			h.Of("db:1").Failed(ingress.Unreachable, errors.New("refused"))
+			time.Sleep(time.Second)
+		}
+		h.Of("db:1").Answered()
+		h.Of("db:1").Answered()
+		for _, want := range []string{"down=false failures=1 ", "down=true failures=10 ", `msg="backend answers again" ingress=orders backend=db:1 was_down=25s`} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("the log lacks %q:\n%s", want, b.String())
+			}
+		}
+		if n := strings.Count(b.String(), "\n"); n != 4 {
+			t.Errorf("%d lines, want 4:\n%s", n, b.String())
+		}
+	})
+}
+
+// An answer of a backend that answers costs nothing to speak of.
+func TestHealthAllocates(t *testing.T) {
+	b := ingress.NewHealth("db:1").Of("db:1")
+	b.Answered()
+	if n := testing.AllocsPerRun(100, b.Answered); n != 0 {
+		t.Errorf("Answered allocates %v times", n)
+	}
+}
