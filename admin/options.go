@@ -160,6 +160,7 @@ type Ingress struct {
 	Name, Protocol, Listen, Backend string
 	Gate                            limiter.Status
 	Connections                     *ingress.Status // nil = none counted
+	Backends                        []ingress.BackendStatus
 	// Details are the protocol's own, for JSON; nil = none.
 	Details any
 }

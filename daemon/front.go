@@ -74,6 +74,9 @@ func (d *Daemon) start(ctx context.Context, f *front, ln net.Listener) {
 		return
 	}
 	f.undo = append(f.undo, d.metrics.WatchDoor(f.name, doorOf{f.server}))
+	if f.server.Backends != nil {
+		f.undo = append(f.undo, d.metrics.WatchBackends(f.name, f.server.Backends))
+	}
 	if f.server.Watch != nil {
 		f.undo = append(f.undo, f.server.Watch())
 	}

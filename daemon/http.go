@@ -4,8 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
@@ -17,8 +15,7 @@ import (
 func protocolHTTP() *Protocol {
 	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, InPlace: httpInPlace}
 	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
-		failed := newBackendCollector()
-		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newHTTP(k, failed, in, g) }, k.Register(failed)
+		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newHTTP(k, in, g) }, nil
 	}
 	return p
 }
@@ -39,7 +36,7 @@ func httpInPlace(in *config.Ingress) {
 }
 
 // newHTTP builds the server of an HTTP ingress.
-func (p *Protocol) newHTTP(k *Kit, failed *backendCollector, in *config.Ingress, g *limiter.Gate) (*Server, error) {
+func (p *Protocol) newHTTP(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server, error) {
 	o, keys, err := p.httpOptions(k, in, g)
 	if err != nil {
 		return nil, err
@@ -49,7 +46,8 @@ func (p *Protocol) newHTTP(k *Kit, failed *backendCollector, in *config.Ingress,
 		return nil, err
 	}
 	return &Server{
-		Serve: s.Serve, Drain: s.Retire, Watch: func() func() { return failed.watch(in.Name, s) },
+		Serve: s.Serve, Drain: s.Retire,
+		Backends:    func() []ingress.BackendStatus { return s.Status().Backends },
 		Connections: func() ingress.Status { return s.Status().Connections },
 		Details:     func() any { return httpDetails(s.Status()) },
 		Prepare: func(in *config.Ingress) (func(), error) {
@@ -118,47 +116,11 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 func httpDetails(st httpgate.Status) any {
 	return map[string]any{
 		"tunnels": st.Tunnels, "backendIdle": st.BackendIdle, "backendDials": st.BackendDials, "retries": st.Retries,
-		"backendFailures": failures(st.BackendFailures),
 	}
-}
-
-// failures names the counts of a backend's failures.
-func failures(counts []uint64) map[string]uint64 {
-	out := map[string]uint64{}
-	for _, c := range httpgate.Causes() {
-		out[c.String()] = counts[c]
-	}
-	return out
 }
 
 // rateOf returns the rate that a refusal by rate was due to, for the RateLimit
 // headers: the partition's, or the gate's where the partition has none.
 func rateOf(g *limiter.Gate) func(partition string) limiter.Rate {
 	return func(partition string) limiter.Rate { return g.Rate(partition) }
-}
-
-// backendCollector reads how HTTP backends failed when somebody scrapes.
-type backendCollector struct {
-	watched[*httpgate.Server]
-
-	failures *prometheus.Desc
-}
-
-func newBackendCollector() *backendCollector {
-	return &backendCollector{
-		failures: prometheus.NewDesc("admitd_backend_failures_total",
-			"Admitted requests that got no answer from the backend.", []string{"ingress", "cause"}, nil),
-	}
-}
-
-// Describe implements [prometheus.Collector].
-func (c *backendCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.failures }
-
-// Collect implements [prometheus.Collector].
-func (c *backendCollector) Collect(ch chan<- prometheus.Metric) {
-	for ingress, s := range c.byIngress() {
-		for cause, n := range failures(s.Status().BackendFailures) {
-			ch <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, float64(n), ingress, cause) //nolint:promlinter // cannot follow the description; the running daemon is linted in a test
-		}
-	}
 }

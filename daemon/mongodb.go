@@ -63,7 +63,7 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 	if err != nil {
 		return nil, err
 	}
-	w.Probe = s.Probe
+	w.Probe, w.Backends = s.Probe, s.Backends
 	w.Details = func() any {
 		return mongoDetails{Status: s.Status(), Establishment: mongogate.Establishment(w.Connections())}
 	}

@@ -54,6 +54,7 @@ func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate) (*Se
 	if err != nil {
 		return nil, err
 	}
+	w.Backends = func() []ingress.BackendStatus { return s.Backends() }
 	w.Details = func() any { return s.Status() }
 	return w, nil
 }

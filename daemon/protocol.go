@@ -52,6 +52,8 @@ type Server struct {
 	Prepare func(in *config.Ingress) (apply func(), err error)
 	// Connections counts the connections.
 	Connections func() ingress.Status
+	// Backends tells how the backends answer.
+	Backends func() []ingress.BackendStatus
 	// Details are the protocol's own facts for the status; nil = there are none.
 	Details func() any
 	// Probe asks the backend, before anybody listens, what it is; nil = there is

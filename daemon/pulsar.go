@@ -72,6 +72,7 @@ func (p *Protocol) newPulsar(k *Kit, counts *pulsarMetrics, in *config.Ingress, 
 	if err != nil {
 		return nil, err
 	}
+	w.Backends = s.Backends
 	w.Details = func() any { return s.Status() }
 	w.Watch = func() (stop func()) { return counts.queues.watch(in.Name, s) }
 	return w, nil

@@ -49,6 +49,9 @@ func (d *Daemon) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapsho
 		if f.server != nil {
 			door := f.server.Connections()
 			row.Connections = &door
+			if f.server.Backends != nil {
+				row.Backends = f.server.Backends()
+			}
 			if f.server.Details != nil {
 				row.Details = f.server.Details()
 			}

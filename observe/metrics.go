@@ -29,6 +29,7 @@ type Metrics struct {
 	durations *durations
 	gates     *gates
 	doors     *doors
+	backends  *backends
 	config    *configMetrics
 	clock     *clockMetrics
 	all       prometheus.Gatherer
@@ -45,6 +46,7 @@ func New(o Options) *Metrics {
 		durations: newDurations(),
 		gates:     gates,
 		doors:     newDoors(gates.tokens),
+		backends:  newBackends(),
 		config:    newConfigMetrics(),
 		clock:     newClockMetrics(),
 	}
@@ -53,7 +55,7 @@ func New(o Options) *Metrics {
 		Help:        "Always 1; the labels say which build is running.",
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
-	m.all = &gatherer{sources: []source{m.durations, m.gates, m.doors, m.config, m.clock}, registry: m.registry}
+	m.all = &gatherer{sources: []source{m.durations, m.gates, m.doors, m.backends, m.config, m.clock}, registry: m.registry}
 	m.registry.MustRegister(build)
 	if o.Process {
 		m.registry.MustRegister(

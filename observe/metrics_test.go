@@ -39,6 +39,16 @@ func (learner) Algorithm() string                       { return "vegas" }
 func (learner) BaseRTT() time.Duration                  { return 20 * time.Millisecond }
 func (learner) State() map[string]float64               { return map[string]float64{"queue": 2} }
 
+// backends returns the health of two backends: one is dead, nobody asked the other.
+func backends(t *testing.T) observe.BackendReader {
+	t.Helper()
+	h := ingress.NewHealth("db:1", "db:2")
+	for range 3 {
+		h.Of("db:1").Failed(ingress.Silent, errors.New("no answer"))
+	}
+	return func() []ingress.BackendStatus { return h.Status(time.Now().Add(time.Minute)) }
+}
+
 // house returns metrics over one gate with the partition checkout, after it
 // admitted five requests, refused one for concurrency and one for its rate.
 func house(t *testing.T) (*observe.Metrics, *limiter.Gate) {
@@ -53,6 +63,7 @@ func house(t *testing.T) (*observe.Metrics, *limiter.Gate) {
 	}, limiter.Options{Observer: m.Gate("orders")})
 	m.Watch("orders", gate)
 	m.WatchDoor("orders", door{Open: 7, Accepted: 9, Refused: []uint64{0, 4}, Tokens: 2.5})
+	m.WatchBackends("orders", backends(t))
 	m.WatchClock(func() observe.ClockState {
 		return observe.ClockState{Trusted: true, Faults: map[string]uint64{"frozen": 2}}
 	})
@@ -147,6 +158,8 @@ func TestContract(t *testing.T) {
 		"admitd_connections_open":                             {dto.MetricType_GAUGE, "ingress"},
 		"admitd_connections_accepted_total":                   {dto.MetricType_COUNTER, "ingress"},
 		"admitd_connections_rejected_total":                   {dto.MetricType_COUNTER, "ingress reason"},
+		"admitd_backend_up":                                   {dto.MetricType_GAUGE, "backend ingress"},
+		"admitd_backend_failures_total":                       {dto.MetricType_COUNTER, "backend cause ingress"},
 		"admitd_clock_trusted":                                {dto.MetricType_GAUGE, ""},
 		"admitd_fallback_active":                              {dto.MetricType_GAUGE, "ingress"},
 		"admitd_config_last_reload_successful":                {dto.MetricType_GAUGE, ""},
@@ -191,6 +204,8 @@ func TestValues(t *testing.T) {
 		"admitd_connections_open":                             "ingress=orders 7",
 		"admitd_connections_accepted_total":                   "ingress=orders 9",
 		"admitd_connections_rejected_total":                   "ingress=orders,reason=max_open 4",
+		"admitd_backend_up":                                   "backend=db:1,ingress=orders 0",
+		"admitd_backend_failures_total":                       "backend=db:1,cause=timeout,ingress=orders 3",
 		"admitd_clock_trusted":                                " 1",
 		"admitd_clock_faults_total":                           "kind=frozen 2",
 		"admitd_ingress_mode":                                 "ingress=orders,mode=enforce 1",

@@ -114,7 +114,8 @@ func TestBackendThatIsDownIsTold(t *testing.T) {
 			t.Errorf("status %d; want 502", res.StatusCode)
 		}
 	}
-	p.becomes(`admitd_backend_failures_total{cause="unreachable",ingress="orders"}`, 5)
+	p.becomes(`admitd_backend_failures_total{backend="http://127.0.0.1:1",cause="unreachable",ingress="orders"}`, 5)
+	p.becomes(`admitd_backend_up{backend="http://127.0.0.1:1",ingress="orders"}`, 0)
 	p.said("backend fails")
 	if n := p.count("backend fails"); n != 1 {
 		t.Errorf("%d lines of the log; want 1", n)

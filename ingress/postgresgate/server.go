@@ -27,6 +27,7 @@ type gate interface {
 // Server serves the client connections of one PostgreSQL gate. It is an
 // ingress.Handler and is safe for concurrent use.
 type Server struct {
+	name     string
 	o        Options
 	corridor *relay.Corridor
 	dialer   *relay.Dialer
@@ -54,7 +55,7 @@ func New(g gate, o Options) (*Server, error) {
 	if o.BackendTLS != nil {
 		dial = relay.WithTLS(askTLS(dial), o.BackendTLS)
 	}
-	s := &Server{o: o, parts: parts, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
+	s := &Server{name: g.Name(), o: o, parts: parts, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
 	s.dialer.Health().Log(g.Name(), o.Log)
 	for op := range s.costs {
 		s.costs[op] = o.Costs[operation(op).String()]

@@ -39,6 +39,9 @@ func TestDialerTriesTheNext(t *testing.T) {
 			}
 		}
 		dial(nil, "a", "b")
+		if got := d.Health().Status(time.Now()); got[0].Cause != "unreachable" || got[1].Cause != "" {
+			t.Errorf("health %+v, want a failure of a alone", got)
+		}
 		dial(nil, "b")
 		dial(nil, "b") // a's turn
 		time.Sleep(6 * time.Second)

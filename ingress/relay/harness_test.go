@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
@@ -80,12 +81,13 @@ func toyMessage(kind byte, body []byte) []byte {
 
 // house is a corridor with a limit of one, in a bubble.
 type house struct {
-	t     *testing.T
-	gate  *limiter.Gate
-	hall  *relay.Corridor
-	dials chan net.Conn
-	drain context.CancelFunc
-	ctx   context.Context // of all sessions; done when the drain begins
+	t      *testing.T
+	gate   *limiter.Gate
+	hall   *relay.Corridor
+	health *ingress.Health
+	dials  chan net.Conn
+	drain  context.CancelFunc
+	ctx    context.Context // of all sessions; done when the drain begins
 }
 
 func open(t *testing.T, o relay.Options) *house {
@@ -98,7 +100,7 @@ func open(t *testing.T, o relay.Options) *house {
 		h.dials <- far
 		return near, nil
 	})
-	h.hall = relay.New(h.gate, o)
+	h.hall, h.health = relay.New(h.gate, o), o.Dialer.Health()
 	h.ctx, h.drain = context.WithCancel(t.Context())
 	t.Cleanup(h.drain)
 	return h

@@ -1,0 +1,61 @@
+package relay_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/relay"
+)
+
+// Whether a backend answers is known for every wire protocol: an answer that
+// lands says yes, a connection that is lost while one is owed says no, and one
+// that is lost while nothing is owed says nothing. Only HTTP used to tell.
+func TestHealthOfWireBackends(t *testing.T) {
+	for name, tc := range map[string]struct {
+		play  func(h *house)
+		state ingress.BackendState
+		cause string
+	}{
+		"it answered, and then hung up": {func(h *house) {
+			client, ended := h.enter(&toy{})
+			say(client, toyMessage('q', nil))
+			backend := h.backend()
+			hear(h.t, backend)
+			say(backend, toyMessage('a', nil))
+			hear(h.t, client)
+			_ = backend.Close()
+			<-ended
+		}, ingress.BackendUp, ""},
+		"it hung up instead of answering": {func(h *house) {
+			client, ended := h.enter(&toy{})
+			say(client, toyMessage('q', nil))
+			backend := h.backend()
+			hear(h.t, backend)
+			_ = backend.Close()
+			<-ended
+		}, ingress.BackendFailing, "closed"},
+		"the client left": {func(h *house) {
+			client, ended := h.enter(&toy{})
+			say(client, toyMessage('q', nil))
+			backend := h.backend()
+			hear(h.t, backend)
+			_ = client.Close()
+			synctest.Wait()
+			say(backend, toyMessage('a', nil))
+			<-ended
+		}, ingress.BackendUp, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t, relay.Options{})
+				tc.play(h)
+				got := h.health.Status(time.Now())[0]
+				if got.State != tc.state || got.Cause != tc.cause {
+					t.Errorf("the backend is %s (%s), want %s (%s)", got.State, got.Cause, tc.state, tc.cause)
+				}
+			})
+		})
+	}
+}
