@@ -92,6 +92,9 @@ func contract() []metric {
 		{"admitd_config_last_reload_successful", "gauge", ""},
 		{"admitd_config_last_reload_success_timestamp_seconds", "gauge", ""},
 		{"admitd_build_info", "gauge", "goversion version"},
+		{"admitd_tuner_changes_total", "counter", "policy"},
+		{"admitd_tuner_reverts_total", "counter", "policy"},
+		{"admitd_tuner_signal_trusted", "gauge", "signal"},
 	}
 }
 

@@ -31,6 +31,11 @@ type scene struct {
 const mainConfig = `
 admin: { listen: %[1]s }
 log: { level: error }
+tuner:
+  signals:
+    - { name: refused, source: gate, ingress: orders, metric: refused }
+    - { name: nobody, source: http, url: "http://127.0.0.1:1", path: n, every: 1s }
+  policies: [{ name: guard, signal: refused, above: 1e6, below: 1, adjust: orders.requests.rate, min: 10, max: 700, step: 0.1 }]
 ingresses:
   - name: orders
     listen: %[2]s

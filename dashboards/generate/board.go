@@ -80,6 +80,7 @@ func annotations() []cog.Builder[dashboard.AnnotationQuery] {
 		mark("Configuration reloads", "blue", `sum by (instance, result) (increase(admitd_config_reloads_total{instance=~"$instance"}[1m])) > 0`),
 		mark("Clock fallback", "red", `max by (instance, ingress) (admitd_fallback_active{instance=~"$instance"}) > 0`),
 		mark("Draining", "purple", `max by (instance, ingress) (admitd_ingress_draining{instance=~"$instance"}) > 0`),
+		mark("Tuner changes", "orange", `sum by (instance, policy) (increase(admitd_tuner_changes_total{instance=~"$instance"}[1m])) > 0`),
 	}
 }
 

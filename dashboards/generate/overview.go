@@ -10,14 +10,15 @@ import (
 func overview() board {
 	return board{
 		file: "overview.json", uid: "overview", title: "admitd / Overview",
-		about: "Is the gate shedding, why, for whom, and is the backend well? Marks show reloads, clock fallback and draining. " +
-			"Changes that a tuner makes are not marked, since this version has none.",
+		about: "Is the gate shedding, why, for whom, and is the backend well? Marks show reloads, clock fallback, draining and " +
+			"what the tuner changed.",
 		variables: []cog.Builder[dashboard.VariableModel]{datasourceVariable(), instanceVariable(), ingressVariable(true)},
 		rows: []row{
 			{"At a glance", glance()},
 			{"Why, and for whom", shedding()},
 			{"Is the backend well", backend()},
 			{"The gate itself", itself()},
+			{"The tuner", tuning()},
 		},
 	}
 }
@@ -119,6 +120,34 @@ func backend() []panel {
 			queries: []query{{
 				over(sum("ingress", per("admitd_permits_ended_total", gate+`,outcome="dropped"`)), sum("ingress", per("admitd_permits_ended_total", gate))), "{{ingress}}",
 			}},
+		},
+	}
+}
+
+func tuning() []panel {
+	return []panel{
+		{
+			kind: states, title: "What the tuner does not do", unit: count, w: 24, h: 7, words: []word{{0, "no", "green"}, {1, "yes", "red"}},
+			about: "Red while a signal is not trusted, a policy is locked, a setting is left alone since a person set it, or the whole tuner holds still. Empty without a tuner.",
+			queries: []query{
+				{"1 - min by (signal) (" + is("admitd_tuner_signal_trusted", process) + ")", "signal {{signal}} not trusted"},
+				{most("policy", is("admitd_tuner_policy_locked", process)), "policy {{policy}} locked"},
+				{most("setting", is("admitd_tuner_setting_by_hand", process)), "{{setting}} set by hand"},
+				{most("instance", is("admitd_tuner_frozen", process)), "{{instance}} holds still"},
+			},
+		},
+		{
+			kind: series, title: "Settings between their bounds", unit: share, w: 12, max: 1,
+			about:   "Where each setting lies between min and max of the policy that decides: at 0 or 1 the bound decides, not the policy.",
+			queries: []query{{most("setting", is("admitd_tuner_setting_position", process)), "{{setting}}"}},
+		},
+		{
+			kind: series, title: "Changes, and those taken back", unit: rate, w: 12,
+			about: "Settings that policies changed, and changes that were taken back by the tuner or by a person. Many of the second say that a policy works against the backend.",
+			queries: []query{
+				{sum("policy", per("admitd_tuner_changes_total", process)), "{{policy}} changed"},
+				{sum("policy", per("admitd_tuner_reverts_total", process)), "{{policy}} taken back"},
+			},
 		},
 	}
 }
