@@ -16,6 +16,10 @@ type KneeOptions struct {
 	// in [1, 10000]; 0 = 1. What is divided among them are the initial limit, the
 	// bounds and the queue.
 	Gates int
+	// Epoch is what makes of the nanoseconds of [Knee.Observe] a time that all
+	// gates share, to a tenth of a second: the wall clock at their zero. Gates that
+	// are told of each other drain together by it. 0 = they share it already.
+	Epoch int64
 	// Objective is the time within which an answer is worth having; what is
 	// admitted is kept inside it. 0 = what the callers' departures teach.
 	Objective time.Duration

@@ -32,7 +32,7 @@ func (s *kneeState) bound(o KneeOptions, w *kneeWindow, share float64) string {
 	case s.verified == 0 && s.sure() && x > 0.95*s.before:
 		// More is served than before, so the demand has risen to the capacity.
 		s.verified, s.next = s.rate, w.now+int64(2*time.Second)
-	case s.due(w.now) && share > 0.05:
+	case o.Gates == 1 && s.due(w.now) && share > 0.05:
 		s.drain(o, w, math.Min(r, s.limit/x), x)
 		s.deep = first
 		return WhyDrain

@@ -21,6 +21,39 @@ func (s *kneeState) drain(o KneeOptions, w *kneeWindow, latency, rate float64) {
 	s.span, s.quota, s.calm = 1, int64(s.limit+0.5), -1
 }
 
+// meet has the gates that share a backend drain together, at common moments: the
+// queue that one of them sees is made by all, and does not end when one alone
+// holds back. They do so while latency is well above the lowest baseline of
+// late, whether this one refuses or not; in the meantime a window ends where
+// the next moment is.
+func (s *kneeState) meet(o KneeOptions, w *kneeWindow) bool {
+	if o.Gates == 1 {
+		return false
+	}
+	if s.least *= math.Exp(w.elapsed / 120e9); s.least == 0 || s.base < s.least {
+		s.least = s.base
+	}
+	moment := (w.now + o.Epoch) / kneeMeeting
+	if moment == s.met || w.mean() < 2*s.least {
+		return false
+	}
+	s.met = moment
+	s.phase, s.level = flush, math.Max(s.limit/4, float64(o.MinLimit))
+	s.top, s.slow, s.began, s.deep = w.rate(), w.mean(), w.now, false
+	s.span, s.quota, s.calm = 1, int64(w.held/w.count()+1), -1
+	return true
+}
+
+// untilMeeting shortens the next window to where the gates meet.
+func (s *kneeState) untilMeeting(o KneeOptions, now int64) {
+	if o.Gates == 1 {
+		return
+	}
+	if left := kneeMeeting - (now+o.Epoch)%kneeMeeting; left < s.span {
+		s.span, s.quota = left, 1
+	}
+}
+
 func (s *kneeState) flushed(w *kneeWindow) string {
 	if s.deep && w.count() > 0 {
 		s.top, s.slow = w.rate(), w.mean()
@@ -70,6 +103,9 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 	}
 	s.top = (x + s.top) / 2
 	wrong := !s.sure() || r < 0.6*s.base
+	if o.Gates > 1 {
+		s.work = 0 // of all of them
+	}
 	s.base = math.Min(math.Max(s.base, s.work/s.top), r)
 	if next := s.level / 4; wrong && s.enforced(o) > 1 {
 		s.slow = r
@@ -108,7 +144,7 @@ func (s *kneeState) slower(o KneeOptions, w *kneeWindow, r float64) string {
 		}
 		want = math.Max(want, math.Min(demand*s.base+q, 2.5*s.limit))
 		s.growUntil = w.now + int64(time.Second) + int64(4*s.base)
-		s.waiting = 0
+		s.waiting, s.least = 0, s.base
 		s.remeasured++
 		if s.seen >= 100 && s.base > trialRatio*before {
 			s.doubt = before

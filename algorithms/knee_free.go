@@ -6,6 +6,7 @@ func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
 	if cut := s.drops(o, w); cut || w.count() == 0 {
 		return WhyDrops
 	}
+	s.age += w.elapsed
 	share := w.share(s.limit)
 	excess := share
 	if w.watched && share > 0.01 {
@@ -18,6 +19,9 @@ func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
 	}
 	s.memory = math.Max(s.memory*math.Exp(-w.elapsed/60e9), w.rate())
 	var why string
+	if s.meet(o, w) {
+		return WhyDrain
+	}
 	if share <= 0.01 || s.burst(w) {
 		s.span = max(kneeSpan*2/5, int64(1.5*w.mean()))
 		why = s.free(o, w, share)
@@ -28,6 +32,7 @@ func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
 	if s.phase == gather {
 		s.quota = 16
 		s.recalm(w)
+		s.untilMeeting(o, w.now)
 	}
 	return why
 }
@@ -57,7 +62,7 @@ func (s *kneeState) free(o KneeOptions, w *kneeWindow, share float64) string {
 	if share > 0.01 {
 		s.refused *= 0.6 // a burst is no overload
 	} else {
-		s.learn(w)
+		s.learn(o, w)
 	}
 	want := s.rate*s.base + s.queue(o)
 	switch {
@@ -73,8 +78,8 @@ func (s *kneeState) free(o KneeOptions, w *kneeWindow, share float64) string {
 
 // learn takes a window that refused next to nothing, and ends an episode of
 // overload.
-func (s *kneeState) learn(w *kneeWindow) {
-	s.learnBase(w)
+func (s *kneeState) learn(o KneeOptions, w *kneeWindow) {
+	s.learnBase(w, o.Gates > 1)
 	s.rate += 0.5 * (w.rate() - s.rate)
 	s.before, s.verified, s.next, s.gap, s.fresh = s.rate, 0, 0, 0, true
 	if s.sure() {
@@ -89,10 +94,9 @@ func (s *kneeState) learn(w *kneeWindow) {
 // does not follow what is in flight there is no queue, and it is the baseline.
 // Otherwise calm samples are fair where no more was in flight before them than
 // is at work on average; the others lower the baseline and hardly raise it.
-func (s *kneeState) learnBase(w *kneeWindow) {
+func (s *kneeState) learnBase(w *kneeWindow, shared bool) {
 	s.known += w.count()
 	s.seen += w.count()
-	s.age += w.elapsed
 	s.contrast.add(w)
 	n, r, held := w.count(), w.mean(), w.held
 	e, ok := s.contrast.elasticity()
@@ -100,7 +104,7 @@ func (s *kneeState) learnBase(w *kneeWindow) {
 	if !fair && w.calm >= 4 {
 		n, r, held = float64(w.calm), w.calmLatency/float64(w.calm), w.calmHeld
 	}
-	fair = fair || held/n-1 <= s.rate*s.base
+	fair = !shared && (fair || held/n-1 <= s.rate*s.base)
 	weight := n / (n + 64)
 	if !s.sure() || s.age < 5*w.mean() {
 		weight, fair, r = 1, true, w.mean() // at first the quick ones are back

@@ -60,7 +60,7 @@ type kneeState struct {
 	offered               float64 // in it
 	rejected              float64 // in it
 	began                 int64   // when the drain began
-	age                   float64 // ns of such windows
+	age                   float64 // ns that were looked at
 	known                 float64 // samples of windows that refused nothing, since the beginning
 	seen                  float64 // of these, those that no drain stands in for
 	deep                  bool    // the drain began without a throughput to compare with
@@ -72,6 +72,8 @@ type kneeState struct {
 	waiting               float64  // behind those at work, smoothed
 	doubt                 float64  // the baseline before a verdict that is on trial; 0 = none
 	wasWork               float64  // and what was at work
+	least                 float64  // the lowest baseline of the last minutes
+	met                   int64    // when gates last drained together
 	bestRate, bestHeld    float64  // the best throughput of this episode, and what was in flight for it
 	still                 float64  // samples behind that
 	markHeld, markLatency float64  // the most in flight of this episode, and its latency
@@ -85,10 +87,11 @@ type kneeState struct {
 }
 
 const (
-	kneeSpan   = int64(250 * time.Millisecond)
-	kneeQueue  = 40
-	trialRatio = 1.25 // of latency, by which a verdict that raised the limit was wrong
-	longWindow = int64(time.Second)
+	kneeSpan    = int64(250 * time.Millisecond)
+	kneeQueue   = 40
+	kneeMeeting = int64(4 * time.Second) // between the moments at which gates may drain
+	trialRatio  = 1.25                   // of latency, by which a verdict that raised the limit was wrong
+	longWindow  = int64(time.Second)
 )
 
 func newKneeState(o KneeOptions) kneeState {

@@ -2,6 +2,7 @@ package algorithms_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,11 +154,14 @@ func TestKneeScaleOut(t *testing.T) {
 	}
 }
 
-// Eight gates that know of each other serve what one would.
+// Eight gates that know of each other serve what one would, with a queue before
+// the limit or without. With it one of them, whose requests all fitted into its
+// queue, refused nothing, took what it saw of the others' queue for the baseline,
+// and left them next to nothing.
 func TestKneeGates(t *testing.T) {
-	for name, load := range map[string]float64{"warm": 0.7, "cold": 2} {
+	for name, load := range map[string]float64{"warm": 0.7, "cold": 2, "warm, queue": 0.7, "cold, queue": 2} {
 		w := base(8, 10*ms, load)
-		w.gates = 8
+		w.gates, w.queue = 8, strings.Contains(name, "queue")
 		w.arrivals = after(20*sec, 1.0, 2/load)
 		w.parts, w.until = []time.Duration{22 * sec}, 50*sec
 		if got := mean(w, knee(algorithms.KneeOptions{Gates: 8}), func(o outcome) float64 { return o.parts[1].rate() / capacity }); got < 0.93 {
@@ -215,5 +219,22 @@ func TestKneeBursts(t *testing.T) {
 	got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[1].refusals() })
 	if got > 0.01 {
 		t.Errorf("refused %.2f %% of batches of 5 at half the capacity; want at most 1 %%", 100*got)
+	}
+}
+
+// Gates that are told of each other follow a longer way to the backend, too, and
+// do not drain for ever once they have.
+func TestKneeGatesFollowTheBaseline(t *testing.T) {
+	w := base(8, 10*ms, 0.7)
+	w.gates, w.queue = 8, true
+	w.delay = func(at time.Duration) time.Duration {
+		if at >= 20*sec {
+			return 40 * ms
+		}
+		return 0
+	}
+	w.parts, w.until = []time.Duration{40 * sec}, 80*sec
+	if got := mean(w, knee(algorithms.KneeOptions{Gates: 8}), func(o outcome) float64 { return o.parts[1].refusals() }); got > 0.03 {
+		t.Errorf("refused %.2f %% at 0.7x after the first 20 s of +40 ms; want at most 3 %%", 100*got)
 	}
 }
