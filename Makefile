@@ -125,9 +125,9 @@ vuln: ## known vulnerabilities; needs the network, or VULNDB=/path/to/a/mirror
 	  $(TOOL) govulncheck -db "file://$$VULNDB" ./...; \
 	else $(TOOL) govulncheck ./...; fi
 
-lab: build ## run the overload lab and rewrite docs/lab/results.md; the page is bin/lab.html
+lab: build ## run the overload lab, rewrite docs/lab/results.md and the table in README.md; the page is bin/lab.html
 	cd lab/peers && $(GO) test -count=1 -run WriteComparison . -args -out $(CURDIR)/docs/lab/peers.json
-	$(BIN)/admitd lab report --peers docs/lab/peers.json --out docs/lab/results.md --html $(BIN)/lab.html
+	$(BIN)/admitd lab report --peers docs/lab/peers.json --out docs/lab/results.md --insert README.md --html $(BIN)/lab.html
 
 lab-full: build ## every variant of every scenario; the report is bin/lab-full.md, the page bin/lab-full.html
 	$(BIN)/admitd lab report --full --out $(BIN)/lab-full.md --html $(BIN)/lab-full.html

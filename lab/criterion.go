@@ -98,14 +98,19 @@ func (c *Criterion) Holds(v float64) bool {
 
 // String returns the bound as text.
 func (c *Criterion) String() string {
-	text := c.Measure
-	if c.Window != "" {
-		text += " (" + c.Window + ")"
-	}
+	text := c.subject()
 	if c.AtLeast != nil {
 		return fmt.Sprintf("%s ≥ %g", text, *c.AtLeast)
 	}
 	return fmt.Sprintf("%s ≤ %g", text, *c.AtMost)
+}
+
+// subject returns what is judged as text.
+func (c *Criterion) subject() string {
+	if c.Window == "" {
+		return c.Measure
+	}
+	return c.Measure + " (" + c.Window + ")"
 }
 
 // who returns By with its default.

@@ -81,7 +81,7 @@ func NewReport(scenarios []*Scenario, results []*Result) *Report {
 			for _, w := range run.Windows {
 				v.Windows = append(v.Windows, w.Name)
 			}
-			v.Rows = rows(s.Name, v.Name, results)
+			v.Rows = rows(run, results)
 			if len(v.Rows) == 0 {
 				continue
 			}
@@ -108,8 +108,9 @@ func rank(known []string, name string) int {
 }
 
 // rows sums up the contenders of one variant: those the lab knows, then others in
-// the order of the results.
-func rows(scenario, variant string, results []*Result) []Row {
+// the order of the results. Their ceilings are those that are known now.
+func rows(run *Scenario, results []*Result) []Row {
+	scenario, variant := run.Name, run.Variants[0].Name
 	var order []string
 	by := map[string][]*Result{}
 	for _, r := range results {
@@ -119,7 +120,7 @@ func rows(scenario, variant string, results []*Result) []Row {
 		if by[r.Contender] == nil {
 			order = append(order, r.Contender)
 		}
-		by[r.Contender] = append(by[r.Contender], r)
+		by[r.Contender] = append(by[r.Contender], r.knowing(run.ceilings))
 	}
 	known := append([]string{"none", tunedName}, Ours()...)
 	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(rank(known, a), rank(known, b)) })
@@ -133,6 +134,16 @@ func rows(scenario, variant string, results []*Result) []Row {
 		list = append(list, row)
 	}
 	return list
+}
+
+// knowing returns the result with the ceilings that are given.
+func (r *Result) knowing(ceilings map[string]Ceiling) *Result {
+	out := *r
+	out.Windows = slices.Clone(r.Windows)
+	for i := range out.Windows {
+		out.Windows[i].Ceiling = ceilings[out.Windows[i].Name].Good
+	}
+	return &out
 }
 
 // stats returns every measure of one window over the seeds.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 // newLabReport returns the command that writes the results as a document.
 func newLabReport(s streams) *cobra.Command {
 	var o labRun
-	var out, from string
+	var out, from, insert string
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Play the suite, or read its results, and write the document and the page",
@@ -25,6 +26,11 @@ func newLabReport(s streams) *cobra.Command {
 			report, err := o.gather(cmd, s, from)
 			if err != nil {
 				return err
+			}
+			if insert != "" {
+				if err := insertHeadlines(insert, report); err != nil {
+					return err
+				}
 			}
 			if out == "" {
 				return report.WriteMarkdown(s.out, lab.Findings())
@@ -41,8 +47,46 @@ func newLabReport(s streams) *cobra.Command {
 	o.choose(cmd)
 	o.outputs(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "write the document, Markdown, to this file instead of stdout")
+	cmd.Flags().StringVar(&insert, "insert", "", "also put the table of what happens into this file, between its lines "+headlinesBegin+" and "+headlinesEnd)
 	cmd.Flags().StringVar(&from, "from", "", "read results of a run instead of playing")
 	return cmd
+}
+
+// The lines of a document between which the table of what happens stands.
+const (
+	headlinesBegin = "<!-- lab: begin -->"
+	headlinesEnd   = "<!-- lab: end -->"
+)
+
+// inserted are the contenders in the table of another document, which should not
+// be too wide.
+func inserted() []string {
+	return []string{
+		"knee", "vegas", "gradient2", "aimd", "fixed", "none", "failsafe-go", "gcl-vegas", "gcl-gradient2", "envoy-gradient", "aegis-bbr",
+	}
+}
+
+// insertHeadlines replaces the table in a document.
+func insertHeadlines(file string, report *lab.Report) error {
+	b, err := os.ReadFile(file) //nolint:gosec // the user names the file
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(b), headlinesBegin+"\n")
+	_, after, ends := strings.Cut(rest, headlinesEnd)
+	if !begins || !ends {
+		return fmt.Errorf("lab: %s has no lines %s and %s", file, headlinesBegin, headlinesEnd)
+	}
+	return writeFile(file, func(f *os.File) error {
+		if _, err := f.WriteString(before + headlinesBegin + "\n\n"); err != nil {
+			return err
+		}
+		if err := report.WriteHeadlines(f, inserted()); err != nil {
+			return err
+		}
+		_, err := f.WriteString("\n" + headlinesEnd + after)
+		return err
+	})
 }
 
 // gather plays the suite or reads its results.

@@ -141,3 +141,38 @@ func TestLabCandidate(t *testing.T) {
 		t.Errorf("an ingress that is not there: %v", err)
 	}
 }
+
+// The table of what happens goes between its lines of a document, and nothing
+// else of it changes.
+func TestLabInsertsItsTable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "README.md")
+	text := func(table string) string {
+		return "before\n<!-- lab: begin -->\n" + table + "<!-- lab: end -->\nafter\n"
+	}
+	if err := os.WriteFile(file, []byte(text("old\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"report", "--scenario", "mix", "--algorithm", "fixed", "--seeds", "1", "--out", filepath.Join(t.TempDir(), "r.md"), "--insert", file}
+	for range 2 { // the second time over its own table
+		_, err := labCommand(t, args...)
+		var exit exitError
+		if err != nil && !errors.As(err, &exit) { // what fixed does is not the point
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(b), "begin -->\n")
+		table, _, _ := strings.Cut(rest, "<!-- lab: end")
+		if string(b) != text(table) || strings.Count(table, "more of the requests are slow ones") != 1 || strings.Contains(table, "old") {
+			t.Errorf("the document is now\n%s", b)
+		}
+	}
+	if err := os.WriteFile(file, []byte("no lines\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := labCommand(t, args...); err == nil || !strings.Contains(err.Error(), "has no lines") {
+		t.Errorf("a document without the lines: %v", err)
+	}
+}
