@@ -136,7 +136,7 @@ func (c *Criterion) validate(s *Scenario) error {
 	if (c.AtLeast == nil) == (c.AtMost == nil) {
 		fail("%s: exactly one of atLeast and atMost must be set", c.Measure)
 	}
-	known := append([]string{Best, "none", tunedName}, Ours()...)
+	known := append([]string{Best, "none", tunedName, queuedName}, Ours()...)
 	for _, name := range c.who() {
 		if !slices.Contains(known, name) {
 			fail("%s: by must be of %v (%s)", c.Measure, known, name)

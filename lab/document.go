@@ -48,10 +48,11 @@ func (h *headline) text(v float64) string {
 
 // verdict finds the verdict on a headline; nil = it was not played.
 func (r *Report) verdict(h *headline) *Verdicts {
-	prefix := (&Criterion{Measure: h.measure, Window: h.window}).subject() + " "
+	subject := (&Criterion{Measure: h.measure, Window: h.window}).subject()
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
-		if v.Scenario == h.scenario && v.Variant == h.variant && strings.HasPrefix(v.Criterion, prefix) {
+		bound, ok := strings.CutPrefix(v.Criterion, subject+" ")
+		if ok && !strings.HasPrefix(bound, "(") && v.Scenario == h.scenario && v.Variant == h.variant {
 			return v
 		}
 	}

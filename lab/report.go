@@ -122,7 +122,7 @@ func rows(run *Scenario, results []*Result) []Row {
 		}
 		by[r.Contender] = append(by[r.Contender], r.knowing(run.ceilings))
 	}
-	known := append([]string{"none", tunedName}, Ours()...)
+	known := append([]string{"none", tunedName, queuedName}, Ours()...)
 	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(rank(known, a), rank(known, b)) })
 	var list []Row
 	for _, name := range order {

@@ -11,6 +11,11 @@ import (
 // knows the model would choose: twice its workers.
 const tunedName = "fixed-tuned"
 
+// queuedName is the name in reports of what the configuration has when nothing
+// is chosen: knee with the automatic queue. The algorithms by themselves play
+// without one.
+const queuedName = "knee+queue"
+
 // Ours returns the names of the limiters that the product ships.
 func Ours() []string {
 	return []string{
@@ -19,13 +24,13 @@ func Ours() []string {
 }
 
 // Contenders returns those that the lab knows by itself for a scenario: no gate,
-// a fixed limit tuned by hand for the model, and ours with their defaults.
+// a fixed limit tuned by hand for the model, ours with their defaults, and the default one with a queue.
 func Contenders(s *Scenario) []Contender {
 	list := []Contender{None(), Fixed(s, tunedName, 2*s.Backend.Workers)}
 	for _, kind := range Ours() {
-		list = append(list, Gated(kind, s.gatePolicy(algorithms.Settings{Algorithm: kind}, true)))
+		list = append(list, Gated(kind, s.gatePolicy(algorithms.Settings{Algorithm: kind}, false)))
 	}
-	return list
+	return append(list, Gated(queuedName, s.gatePolicy(algorithms.Settings{Algorithm: algorithms.KindKnee}, true)))
 }
 
 // Fixed returns a fixed limit over all gates of a scenario as a contender: each

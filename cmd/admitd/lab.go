@@ -45,7 +45,7 @@ func newLabList(s streams) *cobra.Command {
 				about, _, _ := strings.Cut(sc.About, ". ")
 				fmt.Fprintf(s.out, "%s: %s.\n    %s\n", sc.Name, strings.TrimSuffix(about, "."), variantNames(sc))
 			}
-			_, err = fmt.Fprintf(s.out, "\nalgorithms: none (no gate at all), fixed-tuned (a fixed limit of twice the workers), %s\n", strings.Join(lab.Ours(), ", "))
+			_, err = fmt.Fprintf(s.out, "\nalgorithms: none (no gate at all), fixed-tuned (a fixed limit of twice the workers), knee+queue (the default: knee and the automatic queue), %s\n", strings.Join(lab.Ours(), ", "))
 			return err
 		},
 	}

@@ -62,7 +62,7 @@ const (
 // be too wide.
 func inserted() []string {
 	return []string{
-		"knee", "vegas", "gradient2", "aimd", "fixed", "none", "failsafe-go", "gcl-vegas", "gcl-gradient2", "envoy-gradient", "aegis-bbr",
+		"knee+queue", "knee", "vegas", "gradient2", "aimd", "fixed", "none", "failsafe-go", "gcl-vegas", "gcl-gradient2", "envoy-gradient", "aegis-bbr",
 	}
 }
 
