@@ -163,6 +163,7 @@ type TunerTrial struct {
 type TunerObjective struct {
 	// Ingress that is looked at. Empty: the one that is moved.
 	Ingress string `yaml:"ingress" default:""`
-	// The 99th percentile of the latency. 0 = only goodput is looked at.
+	// The 99th percentile of the latency. 0 = the objective of the ingress; without one only goodput is
+	// looked at.
 	P99 Duration `yaml:"p99" default:"0s" min:"0s" max:"1h"`
 }

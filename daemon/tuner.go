@@ -148,6 +148,10 @@ func (g *tunerGate) Read() tuner.State {
 	case !g.d.clock.Trusted():
 		st.Hold = "the clock is not trusted"
 	}
+	st.Objectives = make(map[string]time.Duration, len(cfg.Ingresses))
+	for i := range cfg.Ingresses {
+		st.Objectives[cfg.Ingresses[i].Name] = time.Duration(cfg.Ingresses[i].Objective)
+	}
 	for name := range g.settings {
 		if f := g.d.front(name); f != nil {
 			g.vitals(name, f, st.Vitals)

@@ -237,7 +237,7 @@ func (t *Tuner) try(l *lever, r *Record) {
 
 // set changes the setting through the gate's door.
 func (t *Tuner) set(ctx context.Context, l *lever, v float64) error {
-	document, err := l.at.patch(v)
+	document, err := l.at.patch(v, l.follower)
 	if err == nil {
 		err = t.gate.Patch(ctx, t.generation, l.at.Ingress, document)
 	}

@@ -27,6 +27,9 @@ type State struct {
 	// Settings of every ingress by name, as decoded from JSON in the words of
 	// the configuration.
 	Settings map[string]map[string]any
+	// Objectives of latency that ingresses state, by name; those of a trial go
+	// first.
+	Objectives map[string]time.Duration
 	// Vitals by ingress, and by "ingress/partition" for partitions that have a
 	// name.
 	Vitals map[string]Vitals

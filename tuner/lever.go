@@ -41,9 +41,10 @@ type lever struct {
 	at       Setting
 	base     float64 // in the configuration; infinite = without bound
 	current  float64
-	touched  bool // the tuner set it
-	hand     bool // a person set it; left alone until released
-	doubt    bool // what is tried could not be watched
+	follower float64 // the companion in the configuration; 0 = there is none
+	touched  bool    // the tuner set it
+	hand     bool    // a person set it; left alone until released
+	doubt    bool    // what is tried could not be watched
 	moved    time.Time
 	open     []*Record // changes on trial, the oldest first
 	advised  float64

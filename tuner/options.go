@@ -82,7 +82,7 @@ type TrialOptions struct {
 	For time.Duration
 	// Ingress whose p99 must stay within Objective; "" = the one that is moved.
 	Ingress string
-	// Objective is the p99 that must be kept, unless 0.
+	// Objective is the p99 that must be kept; 0 = what the ingress states.
 	Objective time.Duration
 }
 

@@ -193,8 +193,19 @@ func (s Setting) round(v, was float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// patch is the document that sets the value.
-func (s Setting) patch(v float64) ([]byte, error) {
+// companion is the setting that must not be above this one, and follows it
+// down; false when there is none.
+func (s Setting) companion() (Setting, bool) {
+	if s.Key != "limit.maxLimit" {
+		return Setting{}, false
+	}
+	s.Key = "limit.initialLimit"
+	return s, true
+}
+
+// patch is the document that sets the value. follower is what the companion is
+// in the configuration; 0 = there is none.
+func (s Setting) patch(v, follower float64) ([]byte, error) {
 	var value any = v
 	switch u := s.unit(); {
 	case math.IsInf(v, 1):
@@ -211,6 +222,12 @@ func (s Setting) patch(v float64) ([]byte, error) {
 		path = append([]string{"partitions", "default"}, path...)
 	default:
 		path = append([]string{"partitions", "named", s.Partition}, path...)
+	}
+	if c, ok := s.companion(); ok && follower > 0 {
+		_, key, _ := strings.Cut(c.Key, ".")
+		last := len(path) - 1
+		value = map[string]any{path[last]: value, key: int64(min(follower, v))}
+		path = path[:last]
 	}
 	for _, key := range slices.Backward(path) {
 		value = map[string]any{key: value}

@@ -46,3 +46,22 @@ func TestSettingsRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// A guard that lowered maxLimit below initialLimit was refused by the
+// configuration's own rules, and guarded no further. The initial limit follows
+// it down, and comes back with it.
+func TestInitialLimitFollows(t *testing.T) {
+	const most, initial = "orders.partitions.default.limit.maxLimit", "orders.partitions.default.limit.initialLimit"
+	w := newWorld(t, 5000, 500, 400)
+	p := wishing(t, "p", most, 12)
+	u := newTuner(t, w, tuner.Options{Policies: []tuner.Policy{p}})
+	w.run(5*time.Second, u)
+	if a, b := value(t, w, most), value(t, w, initial); a != 12 || b != 12 {
+		t.Fatalf("maxLimit, initialLimit = %v, %v; want 12, 12; %v", a, b, kinds(u))
+	}
+	p.Rule.(*fixedWish).value = 50
+	w.run(2*time.Minute, u)
+	if a, b := value(t, w, most), value(t, w, initial); a != 50 || b != 20 {
+		t.Errorf("maxLimit, initialLimit = %v, %v; want 50, 20", a, b)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type Tuner struct {
 	entries    []*entry
 	levers     []*lever
 	histories  map[string]*history
+	objectives map[string]time.Duration // that ingresses state
 	generation uint64
 	begun      bool
 	ticked     time.Time
@@ -118,6 +120,7 @@ func (t *Tuner) Tick(ctx context.Context, now time.Time) {
 		}
 	}()
 	st := t.gate.Read()
+	t.objectives = st.Objectives
 	t.keepTime(now)
 	if !t.begun || st.Generation != t.generation {
 		t.begin(now, &st)
@@ -181,6 +184,9 @@ func (t *Tuner) begin(now time.Time, st *State) {
 				l = &lever{at: s}
 				l.base, _ = s.in(st.Settings[s.Ingress])
 				l.current = l.base
+				if c, ok := s.companion(); ok {
+					l.follower, _ = c.in(st.Settings[s.Ingress])
+				}
 				known[s] = l
 				t.levers = append(t.levers, l)
 			}
@@ -216,14 +222,12 @@ func (t *Tuner) note(now time.Time, st *State) {
 // objectiveOf is the objective in seconds of what is measured under a key of
 // [State.Vitals]; 0 = none.
 func (t *Tuner) objectiveOf(key string) float64 {
-	in := t.o.Trial.Ingress
-	if in != "" && key != in && !hasPrefix(key, in+"/") {
-		return 0
+	ingress, _, _ := strings.Cut(key, "/")
+	if in := t.o.Trial.Ingress; t.o.Trial.Objective > 0 && (in == "" || in == ingress) {
+		return t.o.Trial.Objective.Seconds()
 	}
-	return t.o.Trial.Objective.Seconds()
+	return t.objectives[ingress].Seconds()
 }
-
-func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
 
 // noticeHands finds settings that somebody else changed.
 func (t *Tuner) noticeHands(now time.Time, st *State) {

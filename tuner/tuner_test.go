@@ -288,3 +288,22 @@ func TestOwnSignals(t *testing.T) {
 
 // Every kind of setting goes through the door in the words of the
 // configuration, and comes back as what it was set to.
+
+// Without an objective of the trial that of the ingress counts: a raise that
+// breaks it is taken back.
+func TestObjectiveOfTheIngress(t *testing.T) {
+	for name, objectives := range map[string]map[string]time.Duration{"stated": {"orders": 100 * time.Millisecond}, "none": nil} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 5000, 500, 400)
+			w.objectives = objectives
+			p := wishing(t, "p", "orders.requests.rate", 400)
+			u := newTuner(t, w, tuner.Options{Policies: []tuner.Policy{p}})
+			w.run(time.Minute, u)
+			p.Rule.(*fixedWish).value = 550
+			w.run(time.Minute, u)
+			if took := slices.Contains(kinds(u), tuner.KindTakeBack); took != (objectives != nil) {
+				t.Errorf("taken back: %v; want %v; %v", took, !took, kinds(u))
+			}
+		})
+	}
+}

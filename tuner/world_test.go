@@ -27,6 +27,7 @@ type world struct {
 	file       []byte // settings as the configuration has them
 	generation uint64
 	hold       string
+	objectives map[string]time.Duration
 	refuse     error // what the door says
 
 	backlogged float64 // requests that wait in the backend
@@ -63,7 +64,7 @@ func newWorld(t *testing.T, demand, capacity, rate float64) *world {
 // write is an editor that saves the configuration, and a reload.
 func (w *world) write(t *testing.T, rate float64) {
 	t.Helper()
-	limit := map[string]any{"algorithm": "aimd", "requestTimeout": "200ms", "maxLimit": 100.0}
+	limit := map[string]any{"algorithm": "aimd", "requestTimeout": "200ms", "initialLimit": 20.0, "maxLimit": 100.0}
 	doc := map[string]map[string]any{"orders": {
 		"requests": map[string]any{"rate": rate, "queueDepth": 0.0}, "connections": map[string]any{"rate": 0.0, "maxOpen": 100.0},
 		"partitions": map[string]any{
@@ -92,7 +93,7 @@ func (w *world) reload(t *testing.T) {
 func (w *world) Read() tuner.State {
 	v := w.vitals
 	v.Latency = maps.Clone(v.Latency)
-	return tuner.State{Hold: w.hold, Generation: w.generation, Settings: w.settings, Vitals: map[string]tuner.Vitals{"orders": v}}
+	return tuner.State{Hold: w.hold, Generation: w.generation, Settings: w.settings, Objectives: w.objectives, Vitals: map[string]tuner.Vitals{"orders": v}}
 }
 
 // Patch implements [tuner.Gate].
@@ -108,6 +109,18 @@ func (w *world) Patch(_ context.Context, generation uint64, ingress string, docu
 		return err
 	}
 	merge(w.settings[ingress], patch)
+	return w.valid()
+}
+
+// valid is what the configuration asks of limits.
+func (w *world) valid() error {
+	parts := w.settings["orders"]["partitions"].(map[string]any)
+	for _, p := range append([]any{parts["default"]}, parts["named"].([]any)...) {
+		limit := p.(map[string]any)["limit"].(map[string]any)
+		if limit["initialLimit"].(float64) > limit["maxLimit"].(float64) {
+			return errors.New("initialLimit must be at most maxLimit")
+		}
+	}
 	return nil
 }
 
