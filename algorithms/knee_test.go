@@ -2,6 +2,7 @@ package algorithms_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -125,8 +126,9 @@ func TestKneeFollowsTheBaseline(t *testing.T) {
 // A backend at a fraction of itself keeps most of what it can do, and is back
 // when it is.
 func TestKneeBrownOut(t *testing.T) {
-	for factor, want := range map[float64]float64{2.5: 0.91, 5: 0.7} {
+	for factor, want := range map[float64]float64{2.5: 0.89, 5: 0.68, -5: 0.68} {
 		w := base(8, 10*ms, 0.8)
+		w.queue, factor = factor < 0, math.Abs(factor) // with a queue before it, or without
 		w.slow = func(at time.Duration) float64 {
 			if at >= 20*sec && at < 40*sec {
 				return factor

@@ -238,7 +238,7 @@ func (r *run) offer() {
 	switch {
 	case d.inFlight < limit && 2*d.held <= max(limit, 2):
 		r.grant(id)
-	case r.queue && len(d.line) < depth(d.lim, d.inFlight):
+	case r.queue && len(d.line) < depth(d.lim):
 		q.waiting = true
 		d.line = append(d.line, id)
 		wait := 2 * int64(d.lim.BaseRTT())
@@ -261,12 +261,12 @@ func (r *run) offer() {
 	}
 }
 
-// depth is what a queue before the limit holds.
-func depth(l algorithms.Limit, _ int) int {
-	if q, ok := l.(interface{ QueueDepth() int }); ok {
-		return q.QueueDepth()
+// depth is what the automatic queue before the limit holds.
+func depth(l algorithms.Limit) int {
+	if o, ok := l.(interface{ Overloaded() bool }); ok && o.Overloaded() {
+		return 0
 	}
-	return l.Current()
+	return max(4, int(math.Ceil(2*math.Sqrt(float64(l.Current())))))
 }
 
 func (r *run) grant(id int) {

@@ -188,10 +188,14 @@ const (
 // holds twice that, two standard deviations, and not less than 4. Nobody waits
 // longer than two latencies without load, for by then all who were ahead have
 // been served or the backend has slowed down, which is the limit's business and
-// not the queue's; nor for so long that the objective could not be met.
+// not the queue's; nor for so long that the objective could not be met. While the
+// limit says that it is overloaded nobody waits.
 func (s *partitionSpec) room() (depth int, wait time.Duration) {
 	if !s.auto {
 		return s.depth, s.maxWait
+	}
+	if l, ok := s.limit.(interface{ Overloaded() bool }); ok && l.Overloaded() {
+		return 0, 0 // a queue that is never empty makes everyone late, and nobody busier
 	}
 	base, wait := s.baseRTT(), unknownAutoWait
 	if base > 0 {
