@@ -6,6 +6,7 @@ import { REASONS, element, millis, number, percent, setText } from "./format.js"
 import { Settings } from "./settings.js";
 import { Store } from "./store.js";
 import { Table } from "./table.js";
+import { Tuner } from "./tuner.js";
 
 const byId = (id) => document.getElementById(id);
 const store = new Store();
@@ -27,6 +28,7 @@ function announce(text, state) {
 
 const charts = new Charts(byId("charts"));
 const settings = new Settings(announce);
+new Tuner(announce); // looks after itself
 const table = new Table((name) => {
   view.partition = name;
   if (name !== null) announce(`Charts of partition ${name}`);
