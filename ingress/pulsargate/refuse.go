@@ -35,17 +35,6 @@ func blame(by By, indebted bool, err error) (limit string, reason pulsarwire.Rea
 	}
 }
 
-// judge says what a broker's SEND_ERROR means for the limit: whether it speaks
-// of overload or of the message.
-func judge(code pulsarwire.ServerError) limiter.Outcome {
-	switch code {
-	case pulsarwire.PersistenceError, pulsarwire.ServiceNotReady, pulsarwire.TooManyRequests:
-		return limiter.Dropped
-	default:
-		return limiter.Ignored
-	}
-}
-
 // exceedsBurst reports whether the limiter could never admit the request.
 func exceedsBurst(err error) bool {
 	var rejection *limiter.Rejection
