@@ -134,7 +134,12 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.counters.connections.Add(1)
 	s.counters.totalConnections.Add(1)
 	defer s.counters.connections.Add(-1)
-	err := s.hall.Serve(ctx, c, newSession(s, c.RemoteAddr().String()))
+	s.ended(ctx, c, s.hall.Serve(ctx, c, newSession(s, c.RemoteAddr().String())))
+}
+
+// ended says why a connection ended. It stands alone so that its variables take
+// no room on the stacks of connections that live.
+func (s *Server) ended(ctx context.Context, c net.Conn, err error) {
 	s.log.DebugContext(ctx, "connection ended", slog.Any("remote", c.RemoteAddr()), slog.Any("cause", err))
 }
 

@@ -165,12 +165,9 @@ func New(g Gate, o Options) *Corridor {
 func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error {
 	s := newSession(ctx, c, client, p)
 	c.watch.add(s)
-	defer c.watch.remove(s)
-	defer context.AfterFunc(ctx, s.drain)()
-	var cause error
-	defer func() { s.end(cause) }() // also when the protocol panics
-	cause = s.up.run(ctx)
-	return cause
+	defer s.finish(context.AfterFunc(ctx, s.drain)) // also when the protocol panics
+	s.cause = s.up.run(ctx)
+	return s.cause
 }
 
 // orDefault returns v, or d when v is not positive.

@@ -51,6 +51,7 @@ type Session struct {
 	backend atomic.Pointer[lane] // nil = not connected
 	address string               // of the backend
 	health  *ingress.Backend     // of the backend
+	cause   error                // why the client's side ended
 
 	reading [2]pace       // messages of which the rest is to come, by side
 	changed chan struct{} // holds one value: something changed for who waits
@@ -180,6 +181,13 @@ func (s *Session) head(in *inlet, from Side) (m Message, ok bool, err error) {
 	m = Message{Bytes: b[:min(len(b), total)], Total: total}
 	m.Final = m.Whole() || in.full() && !in.canGrow()
 	return m, true, nil
+}
+
+// finish ends the session, which a drain is not told of any more.
+func (s *Session) finish(undrain func() bool) {
+	defer s.c.watch.remove(s)
+	defer undrain()
+	s.end(s.cause)
 }
 
 // end ends both connections, and the permit once nothing can be at work for it.
