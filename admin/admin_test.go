@@ -16,6 +16,7 @@ import (
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
 )
 
 // daemon stands in for the program: one HTTP ingress with one gate.
@@ -44,8 +45,8 @@ func (d *daemon) Snapshot(only string, o limiter.StatusOptions) admin.Snapshot {
 		return admin.Snapshot{}
 	}
 	return admin.Snapshot{
-		Version: "1.2.3", Started: time.Now().Add(-time.Minute), Clock: admin.Clock{Trusted: true},
-		Config: admin.Config{LastSuccessful: true},
+		Version: "1.2.3", Started: time.Now().Add(-time.Minute), Clock: status.Clock{Trusted: true},
+		Config: status.Config{LastSuccessful: true},
 		Ingresses: []admin.Ingress{{
 			Name: "orders", Protocol: "http", Listen: "127.0.0.1:8462", Backend: "http://127.0.0.1:9000",
 			Gate: d.gate.Page(o), Connections: &ingress.Status{Open: 3, MaxOpen: 10, Refused: []uint64{0, 2}, Tokens: 1},

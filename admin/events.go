@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
 )
 
 // Bounds of the stream.
@@ -34,7 +35,7 @@ type hub struct {
 // be compared with the one before. It never changes.
 type frame struct {
 	at     time.Time
-	status statusDocument                        // without partitions
+	status status.Document                       // without partitions
 	rows   map[string]map[string]json.RawMessage // by ingress, by partition
 }
 
@@ -92,13 +93,13 @@ func (h *hub) frame() (*frame, error) {
 // changed since the event before ("delta"). An ingress that is not listed
 // exists no more.
 type event struct {
-	statusDocument
+	status.Document
 
 	Ingresses []eventIngress `json:"ingresses"`
 }
 
 type eventIngress struct {
-	ingressDocument
+	status.Ingress
 
 	Partitions []json.RawMessage `json:"partitions"`     // new or changed
 	Gone       []string          `json:"gone,omitempty"` // names of partitions that exist no more
@@ -106,9 +107,9 @@ type eventIngress struct {
 
 // since returns what changed since before; everything when before is nil.
 func (f *frame) since(before *frame) event {
-	e := event{statusDocument: f.status, Ingresses: make([]eventIngress, 0, len(f.status.Ingresses))}
+	e := event{Document: f.status, Ingresses: make([]eventIngress, 0, len(f.status.Ingresses))}
 	for i := range f.status.Ingresses {
-		in := eventIngress{ingressDocument: f.status.Ingresses[i], Partitions: []json.RawMessage{}}
+		in := eventIngress{Ingress: f.status.Ingresses[i], Partitions: []json.RawMessage{}}
 		var old map[string]json.RawMessage
 		if before != nil {
 			old = before.rows[in.Name]

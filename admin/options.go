@@ -13,6 +13,7 @@ import (
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
 )
 
 // Errors that the daemon's side returns and the server turns into answers.
@@ -134,25 +135,9 @@ type Snapshot struct {
 	Version   string
 	Started   time.Time
 	Draining  bool
-	Clock     Clock
-	Config    Config
+	Clock     status.Clock
+	Config    status.Config
 	Ingresses []Ingress
-}
-
-// Clock is how the clock guard judges the clock.
-type Clock struct {
-	Trusted bool              `json:"trusted"`
-	Mode    string            `json:"mode,omitempty"` // auto, fixed or off
-	Detail  string            `json:"detail,omitempty"`
-	Faults  map[string]uint64 `json:"faults,omitempty"`
-}
-
-// Config is how the configuration came into force.
-type Config struct {
-	Path           string    `json:"path,omitempty"`
-	LastSuccess    time.Time `json:"lastSuccess,omitzero"`
-	LastSuccessful bool      `json:"lastSuccessful"`
-	Problems       []string  `json:"problems,omitempty"` // of the last refused one
 }
 
 // Ingress is one protocol's front with its gate.

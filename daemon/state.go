@@ -11,6 +11,7 @@ import (
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
 )
 
 // Health implements [admin.State].
@@ -34,8 +35,8 @@ func (d *Daemon) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapsho
 	defer d.mu.RUnlock()
 	s := admin.Snapshot{
 		Version: d.version, Started: d.started, Draining: d.draining,
-		Clock: admin.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: d.clockFaults()},
-		Config: admin.Config{
+		Clock: status.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: d.clockFaults()},
+		Config: status.Config{
 			Path: d.path, LastSuccess: d.applied, LastSuccessful: len(d.problems) == 0, Problems: d.problems,
 		},
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"github.com/admitd/admitd/status"
 )
 
 // Looks of a line and what begins and ends a screen, for tests.
@@ -24,10 +26,10 @@ func RatesOf(received, admitted, rejected float64, reason string) Rates {
 func SplitKeys(s string) []string { return splitKeys(s) }
 
 // Since is since, for tests.
-func (c *Counts) Since(old *Counts, seconds float64) Rates { return c.since(old, seconds) }
+func Since(c, old *status.Counts, seconds float64) Rates { return since(c, old, seconds) }
 
 // Now returns the reading that is shown, for tests.
-func (v *View) Now() *Status { return v.now }
+func (v *View) Now() *status.Document { return v.now }
 
 // RowNames lists the rows in their order, for tests.
 func (v *View) RowNames() (names []string) {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/admitd/admitd/status"
 )
 
 const (
@@ -50,7 +52,7 @@ func newStatusReader(o Options) (*statusReader, error) {
 }
 
 // read reads the status now.
-func (r *statusReader) read(ctx context.Context) (*Status, error) {
+func (r *statusReader) read(ctx context.Context) (*status.Document, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("top: %w", err)
@@ -71,7 +73,7 @@ func (r *statusReader) read(ctx context.Context) (*Status, error) {
 		_ = json.NewDecoder(body).Decode(&problem) // the status says enough
 		return nil, fmt.Errorf("top: %s answers %s %s", r.url, res.Status, printable(problem.Detail))
 	}
-	var s Status
+	var s status.Document
 	if err := json.NewDecoder(body).Decode(&s); err != nil {
 		return nil, fmt.Errorf("top: %s does not answer with a status: %w", r.url, err)
 	}

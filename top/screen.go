@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/admitd/admitd/status"
 )
 
 const (
@@ -72,7 +74,7 @@ func screen(ctx context.Context, t terminal, r *statusReader, v *View, interval 
 
 // reading is one status, or why there is none.
 type reading struct {
-	status *Status
+	status *status.Document
 	err    error
 }
 

@@ -14,21 +14,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/status"
 	"github.com/admitd/admitd/top"
 )
 
 // reading builds a status whose counts stand after seconds of a steady load.
-func topReading(seconds float64) *top.Status {
+func topReading(seconds float64) *status.Document {
 	n := func(perSecond float64) uint64 { return uint64(perSecond * seconds) }
-	s := &top.Status{Version: "v1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), UptimeSeconds: seconds}
+	s := &status.Document{Version: "v1", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), UptimeSeconds: seconds}
 	s.Clock.Trusted, s.Config.LastSuccessful = true, true
-	s.Ingresses = []top.Ingress{{
+	s.Ingresses = []status.Ingress{{
 		Name: "orders", Protocol: "http", Mode: "enforce", InFlight: 8,
-		Requests: &top.Bucket{Burst: 2000, Tokens: 1500},
-		Counts:   top.Counts{Received: n(400), Admitted: n(300), Rejected: map[string]uint64{"concurrency_limit": n(90), "request_rate": n(10)}},
-		Partitions: []top.Partition{
-			{Name: "checkout", Algorithm: "vegas", Limit: 12, InFlight: 4, BaseRTTMS: 8.5, State: map[string]float64{"sample_rtt_seconds": 0.012}, Counts: top.Counts{Received: n(200), Admitted: n(200)}},
-			{Name: "batch", Algorithm: "fixed", Limit: 4, InFlight: 4, Queued: 2, Counts: top.Counts{Received: n(200), Admitted: n(100), Rejected: map[string]uint64{"concurrency_limit": n(90), "request_rate": n(10)}}},
+		Requests: &status.Bucket{Burst: 2000, Tokens: 1500},
+		Counts:   status.Counts{Received: n(400), Admitted: n(300), Rejected: map[labels.Reason]uint64{"concurrency_limit": n(90), "request_rate": n(10)}},
+		Partitions: []status.Partition{
+			{Name: "checkout", Algorithm: "vegas", Limit: 12, InFlight: 4, BaseRTTMS: 8.5, State: map[string]float64{"sample_rtt_seconds": 0.012}, Counts: status.Counts{Received: n(200), Admitted: n(200)}},
+			{Name: "batch", Algorithm: "fixed", Limit: 4, InFlight: 4, Queued: 2, Counts: status.Counts{Received: n(200), Admitted: n(100), Rejected: map[labels.Reason]uint64{"concurrency_limit": n(90), "request_rate": n(10)}}},
 			{Name: "idle", Algorithm: "fixed", Limit: 20, Fallback: true},
 		},
 	}}
@@ -72,7 +74,7 @@ func TestLines(t *testing.T) {
 // With several ingresses each row says whose it is.
 func TestNamesIngresses(t *testing.T) {
 	v := viewOf("name")
-	v.Now().Ingresses = append(v.Now().Ingresses, top.Ingress{Name: "a-very-long-name", Partitions: []top.Partition{{Name: "default"}}})
+	v.Now().Ingresses = append(v.Now().Ingresses, status.Ingress{Name: "a-very-long-name", Partitions: []status.Partition{{Name: "default"}}})
 	got := texts(v.Lines(0, 0))
 	if !strings.HasPrefix(got[4], "INGRESS      PARTITION ") || !strings.HasPrefix(got[5], "orders       batch ") || !strings.HasPrefix(got[7], "a-very-long… default ") {
 		t.Errorf("lines %q", got[4:])
@@ -82,15 +84,15 @@ func TestNamesIngresses(t *testing.T) {
 // States of the daemon that an operator must not overlook.
 func TestSummary(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(s *top.Status)
+		change func(s *status.Document)
 		want   string
 		style  string
 	}{
-		"well":            {func(*top.Status) {}, "serving, clock trusted, config in force", top.Bold},
-		"draining":        {func(s *top.Status) { s.Draining = true }, "DRAINING", top.Red},
-		"clock":           {func(s *top.Status) { s.Clock.Trusted = false; s.Clock.Detail = "frozen" }, "CLOCK NOT TRUSTED (frozen)", top.Yellow},
-		"reload":          {func(s *top.Status) { s.Config.LastSuccessful = false }, "LAST RELOAD REFUSED", top.Yellow},
-		"escape sequence": {func(s *top.Status) { s.Version = "\x1b]0;x\a" }, "admitd ?]0;x?", top.Bold},
+		"well":            {func(*status.Document) {}, "serving, clock trusted, config in force", top.Bold},
+		"draining":        {func(s *status.Document) { s.Draining = true }, "DRAINING", top.Red},
+		"clock":           {func(s *status.Document) { s.Clock.Trusted = false; s.Clock.Detail = "frozen" }, "CLOCK NOT TRUSTED (frozen)", top.Yellow},
+		"reload":          {func(s *status.Document) { s.Config.LastSuccessful = false }, "LAST RELOAD REFUSED", top.Yellow},
+		"escape sequence": {func(s *status.Document) { s.Version = "\x1b]0;x\a" }, "admitd ?]0;x?", top.Bold},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := topReading(12)
@@ -145,7 +147,7 @@ func TestOrder(t *testing.T) {
 func TestFits(t *testing.T) {
 	v := viewOf("name")
 	for i := range 1000 {
-		v.Now().Ingresses[0].Partitions = append(v.Now().Ingresses[0].Partitions, top.Partition{Name: fmt.Sprintf("tenant-%04d-ü", i), Limit: 5})
+		v.Now().Ingresses[0].Partitions = append(v.Now().Ingresses[0].Partitions, status.Partition{Name: fmt.Sprintf("tenant-%04d-ü", i), Limit: 5})
 	}
 	for width := 1; width < 200; width += 7 {
 		for height := 1; height < 60; height += 3 {
@@ -197,18 +199,18 @@ func TestNamesAreHarmless(t *testing.T) {
 // Rates need two readings of one run.
 func TestRates(t *testing.T) {
 	for name, tc := range map[string]struct {
-		old     *top.Counts
+		old     *status.Counts
 		seconds float64
 		want    top.Rates
 	}{
-		"two readings":   {&top.Counts{Received: 100, Admitted: 50, Rejected: map[string]uint64{"draining": 50}}, 2, top.RatesOf(50, 25, 25, "draining")},
+		"two readings":   {&status.Counts{Received: 100, Admitted: 50, Rejected: map[labels.Reason]uint64{"draining": 50}}, 2, top.RatesOf(50, 25, 25, "draining")},
 		"one reading":    {nil, 2, top.Rates{}},
-		"no time passed": {&top.Counts{}, 0, top.Rates{}},
-		"after restart":  {&top.Counts{Received: 10_000}, 2, top.Rates{}},
+		"no time passed": {&status.Counts{}, 0, top.Rates{}},
+		"after restart":  {&status.Counts{Received: 10_000}, 2, top.Rates{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := top.Counts{Received: 200, Admitted: 100, Rejected: map[string]uint64{"draining": 100}}
-			if got := now.Since(tc.old, tc.seconds); got != tc.want {
+			now := status.Counts{Received: 200, Admitted: 100, Rejected: map[labels.Reason]uint64{"draining": 100}}
+			if got := top.Since(&now, tc.old, tc.seconds); got != tc.want {
 				t.Errorf("since = %+v, want %+v", got, tc.want)
 			}
 		})

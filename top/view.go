@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/admitd/admitd/status"
 )
 
 // View is what top shows: two readings and how to look at them. It does no
@@ -26,11 +28,11 @@ type View struct {
 	first  int // row on top
 	page   int // rows that fit, of the last drawing
 
-	now, before *Status
+	now, before *status.Document
 }
 
 // Take shows a newer reading, unless paused.
-func (v *View) Take(s *Status) {
+func (v *View) Take(s *status.Document) {
 	if !v.paused {
 		v.before, v.now = v.now, s
 	}
@@ -168,8 +170,8 @@ func (v *View) summary() []Line {
 }
 
 // ingressLine renders one ingress.
-func (v *View) ingressLine(in *Ingress) Line {
-	var old *Counts
+func (v *View) ingressLine(in *status.Ingress) Line {
+	var old *status.Counts
 	if v.before != nil {
 		for i := range v.before.Ingresses {
 			if v.before.Ingresses[i].Name == in.Name {
@@ -177,7 +179,7 @@ func (v *View) ingressLine(in *Ingress) Line {
 			}
 		}
 	}
-	r := in.Counts.since(old, v.seconds())
+	r := since(&in.Counts, old, v.seconds())
 	l := Line{Text: fmt.Sprintf("%-16s %s %s  admitted %s/s  rejected %s/s", printable(in.Name), in.Protocol, in.Mode, short(r.admitted), short(r.rejected))}
 	if r.rejected > 0 {
 		l.Text += fmt.Sprintf(" (%.0f %%, %s)", 100*r.rejected/r.received, words(r.reason))
@@ -216,7 +218,7 @@ func (v *View) line(ingress, partition string, cells ...any) string {
 
 // rows returns every partition that has ever been asked for, in order.
 func (v *View) rows() []row {
-	old := map[[2]string]*Counts{}
+	old := map[[2]string]*status.Counts{}
 	if v.before != nil {
 		for i := range v.before.Ingresses {
 			in := &v.before.Ingresses[i]
@@ -232,9 +234,9 @@ func (v *View) rows() []row {
 			p := &in.Partitions[j]
 			before := old[[2]string{in.Name, p.Name}]
 			if before == nil && v.before != nil {
-				before = &Counts{} // new since then
+				before = &status.Counts{} // new since then
 			}
-			rows = append(rows, row{ingress: in.Name, rates: p.Counts.since(before, v.seconds()), Partition: p})
+			rows = append(rows, row{ingress: in.Name, rates: since(&p.Counts, before, v.seconds()), Partition: p})
 		}
 	}
 	compare := v.Order.compare

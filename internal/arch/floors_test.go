@@ -24,6 +24,7 @@ var floors = map[string][]string{
 
 	// 1
 	"limiter":           {"labels"},
+	"status":            {"labels"},
 	"limiter/limittest": {"limiter"},
 	"client":            {"labels"},
 	"client/selection":  {"labels"},
@@ -39,7 +40,7 @@ var floors = map[string][]string{
 	"ingress/postgresgate": {"ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"ingress", "limiter", "labels", "pulsarwire"},
 	"observe":              {"ingress", "limiter", "labels"},
-	"admin":                {"ingress", "limiter", "labels"},
+	"admin":                {"ingress", "limiter", "labels", "status"},
 	"tracing":              {"limiter"},
 	"tuner":                {"tuner/signal", "tuner/policy"},
 	"tuner/signal":         {},
@@ -51,8 +52,8 @@ var floors = map[string][]string{
 	"dashboards":           {},
 
 	// 4
-	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "tracing", "lab", "labels", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
-	"top":        {},
+	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "tracing", "lab", "labels", "status", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
+	"top":        {"status"},
 	"cmd/admitd": {anything},
 
 	// beside the house

@@ -3,66 +3,9 @@ package top
 import (
 	"cmp"
 	"strings"
-	"time"
+
+	"github.com/admitd/admitd/status"
 )
-
-// Status is what top reads of GET /v1/status.
-type Status struct {
-	Version       string    `json:"version"`
-	At            time.Time `json:"at"`
-	UptimeSeconds float64   `json:"uptimeSeconds"`
-	Draining      bool      `json:"draining"`
-	Clock         struct {
-		Trusted bool   `json:"trusted"`
-		Detail  string `json:"detail"`
-	} `json:"clock"`
-	Config struct {
-		LastSuccessful bool `json:"lastSuccessful"`
-	} `json:"config"`
-	Ingresses []Ingress `json:"ingresses"`
-}
-
-// Ingress is one ingress of a [Status].
-type Ingress struct {
-	Name        string  `json:"name"`
-	Protocol    string  `json:"protocol"`
-	Mode        string  `json:"mode"`
-	Fallback    bool    `json:"fallback"`
-	InFlight    int     `json:"inFlight"`
-	Queued      int     `json:"queued"`
-	Requests    *Bucket `json:"requests"`
-	Connections *struct {
-		Open int64 `json:"open"`
-	} `json:"connections"`
-	Counts     Counts      `json:"counts"`
-	Partitions []Partition `json:"partitions"`
-}
-
-// Bucket holds the tokens of a rate.
-type Bucket struct {
-	Burst  float64 `json:"burst"`
-	Tokens float64 `json:"tokens"`
-}
-
-// Partition is one partition of an [Ingress].
-type Partition struct {
-	Name      string             `json:"name"`
-	Algorithm string             `json:"algorithm"`
-	Limit     int                `json:"limit"`
-	InFlight  int                `json:"inFlight"`
-	Queued    int                `json:"queued"`
-	BaseRTTMS float64            `json:"baseRTTMS"`
-	Fallback  bool               `json:"fallback"`
-	State     map[string]float64 `json:"state"`
-	Counts    Counts             `json:"counts"`
-}
-
-// Counts are what has happened since the start.
-type Counts struct {
-	Received uint64            `json:"received"`
-	Admitted uint64            `json:"admitted"`
-	Rejected map[string]uint64 `json:"rejected"`
-}
 
 // rates are counts per second.
 type rates struct {
@@ -72,7 +15,7 @@ type rates struct {
 
 // since returns the rates between two readings, seconds apart; none when the
 // counts went back, as after a restart.
-func (c *Counts) since(old *Counts, seconds float64) rates {
+func since(c, old *status.Counts, seconds float64) rates {
 	if old == nil || seconds <= 0 || c.Received < old.Received {
 		return rates{}
 	}
@@ -84,8 +27,8 @@ func (c *Counts) since(old *Counts, seconds float64) rates {
 	for reason, n := range c.Rejected {
 		rate := float64(n-min(n, old.Rejected[reason])) / seconds
 		r.rejected += rate
-		if rate > most || rate == most && rate > 0 && reason < r.reason {
-			most, r.reason = rate, reason
+		if rate > most || rate == most && rate > 0 && string(reason) < r.reason {
+			most, r.reason = rate, string(reason)
 		}
 	}
 	return r
@@ -96,7 +39,7 @@ type row struct {
 	ingress string
 	rates
 
-	*Partition
+	*status.Partition
 }
 
 // rtt is the latency of the last window in milliseconds, 0 = unknown.

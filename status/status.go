@@ -1,0 +1,112 @@
+// Package status is the one document that says what a daemon does: [Document],
+// which admin writes at GET /v1/status and top and the live page read. It holds
+// types only, so that a reader depends on nothing else. A field is added, never
+// renamed: what reads it may be older or newer than the daemon.
+package status
+
+import (
+	"time"
+
+	"github.com/admitd/admitd/labels"
+)
+
+// Document is the body of GET /v1/status: what exists at one moment.
+type Document struct {
+	Version       string    `json:"version"`
+	At            time.Time `json:"at"`
+	UptimeSeconds float64   `json:"uptimeSeconds"`
+	Draining      bool      `json:"draining"`
+	Clock         Clock     `json:"clock"`
+	Config        Config    `json:"config"`
+	Ingresses     []Ingress `json:"ingresses"`
+}
+
+// Ingress is one ingress with its gate.
+type Ingress struct {
+	Name        string       `json:"name"`
+	Protocol    string       `json:"protocol"`
+	Listen      string       `json:"listen"`
+	Backend     string       `json:"backend"`
+	Mode        string       `json:"mode"`
+	Draining    bool         `json:"draining"`
+	Fallback    bool         `json:"fallback"`
+	InFlight    int          `json:"inFlight"`
+	Queued      int          `json:"queued"`
+	Total       int          `json:"total"` // bound on permits, 0 = none
+	Requests    *Bucket      `json:"requests,omitempty"`
+	Connections *Connections `json:"connections,omitempty"`
+	Counts      Counts       `json:"counts"` // over all partitions
+	Partitions  []Partition  `json:"partitions"`
+	// PartitionCount is how many exist, listed or not.
+	PartitionCount int `json:"partitionCount"`
+	Details        any `json:"details,omitempty"`
+}
+
+// Bucket holds the tokens of a rate.
+type Bucket struct {
+	Rate         float64 `json:"rate"` // per second
+	BurstSeconds float64 `json:"burstSeconds"`
+	Burst        float64 `json:"burst"`
+	Tokens       float64 `json:"tokens"`
+	QueueDepth   int     `json:"queueDepth"`
+	Waiting      int     `json:"waiting"`
+}
+
+// Connections are those of one ingress's clients.
+type Connections struct {
+	Open     int64             `json:"open"`
+	Waiting  int64             `json:"waiting"`
+	MaxOpen  int64             `json:"maxOpen"`
+	Accepted uint64            `json:"accepted"`
+	Rejected map[string]uint64 `json:"rejected"`
+	Tokens   *float64          `json:"tokens,omitempty"`
+}
+
+// Partition is one partition of an [Ingress]. Latencies are in milliseconds.
+type Partition struct {
+	Name      string             `json:"name"`
+	Label     string             `json:"label"`         // as metrics carry it
+	Key       bool               `json:"key,omitempty"` // it stands for a client's key
+	Algorithm string             `json:"algorithm"`
+	Limit     int                `json:"limit"`
+	InFlight  int                `json:"inFlight"`
+	Abandoned int                `json:"abandoned"` // of these, the ones whose callers have gone
+	Wasted    float64            `json:"wasted"`    // share of the work done that was for nobody, 0 to 1
+	Queued    int                `json:"queued"`
+	BaseRTTMS float64            `json:"baseRTTMS"`     // 0 = unknown
+	Why       string             `json:"why,omitempty"` // why the limit last changed
+	Fallback  bool               `json:"fallback"`
+	Requests  *Bucket            `json:"requests,omitempty"`
+	State     map[string]float64 `json:"state,omitempty"`
+	Counts    Counts             `json:"counts"`
+}
+
+// Counts are what has happened since the start; each only grows.
+type Counts struct {
+	Received    uint64                   `json:"received"`
+	Admitted    uint64                   `json:"admitted"`
+	Exempted    uint64                   `json:"exempted"`
+	GaveUp      uint64                   `json:"gaveUp"`    // while they waited
+	Abandoned   uint64                   `json:"abandoned"` // while the backend worked
+	Dropped     uint64                   `json:"dropped"`
+	Ignored     uint64                   `json:"ignored"`
+	Rejected    map[labels.Reason]uint64 `json:"rejected,omitempty"`    // without zeros
+	WouldReject map[labels.Reason]uint64 `json:"wouldReject,omitempty"` // without zeros
+	Discarded   map[string]uint64        `json:"discarded,omitempty"`   // without zeros
+}
+
+// Clock is how the clock guard judges the clock.
+type Clock struct {
+	Trusted bool              `json:"trusted"`
+	Mode    string            `json:"mode,omitempty"` // auto, fixed or off
+	Detail  string            `json:"detail,omitempty"`
+	Faults  map[string]uint64 `json:"faults,omitempty"`
+}
+
+// Config is how the configuration came into force.
+type Config struct {
+	Path           string    `json:"path,omitempty"`
+	LastSuccess    time.Time `json:"lastSuccess,omitzero"`
+	LastSuccessful bool      `json:"lastSuccessful"`
+	Problems       []string  `json:"problems,omitempty"` // of the last refused one
+}
