@@ -205,7 +205,7 @@ func (k *Knee) publish() {
 	k.span.Store(s.span)
 	k.quota.Store(s.quota)
 	k.calm.Store(s.calm)
-	k.over.Store(s.refused > kneeOverload)
+	k.over.Store(s.over && s.refused > kneeOverload)
 	k.departures.listen(s.patience, s.base)
 }
 
@@ -234,7 +234,7 @@ func (*Knee) Algorithm() string { return KindKnee }
 // one atomic load.
 func (k *Knee) BaseRTT() time.Duration { return time.Duration(k.departures.base.Load()) }
 
-// Overloaded reports that a tenth of the demand and more cannot be served, so that
+// Overloaded reports that a fifth of the demand and more cannot be served, so that
 // a queue before the limit would only make everyone late. It is one atomic load.
 func (k *Knee) Overloaded() bool { return k.over.Load() }
 

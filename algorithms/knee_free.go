@@ -22,7 +22,8 @@ func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
 	if s.meet(o, w) {
 		return WhyDrain
 	}
-	if share <= 0.01 || s.burst(w) {
+	s.over = share > 0.01 && !s.burst(w)
+	if !s.over {
 		s.span = max(kneeSpan*2/5, int64(1.5*w.mean()))
 		why = s.free(o, w, share)
 	} else {

@@ -68,6 +68,7 @@ type kneeState struct {
 	next, gap             int64
 	growUntil             int64
 	fresh                 bool
+	over                  bool     // the last window was one of overload
 	contrast              contrast // of windows that refused next to nothing
 	waiting               float64  // behind those at work, smoothed
 	doubt                 float64  // the baseline before a verdict that is on trial; 0 = none
@@ -88,7 +89,7 @@ type kneeState struct {
 
 const (
 	kneeSpan     = int64(250 * time.Millisecond)
-	kneeOverload = 0.1 // share of the demand, above which a queue serves no purpose
+	kneeOverload = 0.2 // share of the demand, above which a queue serves no purpose
 	kneeQueue    = 40
 	kneeMeeting  = int64(4 * time.Second) // between the moments at which gates may drain
 	trialRatio   = 1.25                   // of latency, by which a verdict that raised the limit was wrong
