@@ -51,6 +51,12 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 	return p, nil
 }
 
+// meet gives a limit the time that gates of one backend share: d's clock is
+// monotonic and begins with the process.
+func (d *Daemon) meet(s *algorithms.Settings) {
+	s.Knee.Epoch = d.started.UnixNano() - d.zero
+}
+
 // buildPartition turns the form of a partition into its policy.
 func buildPartition(in *config.Ingress, name string, form *config.Partition, tune func(*algorithms.Settings)) (limiter.PartitionPolicy, error) {
 	s := settings(in, &form.Limit)

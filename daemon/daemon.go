@@ -38,6 +38,7 @@ type Daemon struct {
 	log       *slog.Logger
 	level     *slog.LevelVar
 	clock     *clock.Guard
+	zero      int64 // of the clock, at started
 	metrics   *observe.Metrics
 	protocols map[string]opened
 	tracer    *tracing.Tracer // nil = nothing is traced
@@ -176,7 +177,7 @@ func (d *Daemon) plan(ctx context.Context, cfg *config.Config) ([]planned, error
 func (d *Daemon) planOne(ctx context.Context, in *config.Ingress) (p planned, err error) {
 	old := d.ingress(in.Name)
 	p = planned{in: in, front: d.front(in.Name)}
-	if p.policy, err = Policy(in, nil); err != nil {
+	if p.policy, err = Policy(in, d.meet); err != nil {
 		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
 	}
 	if old != nil && p.front != nil && !needsRestart(d.protocols[in.Protocol].Protocol, old, in) {

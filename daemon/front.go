@@ -37,7 +37,7 @@ func (d *Daemon) newFront(in *config.Ingress) (*front, error) {
 	if _, known := d.protocols[in.Protocol]; !known {
 		return nil, fmt.Errorf("ingress %s: protocol %s is not known", in.Name, in.Protocol)
 	}
-	policy, err := Policy(in, nil)
+	policy, err := Policy(in, d.meet)
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		inherited: maps.Clone(o.Sockets), kill: o.Kill,
 	}
 	d.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: d.clockChanged})
+	d.zero = d.clock.Now() - int64(time.Since(d.started))
 	if d.protocols, err = d.open(append(protocols(), o.Protocols...)); err != nil {
 		return nil, err
 	}
