@@ -6,9 +6,14 @@ import "time"
 type Due struct {
 	Bucket *Bucket // nil = unlimited
 	Tokens float64
+	// Owe: what the bucket can never hold is taken from it when it is full, and
+	// leaves a debt that all who come later wait for; see [Bucket.Spend].
+	// Otherwise a due above the burst is never paid.
+	Owe bool
 }
 
-// Bill is what a request has to pay: every due, or none. It has at most 32.
+// Bill is what a request has to pay: every due, or none. It has at most 32 when
+// tokens may be borrowed.
 type Bill []Due
 
 // Receipt says what was paid, so that it can be given back. It refers to the
@@ -30,7 +35,7 @@ type Receipt struct {
 func (b Bill) Pay(now int64, maxWait time.Duration) (paid Receipt, wait time.Duration, refused *Bucket) {
 	for i := range b {
 		due := &b[i]
-		debt, ok := due.Bucket.pay(now, due.Tokens, maxWait)
+		debt, ok := due.pay(now, maxWait)
 		if !ok {
 			paid.Refund()
 			return Receipt{}, debt, due.Bucket
@@ -63,6 +68,18 @@ func (r *Receipt) Refund() {
 		r.bill[i].Bucket.Refund(r.bill[i].Tokens)
 	}
 	r.bill = nil
+}
+
+// pay takes what is due.
+func (d *Due) pay(now int64, maxWait time.Duration) (wait time.Duration, ok bool) {
+	burst := d.Bucket.Burst()
+	if !d.Owe || d.Tokens <= burst {
+		return d.Bucket.pay(now, d.Tokens, maxWait)
+	}
+	if wait, ok = d.Bucket.Take(now, burst); ok {
+		d.Bucket.Spend(now, d.Tokens-burst)
+	}
+	return wait, ok
 }
 
 // pay takes n tokens, on credit when the bucket's queue has room and the debt
@@ -98,7 +115,9 @@ type purse struct {
 }
 
 // dues returns what a request of the given cost owes.
-func (p *purse) dues(cost float64) [2]Due { return [2]Due{{p.ingress, cost}, {p.own, cost}} }
+func (p *purse) dues(cost float64) [2]Due {
+	return [2]Due{{Bucket: p.ingress, Tokens: cost}, {Bucket: p.own, Tokens: cost}}
+}
 
 // take takes n tokens from each bucket, or from neither. It is the way of
 // nearly every request: what [Bill.Pay] does when all tokens are there.

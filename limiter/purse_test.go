@@ -152,3 +152,25 @@ func TestShadowRefundsNothingUnpaid(t *testing.T) {
 		t.Errorf("%v tokens; want none: the second request took none", got)
 	}
 }
+
+// What a bucket can never hold passes when it is full, leaves the rest as a debt
+// for those who come later, and is given back in full. Without Owe it is never
+// paid.
+func TestOwedBeyondTheBurst(t *testing.T) {
+	b := limiter.NewBucket(limiter.Rate{PerSecond: 2, QueueDepth: 100}, 0)
+	bill := limiter.Bill{{Bucket: b, Tokens: 7, Owe: true}}
+	if _, wait, refused := (limiter.Bill{{Bucket: b, Tokens: 7}}).Pay(0, -1); refused != b || wait != 0 {
+		t.Errorf("Pay(7 of 2) = %v, refused %v; want never", wait, refused == b)
+	}
+	paid, _, refused := bill.Pay(0, -1)
+	if got := b.Tokens(0); refused != nil || got != -5 {
+		t.Fatalf("the bucket holds %v (refused: %v); want a debt of 5", got, refused != nil)
+	}
+	if _, wait, refused := bill.Pay(0, -1); refused != b || wait != 3500*time.Millisecond {
+		t.Errorf("Pay again = %v, refused %v; want to wait until the bucket is full in 3.5s", wait, refused == b)
+	}
+	paid.Refund()
+	if got := b.Tokens(0); got != 2 {
+		t.Errorf("after the refund the bucket holds %v; want 2", got)
+	}
+}
