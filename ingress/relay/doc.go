@@ -23,8 +23,8 @@
 // turns returns [Wait] for the next message while [Session.Owes] says so. So at
 // most one permit is at work per connection, answers of the gate come in their
 // place without a queue of them, and what waits behind an answer that nobody
-// reads holds nothing. A protocol without turns never sets Expect and keeps
-// its permits itself.
+// reads holds nothing. A protocol in which several messages are at work at once
+// never sets Expect and keeps its permits itself: it is a [Multiplexer].
 //
 // A permit stands for work at the backend. When the client leaves, it is told
 // so ([limiter.Permit.Leave]) and kept; the answer is read to nobody until it

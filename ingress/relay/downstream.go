@@ -21,7 +21,8 @@ type downward struct {
 
 	in     *inlet
 	ended  chan struct{} // closed when its goroutine returned
-	crash  any           // what it panicked with; read after ended
+	crash  any           // what it panicked with; read after ended, as is the next
+	fault  error         // why it ended the session; nil = it did not
 	at     reply
 	taken  bool // the right to write to the client is held: part of a message was written
 	nobody bool // the client reads no more
@@ -36,7 +37,13 @@ func (d *downward) loop() {
 	defer func() { d.crash = recover() }()
 	err := d.run()
 	ours := errors.Is(err, errNobody) || errors.Is(err, os.ErrDeadlineExceeded) || d.life.hungUp.Load()
-	d.life.lost.Store(!ours)
+	if ours {
+		return
+	}
+	d.life.lost.Store(true)
+	if !d.life.leaving.Load() {
+		d.fault = err
+	}
 }
 
 // run reads the backend's messages and passes them on. It returns when either
@@ -151,7 +158,7 @@ func (d *downward) answered() error {
 	d.turn.close()
 	d.Wake()
 	switch {
-	case d.life.leaving.Load():
+	case d.life.leaving.Load() && (d.many == nil || !d.many.Leave()):
 		return errNobody
 	case d.Draining():
 		d.life.answered.Store(true)
@@ -187,10 +194,10 @@ func (d *downward) deliver(b []byte) error {
 			return nil
 		}
 		d.nobody = true
-		d.turn.leave()
 		_ = d.raw.Close() // the client's side notices
 	}
-	if d.wasted += len(b); d.wasted > finishBytes || d.c.o.Cancel || !d.turn.working() {
+	working := d.leave()
+	if d.wasted += len(b); d.wasted > finishBytes || d.c.o.Cancel || !working {
 		return errNobody
 	}
 	return nil

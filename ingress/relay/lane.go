@@ -33,6 +33,20 @@ func (l *lane) write(b []byte) error {
 	return l.send(b)
 }
 
+// writeAll writes several whole messages.
+func (l *lane) writeAll(messages net.Buffers) error {
+	l.take()
+	defer l.give()
+	if l.torn {
+		return errTorn
+	}
+	l.pace.set(true)
+	n, err := messages.WriteTo(l.conn)
+	l.pace.moved.Add(n)
+	l.pace.set(false)
+	return err
+}
+
 // send writes on behalf of whoever has the right to.
 func (l *lane) send(b []byte) error {
 	if l.torn {

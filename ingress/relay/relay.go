@@ -48,6 +48,20 @@ type Follower interface {
 	Follow(from Side, part []byte)
 }
 
+// A Multiplexer is a [Protocol] in which several messages of a connection are
+// at work at once. It opens no turn, and keeps its permits itself.
+type Multiplexer interface {
+	// Keep is handed a message that Inspect said to [Keep], whole and in memory
+	// of its own, when everything before it was forwarded. One that never
+	// arrives whole is not.
+	Keep(message []byte)
+	// Leave is called once the client has gone, perhaps several times and by
+	// either side. It reports whether the backend is at work for it all the
+	// same: what it answers is then read to nobody, until Landed says
+	// [Verdict.Last].
+	Leave() (working bool)
+}
+
 // Message is a message, or as much of it as is shown.
 type Message struct {
 	Bytes []byte // from its start; valid until the call returns
@@ -72,6 +86,9 @@ const (
 	// Wait asks again when something has changed: an answer was given, or
 	// [Session.Wake] was called. Only for messages of the client.
 	Wait
+	// Keep hands the message to the [Multiplexer], to be sent later. Only for
+	// messages of the client.
+	Keep
 )
 
 // Verdict is what is to be done with a message.
@@ -86,7 +103,8 @@ type Verdict struct {
 	Expect bool
 	// Idle: a drain need not wait for that answer.
 	Idle bool
-	// Last: the backend's message is the last answer to what was expected.
+	// Last: the backend's message is the last answer to what was expected; of a
+	// [Multiplexer], nothing is at work any more.
 	Last bool
 	// Secure begins TLS with the client after Answer; only before a backend is
 	// connected.
@@ -104,14 +122,14 @@ const (
 	DefaultPatience = 30 * time.Second
 	DefaultGreeting = 10 * time.Second
 	DefaultLinger   = 10 * time.Second
+	DefaultFinish   = 10 * time.Minute
 	// DefaultWindow is the most that is shown of a message, in bytes.
 	DefaultWindow = 256 << 10
 
 	// perMiB is how much longer than Options.Patience a MiB may take: what
 	// moves at 64 KiB a second is never cut.
 	perMiB = 16 * time.Second
-	// finishTime and finishBytes bound what is read to nobody.
-	finishTime  = 10 * time.Minute
+	// finishBytes bounds what is read to nobody.
 	finishBytes = 1 << 20
 )
 
@@ -128,6 +146,9 @@ type Options struct {
 	// Linger is how long answers that hold no permit are still passed on to a
 	// client that closed its half of the connection; 0 = [DefaultLinger].
 	Linger time.Duration
+	// Finish is how long the work for a client that left may hold its permit;
+	// 0 = [DefaultFinish].
+	Finish time.Duration
 	// Window bounds how much of a message is shown, in bytes; 0 = [DefaultWindow].
 	Window int
 	// Cancel closes the backend's connection as soon as the client has left,
@@ -149,6 +170,7 @@ func New(g Gate, o Options) *Corridor {
 	o.Patience = orDefault(o.Patience, DefaultPatience)
 	o.Greeting = orDefault(o.Greeting, DefaultGreeting)
 	o.Linger = orDefault(o.Linger, DefaultLinger)
+	o.Finish = orDefault(o.Finish, DefaultFinish)
 	o.Window = max(orDefault(o.Window, DefaultWindow), bufSize)
 	c := &Corridor{gate: g, o: o}
 	c.windows.New = func() any {
@@ -165,8 +187,7 @@ func New(g Gate, o Options) *Corridor {
 func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error {
 	s := newSession(ctx, c, client, p)
 	c.watch.add(s)
-	defer s.finish(context.AfterFunc(ctx, s.drain)) // also when the protocol panics
-	s.cause = s.up.run(ctx)
+	s.serve(ctx)
 	return s.cause
 }
 

@@ -39,8 +39,9 @@ var (
 type Session struct {
 	c      *Corridor
 	p      Protocol
-	follow Follower // p, when it is one; nil
-	raw    net.Conn // of the client, below TLS; closing it ends both sides
+	follow Follower    // p, when it is one; nil
+	many   Multiplexer // p, when it is one; nil
+	raw    net.Conn    // of the client, below TLS; closing it ends both sides
 	client *lane
 	dial   func(address string) (c net.Conn, at string, err error)
 	life   life
@@ -51,7 +52,7 @@ type Session struct {
 	backend atomic.Pointer[lane] // nil = not connected
 	address string               // of the backend
 	health  *ingress.Backend     // of the backend
-	cause   error                // why the client's side ended
+	cause   error                // why the session ended
 
 	reading [2]pace       // messages of which the rest is to come, by side
 	changed chan struct{} // holds one value: something changed for who waits
@@ -76,6 +77,7 @@ func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *
 	s.up = &upward{Session: s, in: newInlet(client, &c.windows)}
 	s.up.wait = patience{conn: client, before: s.up.flush}
 	s.follow, _ = p.(Follower)
+	s.many, _ = p.(Multiplexer)
 	ctx = context.WithoutCancel(ctx) // what is admitted already is served in a drain
 	s.dial = func(address string) (net.Conn, string, error) { return c.o.Dialer.Dial(ctx, address) }
 	s.life.began = time.Now()
@@ -103,6 +105,9 @@ func (s *Session) Backend() string {
 	}
 	return s.address
 }
+
+// Lost reports, when the session is over, whether the backend ended it.
+func (s *Session) Lost() bool { return s.life.lost.Load() }
 
 // backendEnded is closed when the backend's side has ended; nil while there is
 // none.
@@ -134,13 +139,14 @@ func (s *Session) Wake() {
 // behind the message that is on its way.
 func (s *Session) Tell(b []byte) error { return s.client.write(b) }
 
-// Send writes whole messages of the gate to the backend, from any goroutine.
-func (s *Session) Send(b []byte) error {
+// Send writes whole messages of the gate to the backend, from any goroutine,
+// several with one system call. It consumes the slice of them.
+func (s *Session) Send(messages ...[]byte) error {
 	l := s.backend.Load()
 	if l == nil {
 		return ErrBackendGone
 	}
-	return l.write(b)
+	return l.writeAll(messages)
 }
 
 // Connect connects to the backend unless one is connected: to address, or to
@@ -183,15 +189,21 @@ func (s *Session) head(in *inlet, from Side) (m Message, ok bool, err error) {
 	return m, true, nil
 }
 
+// serve runs the session until it is over.
+func (s *Session) serve(ctx context.Context) {
+	defer s.finish(context.AfterFunc(ctx, s.drain)) // also when the protocol panics
+	s.cause = s.up.run(ctx)
+}
+
 // finish ends the session, which a drain is not told of any more.
 func (s *Session) finish(undrain func() bool) {
 	defer s.c.watch.remove(s)
 	defer undrain()
-	s.end(s.cause)
+	s.end()
 }
 
 // end ends both connections, and the permit once nothing can be at work for it.
-func (s *Session) end(cause error) {
+func (s *Session) end() {
 	s.up.in.release()
 	l := s.backend.Load()
 	if l == nil {
@@ -199,7 +211,7 @@ func (s *Session) end(cause error) {
 		s.End(limiter.Ignored)
 		return
 	}
-	if errors.Is(cause, ErrBackendGone) {
+	if errors.Is(s.cause, ErrBackendGone) {
 		s.life.lost.Store(true)
 	}
 	s.hangUp(l)
@@ -207,7 +219,7 @@ func (s *Session) end(cause error) {
 	_ = s.raw.Close()
 	_ = l.conn.Close()
 	if s.life.lost.Load() {
-		if s.Owes() && !s.Draining() {
+		if (s.Owes() || s.many != nil && s.many.Leave()) && !s.Draining() {
 			s.health.Failed(ingress.HungUp, ErrBackendGone)
 		}
 		s.End(limiter.Dropped)
@@ -216,6 +228,19 @@ func (s *Session) end(cause error) {
 	if s.down.crash != nil {
 		panic(s.down.crash)
 	}
+	if s.down.fault != nil && !s.stalled.Load() {
+		s.cause = fmt.Errorf("%w: %w", ErrBackendGone, s.down.fault)
+	}
+}
+
+// leave notes that the client has gone. It reports whether the backend is at
+// work for it all the same.
+func (s *Session) leave() (working bool) {
+	working = s.turn.leave()
+	if s.many != nil && s.many.Leave() {
+		working = true
+	}
+	return working
 }
 
 // hangUp ends the backend's side: at once when nobody waits for anything, and
@@ -223,12 +248,12 @@ func (s *Session) end(cause error) {
 func (s *Session) hangUp(l *lane) {
 	s.life.leaving.Store(true)
 	open, idle := s.turn.owes()
-	held := s.turn.leave()
+	held := s.leave()
 	finish := (held || open && !idle) && !l.torn && !s.life.lost.Load()
 	cancel := held && s.c.o.Cancel
 	switch {
 	case finish && !cancel && held && !s.Draining():
-		_ = l.conn.SetReadDeadline(time.Now().Add(finishTime))
+		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Finish))
 	case finish && !cancel:
 		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Linger))
 	case s.Draining() && !s.life.lost.Load():

@@ -120,10 +120,3 @@ func (t *turn) leave() (held bool) {
 	t.left = true
 	return t.held
 }
-
-// working reports whether a permit is held.
-func (t *turn) working() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.held
-}

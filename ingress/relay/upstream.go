@@ -65,6 +65,8 @@ func (u *upward) decideAll(ctx context.Context) error {
 			err = u.await()
 		case Pass:
 			err = u.pass(m, &v)
+		case Keep:
+			err = u.keep(m)
 		default:
 			err = u.swallow(ctx, m, &v)
 		}
@@ -115,6 +117,23 @@ func (u *upward) swallow(ctx context.Context, m Message, v *Verdict) error {
 		return err
 	}
 	return u.secure(ctx, v.Secure)
+}
+
+// keep moves behind a message that is to be sent later, once what stands before
+// it is sent.
+func (u *upward) keep(m Message) error {
+	if err := u.flush(); err != nil {
+		return err
+	}
+	kept := make([]byte, 0, len(m.Bytes)) // grows only as the bytes come
+	err := u.move(m, func(part []byte) error {
+		kept = append(kept, part...)
+		return nil
+	})
+	if err == nil {
+		u.many.Keep(kept)
+	}
+	return err
 }
 
 // upload passes on a message of which the rest is to come. Nobody else writes
