@@ -40,7 +40,7 @@ type Ingress struct {
 	// What becomes of work whose caller has gone: finish reads the answer to
 	// nobody and holds the permit until then; cancel hangs up on the backend,
 	// for backends that stop working when their client hangs up.
-	Abandon string `yaml:"abandon" default:"finish" enum:"finish cancel" for:"http mongodb postgres"`
+	Abandon string `yaml:"abandon" default:"finish" enum:"finish cancel" for:"http mongodb pulsar postgres"`
 	// Largest request header that is read; a larger one is answered with 431.
 	MaxHeaderBytes Size `yaml:"maxHeaderBytes" default:"64KiB" min:"4KiB" max:"16MiB" for:"http"`
 	// Largest request body that is forwarded; 0 = no bound.

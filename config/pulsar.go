@@ -26,7 +26,8 @@ type Pulsar struct {
 	MaxMessageSize Size `yaml:"maxMessageSize" default:"5MiB" min:"64KiB" max:"256MiB"`
 	// How long connecting to a broker, or a client's CONNECT, may take.
 	DialTimeout Duration `yaml:"dialTimeout" default:"10s" min:"1ms" max:"10m"`
-	// How long a peer may leave a frame half sent, or unread.
+	// How long a peer may leave a frame half sent, or unread; a MiB may take 16 s
+	// longer.
 	StallTimeout Duration `yaml:"stallTimeout" default:"1m" min:"1ms" max:"1h"`
 	// What may be published over all topics together.
 	PublishRate PublishRate `yaml:"publishRate"`

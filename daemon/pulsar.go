@@ -47,7 +47,8 @@ func (p *Protocol) newPulsar(k *Kit, counts *pulsarMetrics, in *config.Ingress, 
 	}
 	o := pulsargate.Options{
 		Backend: address, TLS: upstream, By: pulsarBy(in.Partitions.By), Limits: pulsarLimits(in),
-		Log: k.Log, Observer: counts.of(in.Name),
+		CancelAbandoned: in.Abandon == "cancel",
+		Log:             k.Log, Observer: counts.of(in.Name),
 	}
 	if c := in.Pulsar; c != nil {
 		o.Brokers, o.MaxMessageSize = c.Brokers, int(c.MaxMessageSize)

@@ -20,7 +20,7 @@ func fuzzed(t *testing.T, in []byte, fromBroker bool) []byte {
 	clientEnd, gateClient := net.Pipe()
 	brokerEnd, gateBroker := net.Pipe()
 	s, err := pulsargate.New(limiter.New("q", off(), limiter.Options{}), pulsargate.Options{
-		Backend: "b:1", MaxMessageSize: 64 << 10,
+		Backend: "b:1", MaxMessageSize: 64 << 10, CancelAbandoned: true,
 		Dial:   func(context.Context, string) (net.Conn, error) { return gateBroker, nil },
 		Limits: pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 1e6}, MaxPending: 1e6},
 	})

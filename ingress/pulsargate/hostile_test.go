@@ -109,17 +109,20 @@ func TestDeafAndMuteClients(t *testing.T) {
 		near.Write(pulsarwire.AppendFrame(nil, pulsarwire.TypeConnect, aware().Append(nil)))
 		near.Write(pulsarwire.AppendFrame(nil, pulsarwire.TypeProducer, pulsarwire.Producer{Topic: "slow", ProducerID: 1}.Append(nil)))
 		start := time.Now()
+		closed := make(chan struct{})
 		go func() {
+			defer close(closed)
 			for i := uint64(0); ; i++ {
 				if _, err := near.Write(sendFrame(1, i, 1000)); err != nil {
 					return
 				}
 			}
 		}()
-		<-served
+		<-closed
 		if d := time.Since(start); d < 10*time.Second || d > 21*time.Second {
 			t.Errorf("given up after %v; want 10s to 20s", d)
 		}
+		<-served
 		if n := len(broker.all(pulsarwire.TypeSend)); n != 20 {
 			t.Errorf("%d messages passed; want 20", n)
 		}
@@ -137,15 +140,16 @@ func TestDeafAndMuteClients(t *testing.T) {
 	})
 }
 
-// A client that sends a large message byte by byte does not keep its permit.
+// A client that sends a large message byte by byte does not keep its permit: a
+// byte pays for as long as it may take at 64 KiB a second, and no longer.
 func TestDrippingClientsAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return fixed(1) }}}
 		p := play(t, pulsargate.Options{StallTimeout: 10 * time.Second}, policy, unaware())
 		p.client.open(1, "t")
-		frame := sendFrame(1, 0, 1<<20) // of two begun MiB
+		frame := sendFrame(1, 0, 1<<20)
 		p.client.write(frame[:100<<10])
-		for i := range 19 {
+		for i := range 9 {
 			time.Sleep(time.Second)
 			p.client.write(frame[100<<10+i:][:1])
 		}
@@ -153,7 +157,7 @@ func TestDrippingClientsAreGivenUp(t *testing.T) {
 		if p.client.closed() {
 			t.Fatal("closed before its time")
 		}
-		time.Sleep(1100 * time.Millisecond)
+		time.Sleep(3 * time.Second)
 		_, _ = p.client.conn.Write([]byte{0})
 		<-p.served
 		if n := p.events.counts()[pulsargate.EventStalled]; n != 1 {

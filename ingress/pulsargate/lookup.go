@@ -47,10 +47,10 @@ func brokerAddress(url string) string {
 	return url
 }
 
-// rewriteLookup returns the frame that the client gets in place of a lookup's
+// rewriteLookup returns the body that the client gets in place of a lookup's
 // answer: the same brokers, to be reached through the gate, or a refusal when
-// they are not on the allow-list. An answer without addresses passes.
-func (s *Server) rewriteLookup(body []byte) (frame []byte, err error) {
+// they are not on the allow-list. An answer without addresses passes: nil.
+func (s *Server) rewriteLookup(body []byte) ([]byte, error) {
 	l, err := pulsarwire.DecodeLookupResponse(body)
 	if err != nil || l.Response == pulsarwire.LookupFailed || (l.BrokerURL == "" && l.BrokerURLTLS == "") {
 		return nil, err
@@ -68,11 +68,7 @@ func (s *Server) rewriteLookup(body []byte) (frame []byte, err error) {
 			Response: pulsarwire.LookupFailed, RequestID: l.RequestID, Code: pulsarwire.NotAllowedError,
 			Message: "admitd: broker " + address + " is not on the gate's list of brokers",
 		}
-		return pulsarwire.AppendFrame(nil, pulsarwire.TypeLookupResponse, refusal.Append(nil)), nil
+		return refusal.Append(nil), nil
 	}
-	out, err := pulsarwire.RewriteLookup(nil, body, "pulsar://"+address, "pulsar+ssl://"+address)
-	if err != nil {
-		return nil, err
-	}
-	return pulsarwire.AppendFrame(nil, pulsarwire.TypeLookupResponse, out), nil
+	return pulsarwire.RewriteLookup(nil, body, "pulsar://"+address, "pulsar+ssl://"+address)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
@@ -17,6 +18,11 @@ const noRequest = ^uint64(0)
 func refusal(requestID uint64, code pulsarwire.ServerError, why string) []byte {
 	body := pulsarwire.Error{RequestID: requestID, Code: code, Message: "admitd: " + why}.Append(nil)
 	return pulsarwire.AppendFrame(nil, pulsarwire.TypeError, body)
+}
+
+// refuse answers a request of the client that goes nowhere.
+func refuse(requestID uint64, code pulsarwire.ServerError, why string) relay.Verdict {
+	return relay.Verdict{Action: relay.Swallow, Answer: refusal(requestID, code, why)}
 }
 
 // blame says what stands behind a refusal of the limiter, or behind a place in

@@ -1,224 +1,228 @@
 package pulsargate
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
-	"time"
 
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
 )
 
-var (
-	// errStalled ends a connection whose peer stopped in the middle of a frame,
-	// or does not read what is written to it.
-	errStalled = errors.New("pulsargate: peer stalled")
-	// errDraining ends reading because the server shuts down.
-	errDraining = errors.New("pulsargate: draining")
-	// errOver ends one direction because the other has ended.
-	errOver = errors.New("pulsargate: connection is over")
-)
-
-// session is one client with its broker.
+// session is what the gate knows of one connection. It is a [relay.Protocol]
+// that multiplexes: messages of many producers are at work at once, each with
+// its permit, and those of throttled producers are kept and sent later.
 type session struct {
-	srv        *Server
-	client     *lane
-	broker     *lane
-	up, down   relay // client to broker, broker to client
-	throttling bool  // the client understands ThrottleProducer
-	health     *ingress.Backend
-	wg         sync.WaitGroup
+	srv    *Server
+	remote net.Addr
+	wg     sync.WaitGroup
+	done   chan struct{} // closed when the client has gone
 
-	done    chan struct{} // closed when the session is over
-	drain   <-chan struct{}
-	room    chan struct{} // signals a paused reader that something has changed
-	missing atomic.Int32  // throttled producers whose client has not acknowledged it
-	paused  atomic.Bool   // nothing is read from the client
+	// Set by the client's side before there is a broker.
+	r          *relay.Session
+	throttling bool // the client understands ThrottleProducer
 
-	mu        sync.Mutex // guards the fields below and all producers; never held across a wait
-	cause     error      // why the session is over; nil = it is not
-	lost      bool       // the broker ended it
-	draining  bool
-	producers map[uint64]*producer
-	requests  map[uint64]request  // PRODUCER and CLOSE_PRODUCER without an answer, by request id
-	refused   map[uint64]struct{} // the requests of refused producers, to notice an id that was used twice
-	notices   map[uint64]*producer
-	noticeID  uint64 // of the last notice
-	inFlight  int    // messages forwarded without a receipt
-	held      int    // frames held
-	heldBytes int
+	// Only for the client's side.
+	keeping keeping
+	upload  upload
+
+	pause pause
+
+	mu      sync.Mutex // guards the fields below and all producers; never held across a wait
+	left    bool
+	book    book
+	notices notices
+	room    room
+	bill    limiter.Bill // scratch
 }
 
-// request is a client's request whose answer changes the table of producers.
-type request struct {
-	producer *producer
-	closing  bool
+// keeping is the frame that Keep is about to be handed.
+type keeping struct {
+	producer *producer // nil = none
+	frame    heldFrame
 }
 
-// newSession returns a session that has not begun.
-func newSession(srv *Server, client, broker net.Conn, throttling bool) *session {
-	s := &session{
-		srv: srv, client: newLane(client), broker: newLane(broker), throttling: throttling,
-		done: make(chan struct{}), room: make(chan struct{}, 1),
-		producers: map[uint64]*producer{}, requests: map[uint64]request{}, refused: map[uint64]struct{}{},
-		notices: map[uint64]*producer{},
+// upload is a message that is forwarded before all of it has come.
+type upload struct {
+	producer *producer // nil = none
+	sequence uint64
+	left     int // bytes to come
+}
+
+// newSession returns what is known of a connection from remote before it spoke.
+func newSession(srv *Server, remote net.Addr) *session {
+	return &session{
+		srv: srv, remote: remote, done: make(chan struct{}), book: newBook(),
+		notices: notices{sent: map[uint64]*producer{}}, room: room{srv: srv},
 	}
-	s.up = relay{
-		src: client, dst: s.broker, in: &clientSide{session: s}, now: srv.gate.Now,
-		maxFrame: srv.maxFrame(), patience: srv.o.StallTimeout,
-	}
-	s.down = relay{src: broker, dst: s.client, in: &brokerSide{s}, now: srv.gate.Now, maxFrame: maxBrokerFrame}
-	return s
 }
 
-// run moves frames until the session is over, and returns why.
-func (s *session) run(ctx context.Context) error {
-	s.drain = ctx.Done()
-	stop := context.AfterFunc(ctx, s.stopReading)
-	defer stop()
-	watchdog := s.watch()
-	defer watchdog.Stop()
+// Inspect implements [relay.Protocol].
+func (s *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, error) {
+	cmd, ok := command(&m)
+	switch {
+	case !ok:
+		return relay.Verdict{Action: relay.More}, nil
+	case r.Draining():
+		return s.drained()
+	case !s.reads():
+		return relay.Verdict{Action: relay.Wait}, s.announce()
+	}
+	c, err := pulsarwire.ParseCommand(cmd)
+	if err != nil {
+		return relay.Verdict{}, err
+	}
+	if s.r == nil {
+		return s.connect(r, c)
+	}
+	v, err := s.admit(c, &m)
+	if err == nil && v.Action == relay.Wait {
+		err = s.announce()
+	}
+	return v, err
+}
 
-	s.wg.Go(s.relayDown)
-	err := s.up.run()
-	if ctx.Err() != nil {
-		if !s.broker.torn { // else one receipt never comes
-			s.awaitReceipts()
+// drained takes nothing more from the client, and waits for the receipts of what
+// was forwarded. What is held is left to the client, which sends it again where
+// it connects next.
+func (s *session) drained() (relay.Verdict, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.room.inFlight == 0 {
+		return relay.Verdict{}, relay.ErrDrained
+	}
+	s.pause.on.Store(true) // the broker is answered in the client's place
+	return relay.Verdict{Action: relay.Wait}, nil
+}
+
+// Done implements [relay.Protocol].
+func (s *session) Done(bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.room.inFlight == 0
+}
+
+// connect decides about the CONNECT of a client: to the broker that it wants, if
+// it may have it. When it may not, or the broker cannot be reached, it is told.
+func (s *session) connect(r *relay.Session, c pulsarwire.Command) (relay.Verdict, error) {
+	if c.Type != pulsarwire.TypeConnect {
+		return relay.Verdict{}, fmt.Errorf("%w: command %d before CONNECT", pulsarwire.ErrMalformed, c.Type)
+	}
+	hello, err := pulsarwire.DecodeConnect(c.Body)
+	if err != nil {
+		return relay.Verdict{}, err
+	}
+	body, err := pulsarwire.StripConnect(nil, c.Body)
+	if err != nil {
+		return relay.Verdict{}, err
+	}
+	address := ""
+	if hello.ProxyToBroker != "" {
+		if address = brokerAddress(hello.ProxyToBroker); !s.srv.brokers.allows(address) {
+			s.srv.o.Observer.Happened(EventBrokerRefused)
+			_ = r.Tell(refusal(noRequest, pulsarwire.NotAllowedError, "broker is not on the gate's list of brokers")) // a last word
+			return relay.Verdict{}, fmt.Errorf("pulsargate: broker %q is not on the list of brokers", address)
 		}
-		err = nil
 	}
-	s.end(err, false)
+	s.r, s.throttling = r, hello.Throttling
+	if err := r.Connect(address); err != nil {
+		_ = r.Tell(refusal(noRequest, pulsarwire.ServiceNotReady, "broker cannot be reached")) // a last word
+		return relay.Verdict{}, err
+	}
+	return relay.Verdict{Instead: pulsarwire.AppendFrame(nil, pulsarwire.TypeConnect, body)}, nil
+}
+
+// Follow implements [relay.Follower]: the latency of a message begins when the
+// broker has all of it, or a slow client would make the broker look slow.
+func (s *session) Follow(from relay.Side, part []byte) {
+	u := &s.upload
+	if from == relay.Backend || u.producer == nil {
+		return
+	}
+	if u.left -= len(part); u.left > 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u.producer.flights.restart(u.sequence, s.r.Now())
+	u.producer = nil
+}
+
+// Leave implements [relay.Multiplexer]: the client will send again what has no
+// receipt. What is held is discarded; what was forwarded is work at the broker,
+// and holds its permits until that is done.
+func (s *session) Leave() (working bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left {
+		return s.room.inFlight > 0
+	}
+	s.left = true
+	s.pause.on.Store(true) // the broker is answered in the client's place
+	close(s.done)
+	for _, p := range s.book.producers {
+		p.discardLocked()
+		for i := range p.flights.n {
+			p.flights.at(i).permit.Leave()
+		}
+	}
+	return s.room.inFlight > 0
+}
+
+// settle gives back all that the session has, when it is over.
+func (s *session) settle() {
+	s.Leave()
 	s.wg.Wait()
-	return s.settle()
-}
-
-// relayDown is the goroutine from broker to client.
-func (s *session) relayDown() { s.end(s.down.run(), true) }
-
-// stopReading begins the drain: nothing more is read from the client, nothing
-// that is held is forwarded.
-func (s *session) stopReading() {
-	s.mu.Lock()
-	s.draining = true
-	s.mu.Unlock()
-	_ = s.client.conn.SetReadDeadline(time.Unix(1, 0)) // a connection that cannot be told is closed at the end
-}
-
-// awaitReceipts returns when everything that was forwarded has its receipt.
-func (s *session) awaitReceipts() {
-	s.paused.Store(true)
-	for {
-		s.mu.Lock()
-		inFlight := s.inFlight
-		s.mu.Unlock()
-		if inFlight == 0 {
-			return
-		}
-		select {
-		case <-s.room:
-		case <-s.done:
-			return
-		}
-	}
-}
-
-// end makes the session over. The first caller's reason is the one that counts.
-func (s *session) end(cause error, byBroker bool) {
-	if errors.Is(cause, errTorn) {
-		return // a consequence; its cause is about to be told
-	}
-	s.mu.Lock()
-	first := s.cause == nil
-	if first {
-		s.lost = byBroker
-		if s.cause = cause; cause == nil {
-			s.cause = errOver
-		}
-	}
-	s.mu.Unlock()
-	if first {
-		close(s.done)
-		s.client.conn.Close()
-		s.broker.conn.Close()
-	}
-}
-
-// settle gives back all that the session has, once its goroutines are gone, and
-// returns why it ended.
-func (s *session) settle() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	outcome := limiter.Ignored // the client went away: that says nothing of the broker
-	if s.lost {
+	if s.r != nil && s.r.Lost() {
 		outcome = limiter.Dropped
-		if s.inFlight > 0 && !s.draining {
-			s.health.Failed(ingress.HungUp, s.cause)
-		}
 	}
-	for _, p := range s.producers {
-		s.dropLocked(p, outcome)
+	for _, p := range s.book.producers {
+		p.dropLocked(outcome)
 	}
-	if errors.Is(s.cause, errOver) {
-		return nil
+	if s.keeping.producer != nil { // half of it came
+		s.room.give(&s.keeping.frame)
 	}
-	return s.cause
+	s.pause.endLocked(s)
 }
 
-// signalLocked wakes the reader when it is paused.
-func (s *session) signal() {
-	if !s.paused.Load() {
-		return
-	}
-	select {
-	case s.room <- struct{}{}:
+// room is what a connection takes up. It is guarded by session.mu.
+type room struct {
+	srv      *Server
+	inFlight int // messages forwarded without a receipt
+	frames   int // held
+	bytes    int // held
+}
+
+// full returns the name of the bound that leaves no room to hold a frame, ""
+// when there is room.
+func (r *room) full(size int) string {
+	limits := r.srv.limits.Load()
+	switch {
+	case r.frames >= limits.MaxPending:
+		return LimitPending
+	case r.bytes+size > limits.MaxHeldBytes:
+		return LimitHeldBytes
+	case r.srv.heldBytes.Load()+int64(size) > int64(limits.MaxGateHeldBytes):
+		return LimitGateHeldBytes
 	default:
+		return ""
 	}
 }
 
-// watch closes the session when a peer stalls for a whole StallTimeout.
-func (s *session) watch() *watchdog {
-	w := &watchdog{s: s}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(s.srv.o.StallTimeout, w.look)
-	return w
-}
+// take makes room for a frame that is to be held.
+func (r *room) take(f *heldFrame) { r.add(1, f.size) }
 
-// watchdog looks after one session.
-type watchdog struct {
-	s    *session
-	last [4]uint64 // used by one call of look at a time
+// give gives back the room of a frame.
+func (r *room) give(f *heldFrame) { r.add(-1, -f.size) }
 
-	mu      sync.Mutex // guards the fields below; never held across a wait
-	timer   *time.Timer
-	stopped bool
-}
-
-// look compares with the last look.
-func (w *watchdog) look() {
-	s := w.s
-	for i, b := range [4]*busy{&s.up.reading, &s.down.reading, &s.client.writing, &s.broker.writing} {
-		stalled, n := b.stalled(w.last[i])
-		if stalled {
-			s.end(errStalled, i%2 == 1)
-			return
-		}
-		w.last[i] = n
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.stopped {
-		w.timer.Reset(s.srv.o.StallTimeout)
-	}
-}
-
-// Stop ends the watch.
-func (w *watchdog) Stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopped = true
-	w.timer.Stop()
+// add counts here and for the whole gate.
+func (r *room) add(frames, bytes int) {
+	r.frames += frames
+	r.bytes += bytes
+	r.srv.heldFrames.Add(int64(frames))
+	r.srv.heldBytes.Add(int64(bytes))
 }

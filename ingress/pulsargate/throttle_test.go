@@ -305,3 +305,35 @@ func TestModes(t *testing.T) {
 		})
 	}
 }
+
+// What a message had paid before it waited in the limiter's queue is given back
+// to the buckets that it paid. Once it went to those in force when the wait was
+// over, so that a reload made tokens out of nothing: here a group that came with
+// it, of which every message in vain added one.
+func TestRefundsGoToWhatWasPaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := &limiter.Policy{Default: limiter.PartitionPolicy{
+			NewLimit: func() limiter.Limit { return fixed(1) }, QueueDepth: 10, MaxWait: time.Second,
+		}}
+		p := play(t, pulsargate.Options{}, policy, unaware())
+		p.client.open(1, "t")
+		p.client.open(2, "u")
+		p.client.write(sendFrame(1, 0, 1))
+		p.client.write(sendFrame(1, 1, 1)) // waits for the permit of the one before, for a second
+		synctest.Wait()
+		p.server.Apply(pulsargate.Limits{Groups: []pulsargate.GroupLimit{{
+			Name: "g", Match: []string{"t", "u"}, PublishRate: pulsargate.PublishRate{Messages: 0.001, BurstSeconds: 2000}, // two in all
+		}}})
+		p.client.write(sendFrame(2, 0, 1))
+		p.broker.write(receipt(2, 0))
+		time.Sleep(1500 * time.Millisecond) // it waits in vain, and has to pay the group now
+		p.broker.write(receipt(1, 0))
+		time.Sleep(time.Second)
+		p.client.write(sendFrame(2, 1, 1))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := len(p.broker.all(pulsarwire.TypeSend)) - 1; n != 2 {
+			t.Errorf("%d messages passed since the group exists; want 2", n)
+		}
+	})
+}

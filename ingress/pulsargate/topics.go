@@ -37,19 +37,18 @@ func (m *meter) cost(messages, size int) float64 {
 	return float64(messages)
 }
 
-// take pays for one message. One that costs more than the bucket can hold passes
-// when the bucket is full and leaves a debt, or it could never pass.
-func (m *meter) take(now int64, n float64) (time.Duration, bool) {
-	if wait := m.resumeAt.Load() - now; wait > 0 {
-		return time.Duration(wait), false
+// rest has everybody wait from now on, at least as long as minPause, so that a
+// meter that has run dry refills before it is asked again.
+func (m *meter) rest(now int64, wait, minPause time.Duration) time.Duration {
+	wait = max(wait, minPause)
+	if m.resumeAt.Load() < now {
+		m.resumeAt.Store(now + int64(wait))
 	}
-	burst := m.bucket.Burst()
-	wait, ok := m.bucket.Take(now, min(n, burst))
-	if ok && n > burst {
-		m.bucket.Spend(now, n-burst)
-	}
-	return wait, ok
+	return wait
 }
+
+// block returns the meter as what stands in the way.
+func (m *meter) block() block { return block{limit: m.limit, reason: m.reason, meter: m} }
 
 // topic is one topic and what its messages pay.
 type topic struct {
@@ -62,6 +61,33 @@ type topic struct {
 type topicRule struct {
 	label  string
 	meters []meter
+}
+
+// bill appends what a message owes to every meter. One that costs more than a
+// bucket can hold passes when it is full and leaves a debt, or it could never
+// pass.
+func (r *topicRule) bill(to limiter.Bill, messages, size int) limiter.Bill {
+	for i := range r.meters {
+		m := &r.meters[i]
+		to = append(to, limiter.Due{Bucket: m.bucket, Tokens: m.cost(messages, size), Owe: true})
+	}
+	return to
+}
+
+// pay pays a bill of this rule, or says which meter refuses and for how long.
+func (r *topicRule) pay(now int64, bill limiter.Bill, paid *limiter.Receipt) (wait time.Duration, why block, ok bool) {
+	for i := range r.meters {
+		if wait := r.meters[i].resumeAt.Load() - now; wait > 0 {
+			return time.Duration(wait), r.meters[i].block(), false
+		}
+	}
+	receipt, wait, refused := bill.Pay(now, -1)
+	if refused == nil {
+		*paid = receipt
+		return 0, block{}, true
+	}
+	i := slices.IndexFunc(r.meters, func(m meter) bool { return m.bucket == refused })
+	return wait, r.meters[i].block(), false
 }
 
 // topics is a bounded table of topics.

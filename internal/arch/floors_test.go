@@ -38,7 +38,7 @@ var floors = map[string][]string{
 	"ingress/httpgate":     {"ingress", "limiter", "labels"},
 	"ingress/mongogate":    {"ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/postgresgate": {"ingress", "ingress/relay", "limiter", "labels"},
-	"ingress/pulsargate":   {"ingress", "limiter", "labels", "pulsarwire"},
+	"ingress/pulsargate":   {"ingress", "ingress/relay", "limiter", "labels", "pulsarwire"},
 	"observe":              {"ingress", "limiter", "labels"},
 	"admin":                {"ingress", "limiter", "labels", "status"},
 	"tracing":              {"limiter"},

@@ -1,0 +1,108 @@
+package pulsargate_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// narrow is a policy with two permits.
+func narrow() *limiter.Policy {
+	return &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return fixed(2) }}}
+}
+
+// work returns the permits held.
+func (p *pair) work() int { return p.gate.Status().InFlight }
+
+// A message that the broker has is work there, whether or not its client is
+// still connected: its permit was given to somebody else while the broker worked
+// on. Now it is held until the receipt, or until nobody can wait for that any
+// more; with CancelAbandoned the broker's connection is closed instead.
+func TestPermitsOutliveTheirClients(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cancel  bool
+		receipt time.Duration // when it comes; 0 = never
+		want    time.Duration // when the permit is free
+	}{
+		"receipt":    {false, 7 * time.Second, 7 * time.Second},
+		"no receipt": {false, 0, 30 * time.Second},
+		"cancel":     {true, 7 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, pulsargate.Options{CancelAbandoned: tc.cancel}, narrow(), unaware())
+				p.client.open(1, "t")
+				p.client.write(sendFrame(1, 0, 1))
+				p.client.write(sendFrame(1, 1, 1))
+				p.client.write(sendFrame(1, 2, 1)) // held: no permit is left
+				synctest.Wait()
+				start := time.Now()
+				p.client.conn.Close()
+				synctest.Wait()
+				if !tc.cancel {
+					p.broker.command(pulsarwire.TypePing, nil) // answered, or brokers would give up
+				}
+				synctest.Wait()
+				if s := p.server.Status(); s.HeldFrames != 0 {
+					t.Errorf("%d frames are held for a client that left", s.HeldFrames)
+				}
+				if tc.receipt > 0 && !tc.cancel {
+					time.Sleep(tc.receipt / 2)
+					p.broker.write(receipt(1, 0))
+					synctest.Wait()
+					if n := p.work(); n != 1 {
+						t.Errorf("%d permits are held after one of two receipts; want 1", n)
+					}
+					time.Sleep(tc.receipt - tc.receipt/2)
+					p.broker.write(receipt(1, 1))
+				}
+				<-p.served
+				if took := time.Since(start); took != tc.want {
+					t.Errorf("the permits were free after %v; want %v", took, tc.want)
+				}
+				if n := p.work(); n != 0 {
+					t.Errorf("%d permits are held in the end", n)
+				}
+				if n := len(p.broker.all(pulsarwire.TypePong)); n != 1 && !tc.cancel {
+					t.Errorf("%d PONG while the broker works for nobody; want 1", n)
+				}
+				if n := len(p.broker.all(pulsarwire.TypeSend)); n != 2 {
+					t.Errorf("%d messages reached the broker; want the 2 from before", n)
+				}
+			})
+		})
+	}
+}
+
+// A client that does not read its receipts keeps its permits no longer than the
+// stall timeout and what the broker needs.
+func TestUnreadReceipts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{StallTimeout: 10 * time.Second}, narrow(), unaware())
+		p.client.open(1, "t")
+		synctest.Wait()
+		_ = p.client.conn.SetReadDeadline(time.Unix(1, 0)) // reads no more
+		p.client.write(sendFrame(1, 0, 1))
+		p.client.write(sendFrame(1, 1, 1))
+		start := time.Now()
+		go func() {
+			p.broker.write(receipt(1, 0))
+			p.broker.write(receipt(1, 1))
+		}()
+		synctest.Wait()
+		if n := p.work(); n != 1 {
+			t.Errorf("%d permits are held behind a receipt that is not read; want 1", n)
+		}
+		<-p.served
+		if took := time.Since(start); took < 10*time.Second || took > 12*time.Second {
+			t.Errorf("given up after %v; want 10s, and little more", took)
+		}
+		if n := p.work(); n != 0 {
+			t.Errorf("%d permits are held in the end", n)
+		}
+	})
+}

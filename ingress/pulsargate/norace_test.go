@@ -1,0 +1,5 @@
+//go:build !race
+
+package pulsargate_test
+
+const raceEnabled = false

@@ -1,0 +1,139 @@
+package pulsargate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// Server is the gate in front of a Pulsar broker. It is an ingress.Handler and
+// safe for concurrent use. Make one with [New].
+type Server struct {
+	gate    *limiter.Gate
+	o       Options
+	brokers brokers
+	limits  atomic.Pointer[Limits]
+	applied atomic.Uint64 // how often limits were changed
+	topics  *topics
+	dialer  *relay.Dialer
+	hall    *relay.Corridor
+
+	heldBytes  atomic.Int64 // of all sessions
+	heldFrames atomic.Int64
+	sessions   atomic.Int64
+	producers  atomic.Int64
+	paused     atomic.Int64
+
+	faults atomic.Int64 // connections that ended badly and are not logged yet
+	logged atomic.Int64 // monotonic ns of the last line about them; 0 = never
+}
+
+// finishTime is how long the messages of a client that left may wait for their
+// receipts. Until then the broker keeps its producers, and a client that comes
+// back with a name of its own choice is told that it is taken. The clients'
+// default is to wait as long for a receipt.
+const finishTime = 30 * time.Second
+
+// logEvery is how often connections that ended badly are logged, all together: a
+// client that misbehaves reconnects at once.
+const logEvery = time.Second
+
+// New returns a server that admits messages through gate. The error says what in
+// o cannot work.
+func New(gate *limiter.Gate, o Options) (*Server, error) {
+	if gate == nil {
+		return nil, errors.New("pulsargate: no limiter")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{gate: gate, o: o, brokers: append(brokers{o.Backend}, o.Brokers...)}
+	l := o.Limits.withDefaults()
+	s.limits.Store(&l)
+	s.topics = newTopics(l, gate.Now())
+	s.dialer = relay.NewDialer([]string{o.Backend}, o.DialTimeout, o.Dial)
+	s.dialer.Health().Log(gate.Name(), o.Log).Keep(s.brokers.named()...)
+	s.hall = relay.New(gate, relay.Options{
+		Dialer: s.dialer, Patience: o.StallTimeout, Greeting: o.DialTimeout, Window: pulsarwire.HeaderSize + maxCommand,
+		Finish: finishTime, Cancel: o.CancelAbandoned,
+	})
+	return s, nil
+}
+
+// maxFrame bounds what a client may send, in bytes.
+func (s *Server) maxFrame() int { return s.o.MaxMessageSize + pulsarwire.FramePadding }
+
+// Apply changes the limits while the server runs. Topics and groups that go on
+// existing keep the tokens that they have.
+func (s *Server) Apply(l Limits) {
+	l = l.withDefaults()
+	s.limits.Store(&l)
+	s.topics.apply(l, s.gate.Now())
+	s.applied.Add(1)
+}
+
+// Status is what a [Server] does at one moment.
+type Status struct {
+	Connections int64 `json:"connections"`
+	Producers   int64 `json:"producers"`
+	Topics      int64 `json:"topics"`
+	HeldFrames  int64 `json:"heldFrames"`
+	HeldBytes   int64 `json:"heldBytes"`
+	Paused      int64 `json:"paused"` // connections that are not read from
+}
+
+// Status returns a snapshot.
+func (s *Server) Status() Status {
+	return Status{
+		Connections: s.sessions.Load(), Producers: s.producers.Load(), Topics: int64(s.topics.size()),
+		HeldFrames: s.heldFrames.Load(), HeldBytes: s.heldBytes.Load(), Paused: s.paused.Load(),
+	}
+}
+
+// Backends returns how the brokers answer.
+func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().Status(time.Now()) }
+
+// ServeConn serves one client and closes c. When ctx ends it reads nothing more,
+// waits for the receipts of what was forwarded and returns; messages that are
+// held are left to the client, which sends them again where it connects next.
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
+	s.sessions.Add(1)
+	defer s.sessions.Add(-1)
+	ses := newSession(s, c.RemoteAddr())
+	defer ses.settle()
+	s.fault(c, s.hall.Serve(ctx, c, ses))
+}
+
+// fault counts and logs why a connection ended, unless that is how they end or
+// is a broker's fault.
+func (s *Server) fault(c net.Conn, err error) {
+	switch {
+	case errors.Is(err, pulsarwire.ErrMalformed), errors.Is(err, pulsarwire.ErrTooLarge):
+		s.o.Observer.Happened(EventProtocolError)
+	case errors.Is(err, relay.ErrStalled), errors.Is(err, relay.ErrGreeting):
+		s.o.Observer.Happened(EventStalled)
+	case errors.Is(err, relay.ErrUnreachable), errors.Is(err, relay.ErrBackendGone): // its health tells
+		return
+	case errors.Is(err, relay.ErrDrained), errors.Is(err, relay.ErrClientGone), errors.Is(err, io.EOF),
+		errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe), errors.Is(err, syscall.ECONNRESET):
+		return
+	}
+	s.faults.Add(1)
+	now, last := s.gate.Now(), s.logged.Load()
+	if last != 0 && now-last < int64(logEvery) || !s.logged.CompareAndSwap(last, now) {
+		return
+	}
+	s.o.Log.Info("connections ended", slog.Int64("connections", s.faults.Swap(0)),
+		slog.String("last_client", c.RemoteAddr().String()), slog.Any("last_error", err))
+}
