@@ -51,15 +51,15 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 	return p, nil
 }
 
-// meet gives a limit the time that gates of one backend share: d's clock is
+// meet gives a limit the time that gates of one backend share: sh's clock is
 // monotonic and begins with the process.
-func (d *Daemon) meet(s *algorithms.Settings) {
-	s.Knee.Epoch = d.started.UnixNano() - d.zero
+func (sh *shared) meet(s *algorithms.Settings) {
+	s.Knee.Epoch = sh.started.UnixNano() - sh.zero
 }
 
 // buildPartition turns the form of a partition into its policy.
 func buildPartition(in *config.Ingress, name string, form *config.Partition, tune func(*algorithms.Settings)) (limiter.PartitionPolicy, error) {
-	s := settings(in, &form.Limit)
+	s := limitSettings(in, &form.Limit)
 	signature := fmt.Sprintf("%+v", s)
 	if tune != nil {
 		tune(&s)
@@ -89,9 +89,9 @@ func mustLimit(s algorithms.Settings) limiter.Limit {
 	return l
 }
 
-// settings turns a limit of the configuration into the algorithm's settings.
+// limitSettings turns a limit of the configuration into the algorithm's settings.
 // The configuration has filled in every default.
-func settings(in *config.Ingress, l *config.Limit) algorithms.Settings {
+func limitSettings(in *config.Ingress, l *config.Limit) algorithms.Settings {
 	s := algorithms.Settings{
 		Algorithm: l.Algorithm,
 		Window: algorithms.WindowOptions{

@@ -9,70 +9,89 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
-	"sync"
-	"sync/atomic"
+	"os"
+	"strings"
 	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/observe"
-	"github.com/admitd/admitd/tracing"
 )
 
-// probeTimeout bounds how long a backend may take to say what it is.
-const probeTimeout = 3 * time.Second
-
-// Daemon is everything that runs: the parts that all ingresses share, and the
-// ingresses.
-type Daemon struct {
-	path      string // of the configuration; "" = built in
-	loaded    config.Hash
-	first     *config.Config // in force when Run begins
-	env       []string
-	version   string
-	started   time.Time
-	log       *slog.Logger
-	level     *slog.LevelVar
-	clock     *clock.Guard
-	zero      int64 // of the clock, at started
-	metrics   *observe.Metrics
-	protocols map[string]opened
-	tracer    *tracing.Tracer // nil = nothing is traced
-	watcher   *config.Watcher // nil without a file
-	admin     *admin.Server
-	adminAddr net.Addr // set before up is closed
-	failed    chan error
-	up        chan struct{} // closed when everything listens
-	kill      func()        // ends the process at once; nil = nothing does
-
-	inherited map[string][]net.Listener // by ingress; opened by systemd
-
-	recordings recordings
-	loads      loads
-
-	change  sync.Mutex     // held while a configuration is applied, never by readers
-	leaving sync.WaitGroup // fronts that drain; joined while change is held
-	reading bool           // what is applied was read anew; guarded by change
-	steward *steward
-
-	mu       sync.RWMutex // guards the fields below; never held across a wait
-	cfg      *config.Config
-	readings uint64 // how often cfg was read anew
-	fronts   map[string]*front
-	draining bool
-	applied  time.Time
-	problems []string // of the last configuration that was refused
+// Options are what a daemon is told besides its configuration. The zero value
+// runs on a built-in configuration and logs nowhere.
+type Options struct {
+	Path    string                    // of the configuration, watched and read again; "" = it is built in
+	Loaded  config.Hash               // of the content that the configuration was read from
+	Env     []string                  // overrides of the configuration, as os.Environ lists them
+	Version string                    // of this program
+	Log     io.Writer                 // where the log goes; nil = nowhere
+	Fault   *clock.Fault              // bends the readings of the clock, to rehearse; nil = does not
+	Sockets map[string][]net.Listener // by ingress: listeners that are open already
+	// Protocols are further ones, beside those that ship; the configuration must
+	// know them too.
+	Protocols []*Protocol
+	Kill      func() // ends the process at once, on a second signal; nil = does not
 }
 
-// front returns a running ingress, nil when there is none of that name.
-func (d *Daemon) front(name string) *front {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.fronts[name]
+// Daemon is everything that runs: what all ingresses share, the ingresses, and
+// who looks at them and changes them.
+type Daemon struct {
+	*shared
+
+	fronts   *fronts
+	settings *settings
+	face     *face
+	steward  *steward
+
+	first     *config.Config // in force when Run begins
+	loaded    config.Hash
+	kill      func() // ends the process at once; nil = nothing does
+	admin     *admin.Server
+	adminAddr net.Addr      // set before up is closed
+	up        chan struct{} // closed when everything listens
+}
+
+// New builds what all ingresses share. Nothing listens and nothing runs until
+// [Daemon.Run].
+func New(cfg *config.Config, o Options) (*Daemon, error) {
+	sh, err := newShared(cfg, &o)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{shared: sh, first: cfg, loaded: o.Loaded, kill: o.Kill, up: make(chan struct{})}
+	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1)}
+	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
+	d.face = &face{shared: sh, fronts: d.fronts, settings: d.settings}
+	d.steward = newSteward(d.settings)
+	d.settings.reloaded = d.steward.reloaded
+	if d.fronts.protocols, err = openAll(sh.kit(d.face.hello), append(protocols(), o.Protocols...)); err != nil {
+		return nil, err
+	}
+	return d, sh.metrics.Register(newTunerCollector(d.steward))
+}
+
+// Check builds everything that can be built without listening, and returns every
+// problem that only a constructor finds or that lies in another file.
+func Check(cfg *config.Config) error {
+	d, err := New(cfg, Options{})
+	_, noToken := readToken(cfg)
+	_, noTuner := tunerOptions(&cfg.Tuner)
+	problems := []error{err, noToken, noTuner}
+	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
+		_, problem := d.fronts.newFront(&cfg.Ingresses[i])
+		problems = append(problems, problem)
+	}
+	return errors.Join(problems...)
 }
 
 // Up is closed when everything listens.
@@ -80,7 +99,7 @@ func (d *Daemon) Up() <-chan struct{} { return d.up }
 
 // Address returns where an ingress listens, nil when it does not run.
 func (d *Daemon) Address(ingress string) net.Addr {
-	if f := d.front(ingress); f != nil && f.ln != nil {
+	if f := d.fronts.front(ingress); f != nil && f.ln != nil {
 		return f.ln.Addr()
 	}
 	return nil
@@ -92,189 +111,111 @@ func (d *Daemon) AdminAddress() net.Addr { return d.adminAddr }
 
 // Gate returns the gate of an ingress, nil when it does not run.
 func (d *Daemon) Gate(ingress string) *limiter.Gate {
-	if f := d.front(ingress); f != nil {
+	if f := d.fronts.front(ingress); f != nil {
 		return f.gate
 	}
 	return nil
 }
 
-// fail ends the daemon with err.
-func (d *Daemon) fail(err error) {
-	select {
-	case d.failed <- err:
-	default: // it is ending already
-	}
+// Reload reads the configuration again and puts it in force. The error is an
+// [*admin.Invalid] when it does not hold; the running one then stays.
+func (d *Daemon) Reload(ctx context.Context) error { return d.settings.Reload(ctx) }
+
+// Patch changes one ingress until the next reload, as [admin.Settings] has it.
+func (d *Daemon) Patch(ctx context.Context, ingress string, p admin.Patch) (before, after any, err error) {
+	return d.settings.Patch(ctx, ingress, p)
 }
 
-// apply puts a configuration in force: builds everything that is new, and only
-// then changes anything. d.change is held.
-func (d *Daemon) apply(ctx context.Context, cfg *config.Config) error {
-	if d.isDraining() {
-		return admin.ErrDraining
+// Run serves until ctx is done, the process is told to stop or something fails,
+// and drains. It may be called once. An error says that work was cut off or what
+// failed.
+func (d *Daemon) Run(ctx context.Context) error {
+	cfg := d.first
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	got := catchSignals() // before anybody is told that the daemon runs
+	var err error
+	if d.tracer, err = newTracer(ctx, &cfg.Tracing, d.version, d.log); err != nil {
+		return err
 	}
-	plan, err := d.plan(ctx, cfg)
+	defer d.closeTracer(ctx)
+	adminServer, adminListener, err := d.newAdmin(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	next := make(map[string]*front, len(plan))
-	for _, p := range plan {
-		next[p.in.Name] = p.front
-		p.front.gate.Apply(p.policy)
-		if p.isNew {
-			d.start(ctx, p.front, p.ln)
-			continue
-		}
-		if p.apply != nil {
-			p.apply()
-		}
+	d.admin, d.adminAddr = adminServer, adminListener.Addr()
+	d.settings.setToken = adminServer.SetToken
+	if path := d.settings.path; path != "" {
+		d.settings.watcher = config.NewWatcher(path, d.loaded, func(b []byte) error { return d.settings.load(ctx, b) }, config.WatchOptions{})
 	}
-	d.mu.Lock()
-	old := d.fronts
-	d.fronts, d.cfg = next, cfg
-	if d.reading {
-		d.readings++
+	if _, err = tunerOptions(&cfg.Tuner); err != nil {
+		_ = adminListener.Close()
+		return err
 	}
-	d.mu.Unlock()
-	for name, f := range old {
-		if next[name] != f {
-			d.leaving.Go(func() { _ = d.drainFront(context.WithoutCancel(ctx), f) }) // logged there
-		}
-	}
-	return nil
-}
-
-// planned is one ingress of a configuration that is about to be applied.
-type planned struct {
-	in     *config.Ingress
-	policy *limiter.Policy
-	front  *front
-	apply  func() // puts the rest in force in a front that stays; nil = there is none
-	ln     net.Listener
-	isNew  bool
-}
-
-// plan builds what cfg needs and opens its listeners. When anything fails
-// nothing has changed.
-func (d *Daemon) plan(ctx context.Context, cfg *config.Config) ([]planned, error) {
-	plan := make([]planned, 0, len(cfg.Ingresses))
-	for i := range cfg.Ingresses {
-		p, err := d.planOne(ctx, &cfg.Ingresses[i])
-		if err != nil {
-			for _, opened := range plan {
-				if opened.ln != nil {
-					_ = opened.ln.Close()
-				}
-			}
-			return nil, err
-		}
-		plan = append(plan, p)
-	}
-	return plan, nil
-}
-
-// planOne keeps the front that runs when it can take the change over, and else
-// builds a new one on the same socket where the address stays.
-func (d *Daemon) planOne(ctx context.Context, in *config.Ingress) (p planned, err error) {
-	old := d.ingress(in.Name)
-	p = planned{in: in, front: d.front(in.Name)}
-	if p.policy, err = Policy(in, d.meet); err != nil {
-		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
-	}
-	if old != nil && p.front != nil && !needsRestart(d.protocols[in.Protocol].Protocol, old, in) {
-		if p.front.server != nil {
-			if p.apply, err = p.front.server.Prepare(in); err != nil {
-				err = fmt.Errorf("ingress %s: %w", in.Name, err)
-			}
-		}
-		return p, err
-	}
-	if p.front, err = d.newFront(in); err != nil {
-		return p, err
-	}
-	p.isNew = true
-	if p.front.server != nil {
-		if err = d.probe(ctx, p.front, in.Protocol); err == nil {
-			p.ln, err = d.listen(ctx, in)
-		}
-	}
-	return p, err
-}
-
-// probe asks the backend of a new front whether its clients could walk around
-// the gate. A backend that does not answer is no reason not to start: the gate
-// checks again when it does.
-func (d *Daemon) probe(ctx context.Context, f *front, protocol string) error {
-	if f.server.Probe == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	err := f.server.Probe(ctx)
-	if bypass := d.protocols[protocol].Bypass; bypass != nil && errors.Is(err, bypass) {
-		return fmt.Errorf("ingress %s: %w", f.name, err)
-	}
+	d.fronts.change.Lock()
+	err = d.fronts.apply(ctx, cfg, false)
+	d.fronts.change.Unlock()
 	if err != nil {
-		d.log.Warn("backend does not answer yet", slog.String("ingress", f.name), slog.Any("error", err))
+		_ = adminListener.Close()
+		return err
 	}
-	return nil
+	d.settings.took()
+	d.log.Info("admitd serves", slog.String("version", d.version), slog.String("admin", adminListener.Addr().String()),
+		slog.Int("ingresses", len(cfg.Ingresses)))
+	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
+	close(d.up)
+
+	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates}
+	actors := []actor{
+		{"signals", func(ctx context.Context) error { return d.signals(ctx, got) }},
+		{"tuner", d.steward.run},
+		{"ingresses", d.runFronts},
+		{"admin", func(ctx context.Context) error { return adminServer.Serve(ctx, adminListener) }},
+		{"clock", d.clock.Run},
+		{"summary", func(ctx context.Context) error { summary.Run(ctx); return nil }},
+	}
+	if d.settings.watcher != nil {
+		actors = append(actors, actor{"watcher", d.settings.watcher.Run})
+	}
+	err = runActors(ctx, actors)
+	adminServer.Close()
+	return err
 }
 
-// ingress returns the settings of an ingress that runs, nil when it does not.
-func (d *Daemon) ingress(name string) *config.Ingress {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if d.cfg == nil {
-		return nil
+// newAdmin builds the admin server and opens its address.
+func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Server, net.Listener, error) {
+	token, err := readToken(cfg)
+	if err != nil {
+		return nil, nil, err
 	}
-	for i := range d.cfg.Ingresses {
-		if d.cfg.Ingresses[i].Name == name {
-			return &d.cfg.Ingresses[i]
-		}
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Admin.Listen)
+	if err != nil {
+		return nil, nil, fmt.Errorf("admin.listen: %w", err)
 	}
-	return nil
+	hostname, _ := os.Hostname() // without one the machine is known by its addresses
+	s := admin.New(admin.Options{
+		Address: ln.Addr(),
+		State:   d.face, Settings: d.settings, Admitter: d.face, Tuner: d.steward, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
+		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
+	})
+	return s, ln, nil
 }
 
-// drain stops every ingress and waits for all, those that a reload replaced
-// included.
-func (d *Daemon) drain(ctx context.Context) (clean bool) {
-	d.change.Lock() // a configuration that is being applied comes first
-	d.mu.Lock()
-	fronts := d.fronts
-	for _, f := range fronts {
-		f.gate.Drain() // before anybody is told that the daemon drains
+// readToken returns the bearer token of the admin port; "" = none is asked for.
+func readToken(cfg *config.Config) (string, error) {
+	if cfg.Admin.TokenFile == "" {
+		return "", nil
 	}
-	d.draining = true
-	d.mu.Unlock()
-	d.log.Info("draining") // not before it is true
-	var cut atomic.Bool
-	for _, f := range fronts {
-		d.leaving.Go(func() {
-			if d.drainFront(ctx, f) != nil {
-				cut.Store(true)
-			}
-		})
+	b, err := os.ReadFile(cfg.Admin.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("admin.tokenFile: %w", err)
 	}
-	d.change.Unlock()
-	d.leaving.Wait()
-	return !cut.Load()
-}
-
-// isDraining reports whether the end has begun.
-func (d *Daemon) isDraining() bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.draining
-}
-
-// gates lists the gates for the summary of refusals.
-func (d *Daemon) gates() []observe.StatusReader {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	list := make([]observe.StatusReader, 0, len(d.fronts))
-	for _, f := range d.fronts {
-		list = append(list, f.gate)
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", errors.New("admin.tokenFile: holds no token (" + cfg.Admin.TokenFile + ")")
 	}
-	return list
+	return token, nil
 }
 
 // errCut is the end of a daemon that did not finish everything in time.
@@ -287,7 +228,7 @@ var errIngressFailed = errors.New("an ingress failed")
 // long as the most patient ingress does.
 func (d *Daemon) awaitPermits(start time.Time) (clean bool) {
 	var patience time.Duration
-	cfg := d.running()
+	cfg := d.settings.running()
 	for i := range cfg.Ingresses {
 		patience = max(patience, drainTimeout(&cfg.Ingresses[i]))
 	}
@@ -309,11 +250,11 @@ func (d *Daemon) runFronts(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-	case failure := <-d.failed:
+	case failure := <-d.fronts.failed:
 		err = fmt.Errorf("%w: %w", errIngressFailed, failure)
 	}
 	start := time.Now()
-	served := d.drain(context.WithoutCancel(ctx))
+	served := d.fronts.drain(context.WithoutCancel(ctx))
 	ended := d.awaitPermits(start)
 	d.log.Info("drained")
 	if err == nil && (!served || !ended) {

@@ -15,15 +15,15 @@ func Standing(cfg *config.Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	fronts := map[string]*front{}
+	running := map[string]*front{}
 	for i := range cfg.Ingresses {
-		f, err := d.newFront(&cfg.Ingresses[i])
+		f, err := d.fronts.newFront(&cfg.Ingresses[i])
 		if err != nil {
 			return nil, err
 		}
-		fronts[f.name] = f
+		running[f.name] = f
 	}
-	d.cfg, d.fronts = cfg, fronts
+	d.fronts.cfg, d.fronts.running = cfg, running
 	return d, nil
 }
 
@@ -33,7 +33,7 @@ func Build(cfg *config.Config, in *config.Ingress) (server bool, prepare func() 
 	if err != nil {
 		return false, nil, err
 	}
-	f, err := d.newFront(in)
+	f, err := d.fronts.newFront(in)
 	if err != nil || f.server == nil {
 		return false, nil, err
 	}
@@ -41,13 +41,13 @@ func Build(cfg *config.Config, in *config.Ingress) (server bool, prepare func() 
 }
 
 // Hello is hello, for tests.
-func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.hello(name) }
+func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.face.hello(name) }
 
 // Apply puts a configuration in force, for tests.
 func (d *Daemon) Apply(ctx context.Context, cfg *config.Config) error {
-	d.change.Lock()
-	defer d.change.Unlock()
-	return d.apply(ctx, cfg)
+	d.fronts.change.Lock()
+	defer d.fronts.change.Unlock()
+	return d.fronts.apply(ctx, cfg, false)
 }
 
 // Recordings are the trace files that are being written, for tests.

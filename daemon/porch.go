@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/admitd/admitd/config"
@@ -76,4 +79,101 @@ func orForever(d config.Duration) time.Duration {
 		return forever
 	}
 	return time.Duration(d)
+}
+
+// keysEvery is how often the certificate's files are looked at, at most.
+const keysEvery = 5 * time.Second
+
+// keys are the certificate and client authorities of an ingress. They are read
+// anew when their files change, so that certificates can be renewed without a
+// restart; files that cannot be read leave the old ones in force.
+type keys struct {
+	files  config.ServerTLS
+	protos []string // that TLS offers to agree on; nil = none
+
+	mu      sync.Mutex // guards the fields below
+	current *tls.Config
+	read    string    // state of the files when they were read
+	looked  time.Time // when the files were last looked at
+}
+
+// keys reads the files of an ingress; nil without an error = plain TCP.
+func (p *Protocol) keys(in *config.Ingress) (*keys, error) {
+	if in.TLS.CertFile == "" {
+		return nil, nil //nolint:nilnil // nil means no TLS, as documented
+	}
+	k := &keys{files: in.TLS, protos: p.ALPN}
+	cfg, err := k.load()
+	if err != nil {
+		return nil, err
+	}
+	k.current, k.read, k.looked = cfg, k.state(), time.Now()
+	return k, nil
+}
+
+// load reads the files.
+func (k *keys) load() (*tls.Config, error) {
+	cfg, err := ingress.LoadTLS(k.files.CertFile, k.files.KeyFile, k.files.ClientCAFile)
+	if err != nil {
+		return nil, err
+	}
+	cfg.NextProtos = k.protos
+	return cfg, nil
+}
+
+// state tells whether a file was changed.
+func (k *keys) state() string {
+	var s strings.Builder
+	for _, name := range []string{k.files.CertFile, k.files.KeyFile, k.files.ClientCAFile} {
+		if info, err := os.Stat(name); err == nil {
+			fmt.Fprint(&s, info.ModTime().UnixNano(), info.Size(), ";")
+		}
+	}
+	return s.String()
+}
+
+// take goes on with what was read into other, at a reload. Either may be nil.
+func (k *keys) take(other *keys) {
+	if k == nil || other == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current, k.read, k.looked = other.current, other.read, other.looked
+}
+
+// config returns the TLS configuration of a listener.
+func (k *keys) config() *tls.Config {
+	first := k.current.Clone()
+	first.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.fresh(), nil }
+	return first
+}
+
+// fresh returns the configuration for one handshake.
+func (k *keys) fresh() *tls.Config {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.looked) < keysEvery {
+		return k.current
+	}
+	k.looked = time.Now()
+	if state := k.state(); state != k.read {
+		if cfg, err := k.load(); err == nil {
+			k.current, k.read = cfg, state
+		}
+	}
+	return k.current
+}
+
+// readPool reads PEM certificates.
+func readPool(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, fmt.Errorf("certificate authorities: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("certificate authorities: no PEM certificate in %s", file)
+	}
+	return pool, nil
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -82,13 +84,13 @@ type Kit struct {
 	HTTPObserver func(ingress string) httpgate.Observer
 }
 
-// kit returns what d lends.
-func (d *Daemon) kit() *Kit {
+// kit returns what sh lends to who builds servers.
+func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *Kit {
 	return &Kit{
-		Log: d.log, Clock: d.clock, Hello: d.hello, HTTPObserver: d.httpObserver,
+		Log: sh.log, Clock: sh.clock, Hello: hello, HTTPObserver: sh.httpObserver,
 		Register: func(all ...prometheus.Collector) error {
 			for _, c := range all {
-				if err := d.metrics.Register(c); err != nil {
+				if err := sh.metrics.Register(c); err != nil {
 					return err
 				}
 			}
@@ -104,11 +106,11 @@ type opened struct {
 	build func(in *config.Ingress, g *limiter.Gate) (*Server, error)
 }
 
-// open opens all protocols, by name.
-func (d *Daemon) open(all []*Protocol) (map[string]opened, error) {
+// openAll opens all protocols, by name.
+func openAll(k *Kit, all []*Protocol) (map[string]opened, error) {
 	out := make(map[string]opened, len(all))
 	for _, p := range all {
-		build, err := p.Open(d.kit())
+		build, err := p.Open(k)
 		if err != nil {
 			return nil, fmt.Errorf("protocol %s: %w", p.Name, err)
 		}
@@ -151,4 +153,41 @@ func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingr
 			}, nil
 		},
 	}, nil
+}
+
+// watched are the servers that a collector reads when somebody scrapes. The
+// zero value is none. It is safe for concurrent use.
+type watched[S comparable] struct {
+	mu      sync.Mutex // guards servers
+	servers map[string]S
+}
+
+// watch reads an ingress until stop is called. When an ingress is replaced the
+// new one is watched before the old one stops.
+func (w *watched[S]) watch(ingress string, s S) (stop func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.servers == nil {
+		w.servers = map[string]S{}
+	}
+	w.servers[ingress] = s
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.servers[ingress] == s {
+			delete(w.servers, ingress)
+		}
+	}
+}
+
+// byIngress returns those that are watched now.
+func (w *watched[S]) byIngress() map[string]S {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.servers)
+}
+
+// counters returns counters by ingress and labels.
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"ingress"}, labels...))
 }

@@ -101,14 +101,14 @@ func (t *tap) Ended(start, now int64, latency time.Duration, o limiter.Outcome) 
 
 // record begins the recording of a front, if one is configured. A gate that
 // cannot record serves all the same.
-func (d *Daemon) record(f *front) {
+func (fs *fronts) record(f *front) {
 	if f.tap == nil {
 		return
 	}
 	failed := func(err error) {
-		d.log.Error("recording failed", slog.String("ingress", f.name), slog.String("file", f.trace.File), slog.Any("error", err))
+		fs.log.Error("recording failed", slog.String("ingress", f.name), slog.String("file", f.trace.File), slog.Any("error", err))
 	}
-	recorder, leave, err := d.recordings.use(&f.trace)
+	recorder, leave, err := fs.recordings.use(&f.trace)
 	if err != nil {
 		failed(err)
 		return

@@ -6,54 +6,82 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"sync"
 	"time"
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
 )
 
+// settings is the configuration in force as operators see and change it. It
+// implements [admin.Settings].
+type settings struct {
+	*shared
+
+	fronts   *fronts
+	path     string                   // of the file; "" = built in
+	env      []string                 // overrides of the file
+	watcher  *config.Watcher          // nil without a file
+	setToken func(token string) error // of the admin port
+	reloaded func()                   // told of a configuration that was read
+
+	mu       sync.Mutex // guards the fields below; never held across a wait
+	applied  time.Time
+	problems []string // of the last configuration that was refused
+}
+
+// last returns when a configuration was put in force last, and the problems of
+// one that was refused since.
+func (s *settings) last() (applied time.Time, problems []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.applied, s.problems
+}
+
+// took notes that a configuration is in force.
+func (s *settings) took() {
+	s.mu.Lock()
+	s.applied, s.problems = time.Now(), nil
+	s.mu.Unlock()
+	s.metrics.Reloaded(true, time.Now())
+}
+
 // Config implements [admin.Settings].
-func (d *Daemon) Config() any {
-	b, err := d.running().Effective()
+func (s *settings) Config() any {
+	b, err := s.running().Effective()
 	if err != nil {
 		return map[string]string{"error": err.Error()}
 	}
 	return json.RawMessage(b)
 }
 
-// running returns the configuration in force.
-func (d *Daemon) running() *config.Config {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.cfg
-}
-
 // Reload implements [admin.Settings]: it reads the file and puts it in force.
-func (d *Daemon) Reload(ctx context.Context) error {
-	if d.path == "" {
+func (s *settings) Reload(ctx context.Context) error {
+	if s.path == "" {
 		return &admin.Invalid{Problems: []string{"this daemon runs on a built-in configuration"}}
 	}
-	content, err := config.Read(d.path)
-	if d.watcher != nil { // it must offer what comes next, even if it is what ran before
+	content, err := config.Read(s.path)
+	if s.watcher != nil { // it must offer what comes next, even if it is what ran before
 		seen := config.Hash{}
 		if err == nil {
 			seen = config.HashOf(content)
 		}
-		d.watcher.Saw(seen)
+		s.watcher.Saw(seen)
 	}
 	if err != nil {
-		d.refuse([]string{err.Error()})
+		s.refuse([]string{err.Error()})
 		return &admin.Invalid{Problems: []string{err.Error()}}
 	}
-	return d.load(ctx, content)
+	return s.load(ctx, content)
 }
 
 // load parses content and puts it in force, or keeps what runs.
-func (d *Daemon) load(ctx context.Context, content []byte) error {
-	d.change.Lock()
-	defer d.change.Unlock()
-	cfg, err := config.Parse(d.path, content, d.env)
-	before, token := d.running(), ""
+func (s *settings) load(ctx context.Context, content []byte) error {
+	s.fronts.change.Lock()
+	defer s.fronts.change.Unlock()
+	cfg, err := config.Parse(s.path, content, s.env)
+	before, token := s.running(), ""
 	if err == nil {
 		token, err = readToken(cfg)
 	}
@@ -61,43 +89,64 @@ func (d *Daemon) load(ctx context.Context, content []byte) error {
 		_, err = tunerOptions(&cfg.Tuner)
 	}
 	if err == nil {
-		d.reading = true
-		err = d.apply(ctx, cfg)
-		d.reading = false
+		err = s.fronts.apply(ctx, cfg, true)
 	}
 	if errors.Is(err, admin.ErrDraining) {
 		return err
 	}
 	if err != nil {
 		invalid := &admin.Invalid{Problems: problemsOf(err)}
-		d.refuse(invalid.Problems)
+		s.refuse(invalid.Problems)
 		return invalid
 	}
-	d.mu.Lock()
-	d.applied, d.problems = time.Now(), nil
-	d.mu.Unlock()
-	dropped := d.admin.SetToken(token) != nil
+	s.took()
+	dropped := s.setToken(token) != nil
 	if dropped {
-		d.log.Warn("the admin port keeps its token, for others than this machine can reach it; restart to serve without one")
+		s.log.Warn("the admin port keeps its token, for others than this machine can reach it; restart to serve without one")
 	}
-	inForce := d.kept(before, cfg, dropped)
-	d.mu.Lock()
-	d.cfg = inForce
-	d.mu.Unlock()
-	d.retune(inForce)
-	d.steward.reloaded()
-	d.metrics.Reloaded(true, time.Now())
-	d.log.Info("configuration is in force", slog.String("path", d.path), slog.Int("ingresses", len(cfg.Ingresses)))
+	inForce := s.kept(before, cfg, dropped)
+	s.fronts.keep(inForce)
+	s.retune(inForce)
+	s.reloaded()
+	s.log.Info("configuration is in force", slog.String("path", s.path), slog.Int("ingresses", len(cfg.Ingresses)))
 	return nil
 }
 
+// running returns the configuration in force.
+func (s *settings) running() *config.Config {
+	cfg, _ := s.fronts.inForce()
+	return cfg
+}
+
+// kept returns cfg with those settings that cannot change at run time as they
+// are in force, and names each that differs. dropped says that the token's file
+// was left out and the token is kept all the same.
+func (s *settings) kept(running, cfg *config.Config, dropped bool) *config.Config {
+	c := *cfg
+	c.Admin.Listen, c.Admin.Insecure, c.Admin.Reads = running.Admin.Listen, running.Admin.Insecure, running.Admin.Reads
+	if dropped {
+		c.Admin.TokenFile = running.Admin.TokenFile
+	}
+	c.Log.Format, c.Tracing = running.Log.Format, running.Tracing
+	for key, changed := range map[string]bool{
+		"admin":      c.Admin != cfg.Admin,
+		"log.format": c.Log.Format != cfg.Log.Format,
+		"tracing":    !reflect.DeepEqual(c.Tracing, cfg.Tracing),
+	} {
+		if changed {
+			s.log.Warn("this setting takes effect after a restart only", slog.String("key", key))
+		}
+	}
+	return &c
+}
+
 // refuse notes that a configuration was refused; the running one stays.
-func (d *Daemon) refuse(problems []string) {
-	d.mu.Lock()
-	d.problems = problems
-	d.mu.Unlock()
-	d.metrics.Reloaded(false, time.Now())
-	d.log.Error("configuration refused, the running one stays", slog.String("path", d.path), slog.Any("problems", problems))
+func (s *settings) refuse(problems []string) {
+	s.mu.Lock()
+	s.problems = problems
+	s.mu.Unlock()
+	s.metrics.Reloaded(false, time.Now())
+	s.log.Error("configuration refused, the running one stays", slog.String("path", s.path), slog.Any("problems", problems))
 }
 
 // problemsOf splits an error into what an operator reads line by line.
@@ -115,15 +164,29 @@ func problemsOf(err error) []string {
 
 // Patch implements [admin.Settings]: it changes one ingress until the next
 // reload, validated as the file is.
-func (d *Daemon) Patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
-	d.change.Lock()
-	defer d.change.Unlock()
-	return d.patch(ctx, name, p)
+func (s *settings) Patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
+	s.fronts.change.Lock()
+	defer s.fronts.change.Unlock()
+	return s.patch(ctx, name, p)
 }
 
-// patch is [Daemon.Patch]. d.change is held.
-func (d *Daemon) patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
-	old := d.ingress(name)
+// errReadAnew refuses a change that was meant for another configuration.
+var errReadAnew = errors.New("the configuration was read anew meanwhile")
+
+// patchUnlessRead is [settings.Patch] for the configuration of a generation.
+func (s *settings) patchUnlessRead(ctx context.Context, generation uint64, name string, p admin.Patch) error {
+	s.fronts.change.Lock()
+	defer s.fronts.change.Unlock()
+	if _, now := s.fronts.inForce(); now != generation {
+		return errReadAnew
+	}
+	_, _, err := s.patch(ctx, name, p)
+	return err
+}
+
+// patch is [settings.Patch]. The fronts' change is held.
+func (s *settings) patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
+	old := s.fronts.ingress(name)
 	if old == nil {
 		return nil, nil, admin.ErrUnknownIngress
 	}
@@ -131,9 +194,9 @@ func (d *Daemon) patch(ctx context.Context, name string, p admin.Patch) (before,
 	if err != nil {
 		return nil, nil, &admin.Invalid{Problems: []string{err.Error()}}
 	}
-	next, err := d.running().Patch(name, document)
+	next, err := s.running().Patch(name, document)
 	if err == nil {
-		err = d.apply(ctx, next)
+		err = s.fronts.apply(ctx, next, false)
 	}
 	if errors.Is(err, admin.ErrDraining) {
 		return nil, nil, err
@@ -141,8 +204,8 @@ func (d *Daemon) patch(ctx context.Context, name string, p admin.Patch) (before,
 	if err != nil {
 		return nil, nil, &admin.Invalid{Problems: problemsOf(err)}
 	}
-	d.log.Info("runtime settings changed", slog.String("ingress", name), slog.String("patch", string(document)))
-	return settingsOf(old), settingsOf(d.ingress(name)), nil
+	s.log.Info("runtime settings changed", slog.String("ingress", name), slog.String("patch", string(document)))
+	return settingsOf(old), settingsOf(s.fronts.ingress(name)), nil
 }
 
 // patchDocument spells a patch as the configuration does, in which named

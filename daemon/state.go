@@ -14,38 +14,51 @@ import (
 	"github.com/admitd/admitd/status"
 )
 
+// face is the daemon as the admin port and clients that ask see it. It
+// implements [admin.State] and [admin.Admitter].
+type face struct {
+	*shared
+
+	fronts   *fronts
+	settings *settings
+	loads    loads
+}
+
 // Health implements [admin.State].
-func (d *Daemon) Health() admin.Health {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	h := admin.Health{Listening: d.fronts != nil, Draining: d.draining}
-	if len(d.problems) > 0 {
-		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(d.problems, "; "))
+func (fc *face) Health() admin.Health {
+	h := admin.Health{}
+	fc.fronts.mu.RLock()
+	h.Listening, h.Draining = fc.fronts.running != nil, fc.fronts.draining
+	fc.fronts.mu.RUnlock()
+	if _, problems := fc.settings.last(); len(problems) > 0 {
+		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(problems, "; "))
 	}
-	if s := d.clock.Status(); !s.Trusted {
+	if s := fc.clock.Status(); !s.Trusted {
 		h.Detail = append(h.Detail, "the clock is not trusted, adaptive limits are fixed: "+string(s.Reason))
 	}
 	return h
 }
 
 // Snapshot implements [admin.State].
-func (d *Daemon) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot {
-	c := d.clock.Status()
-	d.mu.RLock()
-	defer d.mu.RUnlock()
+func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot {
+	c := fc.clock.Status()
+	applied, problems := fc.settings.last()
+	fs := fc.fronts
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
 	s := admin.Snapshot{
-		Version: d.version, Started: d.started, Draining: d.draining,
-		Clock: status.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: d.clockFaults()},
+		Version: fc.version, Started: fc.started, Draining: fs.draining,
+		Clock: status.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: fc.clockFaults()},
 		Config: status.Config{
-			Path: d.path, LastSuccess: d.applied, LastSuccessful: len(d.problems) == 0, Problems: d.problems,
+			Path: fc.settings.path, LastSuccess: applied, LastSuccessful: len(problems) == 0, Problems: problems,
 		},
 	}
-	for i := range d.cfg.Ingresses {
-		in := &d.cfg.Ingresses[i]
+	for i := range fs.cfg.Ingresses {
+		in := &fs.cfg.Ingresses[i]
 		if ingress != "" && ingress != in.Name {
 			continue
 		}
-		f := d.fronts[in.Name]
+		f := fs.running[in.Name]
 		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o)}
 		if f.server != nil {
 			door := f.server.Connections()
@@ -64,21 +77,21 @@ func (d *Daemon) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapsho
 }
 
 // clockFaults counts what was found wrong with the clock.
-func (d *Daemon) clockFaults() map[string]uint64 {
+func (fc *face) clockFaults() map[string]uint64 {
 	out := map[string]uint64{}
-	for reason, n := range d.clock.Status().Counts {
+	for reason, n := range fc.clock.Status().Counts {
 		out[string(reason)] = n
 	}
 	return out
 }
 
 // Admit implements [admin.Admitter].
-func (d *Daemon) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, error) {
-	f := d.front(a.Ingress)
+func (fc *face) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, error) {
+	f := fc.fronts.front(a.Ingress)
 	if f == nil {
 		return limiter.Permit{}, admin.ErrUnknownIngress
 	}
-	in := d.ingress(a.Ingress)
+	in := fc.fronts.ingress(a.Ingress)
 	return f.gate.Admit(ctx, limiter.Request{
 		Key: a.Partition, Cost: a.Cost, MaxWait: a.MaxWait,
 		Exempt: in != nil && slices.Contains(in.Requests.Exempt.Operations, a.Operation),
@@ -87,8 +100,8 @@ func (d *Daemon) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, 
 
 // Cost implements [admin.Admitter]. Callers spell operations as the configuration
 // does.
-func (d *Daemon) Cost(name, operation string) float64 {
-	in := d.ingress(name)
+func (fc *face) Cost(name, operation string) float64 {
+	in := fc.fronts.ingress(name)
 	if in == nil {
 		return 0
 	}
@@ -99,8 +112,8 @@ func (d *Daemon) Cost(name, operation string) float64 {
 }
 
 // Form implements [admin.Admitter].
-func (d *Daemon) Form(name, partition string) admin.Form {
-	in, f := d.ingress(name), d.front(name)
+func (fc *face) Form(name, partition string) admin.Form {
+	in, f := fc.fronts.ingress(name), fc.fronts.front(name)
 	if in == nil || f == nil {
 		return admin.Form{}
 	}
@@ -112,22 +125,24 @@ func (d *Daemon) Form(name, partition string) admin.Form {
 
 // hello describes one ingress, or with an empty name the whole daemon, to
 // clients that select servers.
-func (d *Daemon) hello(name string) (labels.Hello, bool) {
-	load := d.loads.of(name, d.measure)
-	d.mu.RLock()
-	defer d.mu.RUnlock()
+func (fc *face) hello(name string) (labels.Hello, bool) {
+	load := fc.loads.of(name, fc.measure)
+	fs := fc.fronts
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
 	h := labels.Hello{
 		Name: name, Load: &load, MaxWireVersion: labels.WireVersion,
-		Role: labels.Role(d.cfg.Hello.Role), SetName: d.cfg.Hello.SetName, Tags: maps.Clone(d.cfg.Hello.Tags), Backpressure: true,
+		Role: labels.Role(fs.cfg.Hello.Role), SetName: fs.cfg.Hello.SetName, Tags: maps.Clone(fs.cfg.Hello.Tags), Backpressure: true,
 	}
-	return h, !d.draining
+	return h, !fs.draining
 }
 
 // measure sums the load of one ingress, or with an empty name of all.
-func (d *Daemon) measure(name string) (load labels.Load) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	for fname, f := range d.fronts {
+func (fc *face) measure(name string) (load labels.Load) {
+	fs := fc.fronts
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	for fname, f := range fs.running {
 		if name == "" || fname == name {
 			held, limit := f.gate.Load()
 			load.InFlight += held

@@ -32,24 +32,24 @@ func newTracer(ctx context.Context, c *config.Tracing, version string, log *slog
 }
 
 // closeTracer exports what waits.
-func (d *Daemon) closeTracer(ctx context.Context) {
-	if d.tracer == nil {
+func (sh *shared) closeTracer(ctx context.Context) {
+	if sh.tracer == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastExport)
 	defer cancel()
-	if err := d.tracer.Close(ctx); err != nil {
-		d.log.Warn("the last traces were lost", slog.Any("error", err))
+	if err := sh.tracer.Close(ctx); err != nil {
+		sh.log.Warn("the last traces were lost", slog.Any("error", err))
 	}
 }
 
 // httpObserver returns who follows the requests of an HTTP ingress; nil =
 // nobody.
-func (d *Daemon) httpObserver(ingress string) httpgate.Observer {
-	if d.tracer == nil {
+func (sh *shared) httpObserver(ingress string) httpgate.Observer {
+	if sh.tracer == nil {
 		return nil
 	}
-	return &traces{tracer: d.tracer, metrics: d.metrics, ingress: ingress}
+	return &traces{tracer: sh.tracer, metrics: sh.metrics, ingress: ingress}
 }
 
 // traces makes a span of each request of one ingress and ties it to the latency

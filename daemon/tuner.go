@@ -19,8 +19,12 @@ import (
 
 // steward runs the tuner of the configuration in force, and replaces it when
 // its section changes. The zero value has none.
+//
+// It implements [admin.Tuner].
 type steward struct {
-	d *Daemon
+	*shared
+
+	settings *settings
 
 	mu      sync.Mutex // guards the fields below; never held across a wait
 	current *tuner.Tuner
@@ -29,7 +33,9 @@ type steward struct {
 	changed chan struct{}    // has room for one: the configuration was read anew
 }
 
-func newSteward(d *Daemon) *steward { return &steward{d: d, changed: make(chan struct{}, 1)} }
+func newSteward(s *settings) *steward {
+	return &steward{shared: s.shared, settings: s, changed: make(chan struct{}, 1)}
+}
 
 // tuner returns the one that runs; nil when none does.
 func (s *steward) tuner() *tuner.Tuner {
@@ -50,17 +56,17 @@ func (s *steward) reloaded() {
 // run is the actor. Every tuner has ended before the next begins.
 func (s *steward) run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		section := s.d.running().Tuner
+		section := s.settings.running().Tuner
 		next, err := s.build(&section)
 		if err != nil { // checked before, so that only a file that went away is left
-			s.d.log.Error("tuner does not run", slog.Any("error", err))
+			s.log.Error("tuner does not run", slog.Any("error", err))
 		}
 		running, stop := context.WithCancel(ctx)
 		var ended sync.WaitGroup
 		if next != nil {
 			ended.Go(func() {
 				if err := next.Run(running); err != nil {
-					s.d.log.Warn("a source of the tuner did not close", slog.Any("error", err))
+					s.log.Warn("a source of the tuner did not close", slog.Any("error", err))
 				}
 			})
 		}
@@ -79,7 +85,7 @@ func (s *steward) awaitChange(ctx context.Context, section *config.Tuner) {
 		case <-ctx.Done():
 			return
 		case <-s.changed:
-			if !reflect.DeepEqual(*section, s.d.running().Tuner) {
+			if !reflect.DeepEqual(*section, s.settings.running().Tuner) {
 				return
 			}
 		}
@@ -93,14 +99,14 @@ func (s *steward) build(section *config.Tuner) (*tuner.Tuner, error) {
 	var audit *tuner.AuditFile
 	o, err := tunerOptions(section)
 	if err == nil && len(o.Policies)+len(o.Signals) > 0 {
-		o.Log = s.d.log
+		o.Log = s.log
 		if section.AuditFile != "" {
 			if audit, err = tuner.OpenAudit(section.AuditFile); err == nil {
 				o.Audit = audit.Write
 			}
 		}
 		if err == nil {
-			next, err = tuner.New(time.Now(), &tunerGate{d: s.d}, o)
+			next, err = tuner.New(time.Now(), &tunerGate{settings: s.settings}, o)
 		}
 	}
 	s.mu.Lock()
@@ -117,7 +123,7 @@ func (s *steward) closeAudit() {
 	defer s.mu.Unlock()
 	if s.audit != nil {
 		if err := errors.Join(s.audit.Err(), s.audit.Close()); err != nil {
-			s.d.log.Warn("audit file of the tuner", slog.Any("error", err))
+			s.log.Warn("audit file of the tuner", slog.Any("error", err))
 		}
 		s.audit = nil
 	}
@@ -125,35 +131,35 @@ func (s *steward) closeAudit() {
 
 // tunerGate is the daemon as the tuner sees it.
 type tunerGate struct {
-	d *Daemon
+	settings *settings
 
-	read     *config.Config // settings were made of it
-	settings map[string]map[string]any
+	read     *config.Config // sections were made of it
+	sections map[string]map[string]any
 }
 
 // Read implements [tuner.Gate]. It is called by one goroutine.
 func (g *tunerGate) Read() tuner.State {
-	cfg, generation := g.d.generation()
+	cfg, generation := g.settings.fronts.inForce()
 	if cfg != g.read {
-		g.settings = make(map[string]map[string]any, len(cfg.Ingresses))
+		g.sections = make(map[string]map[string]any, len(cfg.Ingresses))
 		for i := range cfg.Ingresses {
-			g.settings[cfg.Ingresses[i].Name], _ = settingsOf(&cfg.Ingresses[i]).(map[string]any)
+			g.sections[cfg.Ingresses[i].Name], _ = settingsOf(&cfg.Ingresses[i]).(map[string]any)
 		}
 		g.read = cfg
 	}
-	st := tuner.State{Generation: generation, Settings: g.settings, Vitals: map[string]tuner.Vitals{}}
+	st := tuner.State{Generation: generation, Settings: g.sections, Vitals: map[string]tuner.Vitals{}}
 	switch {
-	case g.d.isDraining():
+	case g.settings.fronts.isDraining():
 		st.Hold = "the daemon drains"
-	case !g.d.clock.Trusted():
+	case !g.settings.clock.Trusted():
 		st.Hold = "the clock is not trusted"
 	}
 	st.Objectives = make(map[string]time.Duration, len(cfg.Ingresses))
 	for i := range cfg.Ingresses {
 		st.Objectives[cfg.Ingresses[i].Name] = time.Duration(cfg.Ingresses[i].Objective)
 	}
-	for name := range g.settings {
-		if f := g.d.front(name); f != nil {
+	for name := range g.sections {
+		if f := g.settings.fronts.front(name); f != nil {
 			g.vitals(name, f, st.Vitals)
 		}
 	}
@@ -168,7 +174,7 @@ func (g *tunerGate) vitals(name string, f *front, out map[string]tuner.Vitals) {
 		l := &status.Labels[i]
 		v := tuner.Vitals{
 			Offered: l.Counts.Received(), Refused: refusedOf(&l.Counts), InFlight: l.InFlight, Queued: l.Queued,
-			Latency: g.d.metrics.Latencies(name, l.Label, limiter.Success),
+			Latency: g.settings.metrics.Latencies(name, l.Label, limiter.Success),
 		}
 		out[name+"/"+l.Label] = v
 		all.Offered += v.Offered
@@ -195,28 +201,12 @@ func (g *tunerGate) Patch(ctx context.Context, generation uint64, ingress string
 	if err := decoder.Decode(&p); err != nil {
 		return fmt.Errorf("patch: %w", err)
 	}
-	g.d.change.Lock()
-	defer g.d.change.Unlock()
-	if _, now := g.d.generation(); now != generation {
-		return errReadAnew
-	}
-	_, _, err := g.d.patch(ctx, ingress, p)
-	return err
-}
-
-// errReadAnew refuses a change that was meant for another configuration.
-var errReadAnew = errors.New("the configuration was read anew meanwhile")
-
-// generation returns the configuration in force, and how often one was read.
-func (d *Daemon) generation() (*config.Config, uint64) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.cfg, d.readings
+	return g.settings.patchUnlessRead(ctx, generation, ingress, p)
 }
 
 // Tuner implements [admin.Tuner].
-func (d *Daemon) Tuner(records int) (any, error) {
-	t := d.steward.tuner()
+func (s *steward) Tuner(records int) (any, error) {
+	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner
 	}
@@ -224,8 +214,8 @@ func (d *Daemon) Tuner(records int) (any, error) {
 }
 
 // TunerRecord implements [admin.Tuner].
-func (d *Daemon) TunerRecord(id string) (any, error) {
-	t := d.steward.tuner()
+func (s *steward) TunerRecord(id string) (any, error) {
+	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner
 	}
@@ -234,19 +224,19 @@ func (d *Daemon) TunerRecord(id string) (any, error) {
 }
 
 // FreezeTuner implements [admin.Tuner].
-func (d *Daemon) FreezeTuner(by string) error {
-	t := d.steward.tuner()
+func (s *steward) FreezeTuner(by string) error {
+	t := s.tuner()
 	if t == nil {
 		return admin.ErrNoTuner
 	}
 	t.Freeze(time.Now(), by)
-	d.log.Warn("tuner is frozen", slog.String("by", by))
+	s.log.Warn("tuner is frozen", slog.String("by", by))
 	return nil
 }
 
 // UnfreezeTuner implements [admin.Tuner].
-func (d *Daemon) UnfreezeTuner(by, name string) error {
-	t := d.steward.tuner()
+func (s *steward) UnfreezeTuner(by, name string) error {
+	t := s.tuner()
 	if t == nil {
 		return admin.ErrNoTuner
 	}
@@ -254,8 +244,8 @@ func (d *Daemon) UnfreezeTuner(by, name string) error {
 }
 
 // RevertTuner implements [admin.Tuner].
-func (d *Daemon) RevertTuner(ctx context.Context, by, id string) ([]string, error) {
-	t := d.steward.tuner()
+func (s *steward) RevertTuner(ctx context.Context, by, id string) ([]string, error) {
+	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner
 	}

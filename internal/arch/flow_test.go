@@ -177,11 +177,10 @@ func receiver(e ast.Expr) string {
 // request, with what it shares with others.
 func chains(t *testing.T) map[string][]step {
 	t.Helper()
-	_, text, ok := strings.Cut(readFlow(t), "## The chain, call by call")
-	if ok {
-		_, text, ok = strings.Cut(text, "```text\n")
-	}
-	if text, _, ok = strings.Cut(text, "\n```"); !ok {
+	_, text, _ := strings.Cut(readFlow(t), "## The chain, call by call")
+	_, text, _ = strings.Cut(text, "```text\n")
+	text, _, ok := strings.Cut(text, "\n```")
+	if !ok {
 		t.Fatal("docs/flow.md has no chain")
 	}
 	blocks, title := map[string][]step{}, ""

@@ -1,0 +1,235 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/observe"
+)
+
+// probeTimeout bounds how long a backend may take to say what it is.
+const probeTimeout = 3 * time.Second
+
+// fronts are the ingresses that run, and the configuration that they run by: it
+// is planned, then applied, and in the end drained. It is safe for concurrent
+// use.
+type fronts struct {
+	*shared
+
+	protocols  map[string]opened
+	inherited  map[string][]net.Listener // by ingress; opened by systemd; guarded by change
+	recordings recordings
+	failed     chan error
+
+	change  sync.Mutex     // held while a configuration is applied, never by readers
+	leaving sync.WaitGroup // fronts that drain; joined while change is held
+
+	mu       sync.RWMutex // guards the fields below; never held across a wait
+	cfg      *config.Config
+	readings uint64 // how often cfg was read anew
+	running  map[string]*front
+	draining bool
+}
+
+// front returns a running ingress, nil when there is none of that name.
+func (fs *fronts) front(name string) *front {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	return fs.running[name]
+}
+
+// inForce returns the configuration in force, and how often one was read.
+func (fs *fronts) inForce() (*config.Config, uint64) {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	return fs.cfg, fs.readings
+}
+
+// keep has cfg told as the one in force, which differs from the one applied in
+// what cannot change at run time.
+func (fs *fronts) keep(cfg *config.Config) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.cfg = cfg
+}
+
+// apply puts a configuration in force: builds everything that is new, and only
+// then changes anything. anew says that it was read, not patched. fs.change is
+// held.
+func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) error {
+	if fs.isDraining() {
+		return admin.ErrDraining
+	}
+	plan, err := fs.plan(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	next := make(map[string]*front, len(plan))
+	for _, p := range plan {
+		next[p.in.Name] = p.front
+		p.front.gate.Apply(p.policy)
+		if p.isNew {
+			fs.start(ctx, p.front, p.ln)
+			continue
+		}
+		if p.apply != nil {
+			p.apply()
+		}
+	}
+	fs.mu.Lock()
+	old := fs.running
+	fs.running, fs.cfg = next, cfg
+	if anew {
+		fs.readings++
+	}
+	fs.mu.Unlock()
+	for name, f := range old {
+		if next[name] != f {
+			fs.leaving.Go(func() { _ = fs.drainFront(context.WithoutCancel(ctx), f) }) // logged there
+		}
+	}
+	return nil
+}
+
+// planned is one ingress of a configuration that is about to be applied.
+type planned struct {
+	in     *config.Ingress
+	policy *limiter.Policy
+	front  *front
+	apply  func() // puts the rest in force in a front that stays; nil = there is none
+	ln     net.Listener
+	isNew  bool
+}
+
+// plan builds what cfg needs and opens its listeners. When anything fails
+// nothing has changed.
+func (fs *fronts) plan(ctx context.Context, cfg *config.Config) ([]planned, error) {
+	plan := make([]planned, 0, len(cfg.Ingresses))
+	for i := range cfg.Ingresses {
+		p, err := fs.planOne(ctx, &cfg.Ingresses[i])
+		if err != nil {
+			for _, opened := range plan {
+				if opened.ln != nil {
+					_ = opened.ln.Close()
+				}
+			}
+			return nil, err
+		}
+		plan = append(plan, p)
+	}
+	return plan, nil
+}
+
+// planOne keeps the front that runs when it can take the change over, and else
+// builds a new one on the same socket where the address stays.
+func (fs *fronts) planOne(ctx context.Context, in *config.Ingress) (p planned, err error) {
+	old := fs.ingress(in.Name)
+	p = planned{in: in, front: fs.front(in.Name)}
+	if p.policy, err = Policy(in, fs.meet); err != nil {
+		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
+	}
+	if old != nil && p.front != nil && !needsRestart(fs.protocols[in.Protocol].Protocol, old, in) {
+		if p.front.server != nil {
+			if p.apply, err = p.front.server.Prepare(in); err != nil {
+				err = fmt.Errorf("ingress %s: %w", in.Name, err)
+			}
+		}
+		return p, err
+	}
+	if p.front, err = fs.newFront(in); err != nil {
+		return p, err
+	}
+	p.isNew = true
+	if p.front.server != nil {
+		if err = fs.probe(ctx, p.front, in.Protocol); err == nil {
+			p.ln, err = fs.listen(ctx, in)
+		}
+	}
+	return p, err
+}
+
+// probe asks the backend of a new front whether its clients could walk around
+// the gate. A backend that does not answer is no reason not to start: the gate
+// checks again when it does.
+func (fs *fronts) probe(ctx context.Context, f *front, protocol string) error {
+	if f.server.Probe == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	err := f.server.Probe(ctx)
+	if bypass := fs.protocols[protocol].Bypass; bypass != nil && errors.Is(err, bypass) {
+		return fmt.Errorf("ingress %s: %w", f.name, err)
+	}
+	if err != nil {
+		fs.log.Warn("backend does not answer yet", slog.String("ingress", f.name), slog.Any("error", err))
+	}
+	return nil
+}
+
+// ingress returns the settings of an ingress that runs, nil when it does not.
+func (fs *fronts) ingress(name string) *config.Ingress {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	if fs.cfg == nil {
+		return nil
+	}
+	for i := range fs.cfg.Ingresses {
+		if fs.cfg.Ingresses[i].Name == name {
+			return &fs.cfg.Ingresses[i]
+		}
+	}
+	return nil
+}
+
+// drain stops every ingress and waits for all, those that a reload replaced
+// included.
+func (fs *fronts) drain(ctx context.Context) (clean bool) {
+	fs.change.Lock() // a configuration that is being applied comes first
+	fs.mu.Lock()
+	running := fs.running
+	for _, f := range running {
+		f.gate.Drain() // before anybody is told that the daemon drains
+	}
+	fs.draining = true
+	fs.mu.Unlock()
+	fs.log.Info("draining") // not before it is true
+	var cut atomic.Bool
+	for _, f := range running {
+		fs.leaving.Go(func() {
+			if fs.drainFront(ctx, f) != nil {
+				cut.Store(true)
+			}
+		})
+	}
+	fs.change.Unlock()
+	fs.leaving.Wait()
+	return !cut.Load()
+}
+
+// isDraining reports whether the end has begun.
+func (fs *fronts) isDraining() bool {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	return fs.draining
+}
+
+// gates lists the gates for the summary of refusals.
+func (fs *fronts) gates() []observe.StatusReader {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	list := make([]observe.StatusReader, 0, len(fs.running))
+	for _, f := range fs.running {
+		list = append(list, f.gate)
+	}
+	return list
+}

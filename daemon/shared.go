@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/admitd/admitd/clock"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/observe"
+	"github.com/admitd/admitd/tracing"
+)
+
+// shared is what all ingresses share.
+type shared struct {
+	version string
+	started time.Time
+	log     *slog.Logger
+	level   *slog.LevelVar
+	clock   *clock.Guard
+	zero    int64 // of the clock, at started
+	metrics *observe.Metrics
+	tracer  *tracing.Tracer // set before anything serves; nil = nothing is traced
+}
+
+// newShared builds what a configuration says of it.
+func newShared(cfg *config.Config, o *Options) (*shared, error) {
+	out := o.Log
+	if out == nil {
+		out = io.Discard
+	}
+	log, level, err := observe.NewLogger(out, observe.LogOptions{Format: cfg.Log.Format, Level: cfg.Log.Level})
+	if err != nil {
+		return nil, err
+	}
+	mode, err := clock.ParseMode(cfg.Clock.Fallback)
+	if err != nil {
+		return nil, err
+	}
+	s := &shared{
+		version: o.Version, started: time.Now(), log: log, level: level,
+		metrics: observe.New(observe.Options{Version: o.Version, Process: true}),
+	}
+	s.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: s.clockChanged})
+	s.zero = s.clock.Now() - int64(time.Since(s.started))
+	s.metrics.WatchClock(s.clockState)
+	if o.Fault != nil {
+		log.Warn("rehearsing a clock fault: readings of the clock are bent on purpose")
+	}
+	return s, nil
+}
+
+// shortest returns the smallest latency that a limit is to tell from others; 0 =
+// there is none.
+func shortest(cfg *config.Config) time.Duration {
+	var least time.Duration
+	see := func(l *config.Limit) {
+		if d := time.Duration(l.RequestTimeout); d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	for i := range cfg.Ingresses {
+		p := &cfg.Ingresses[i].Partitions
+		see(&p.Default.Limit)
+		for j := range p.Named {
+			see(&p.Named[j].Limit)
+		}
+	}
+	return least
+}
+
+// clockChanged logs one line per change of the clock's state.
+func (sh *shared) clockChanged(s clock.Status) {
+	attrs := []any{slog.String("state", s.State.String()), slog.String("reason", string(s.Reason)), slog.String("source", s.Source)}
+	if s.Trusted {
+		sh.log.Info("clock state changed", attrs...)
+		return
+	}
+	sh.log.Warn("clock is not trusted: adaptive limits are fixed until it recovers", attrs...)
+}
+
+// clockState tells the metrics of the clock.
+func (sh *shared) clockState() observe.ClockState {
+	s := sh.clock.Status()
+	events := map[clock.Reason]bool{clock.Paused: true, clock.Suspended: true, clock.WallStep: true}
+	state := observe.ClockState{Trusted: s.Trusted, Faults: map[string]uint64{}}
+	for _, r := range clock.Reasons() {
+		state.Faults[string(r)] = s.Counts[r]
+		if events[r] && r != clock.WallStep {
+			state.Pauses += s.Counts[r]
+		}
+	}
+	return state
+}
+
+// retune takes over what all ingresses share and can change at run time.
+func (sh *shared) retune(cfg *config.Config) {
+	if err := sh.level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		sh.log.Error("log level stays", slog.Any("error", err))
+	}
+	if mode, err := clock.ParseMode(cfg.Clock.Fallback); err == nil {
+		sh.clock.SetMode(mode)
+	}
+	sh.clock.SetShortest(shortest(cfg))
+}
