@@ -66,7 +66,6 @@ type Knee struct {
 	span    atomic.Int64 // how long it gathers at least
 	quota   atomic.Int64 // samples that it needs
 	calm    atomic.Int64 // in flight up to which a sample is a calm one
-	over    atomic.Bool  // see Overloaded
 	_       [24]byte     // keeps what every sample writes off the line that every request reads
 
 	calmly, busily class
@@ -205,7 +204,6 @@ func (k *Knee) publish() {
 	k.span.Store(s.span)
 	k.quota.Store(s.quota)
 	k.calm.Store(s.calm)
-	k.over.Store(s.over && s.refused > kneeOverload)
 	k.departures.listen(s.patience, s.base)
 }
 
@@ -233,10 +231,6 @@ func (*Knee) Algorithm() string { return KindKnee }
 // BaseRTT returns the mean latency without a queue, 0 before it is known. It is
 // one atomic load.
 func (k *Knee) BaseRTT() time.Duration { return time.Duration(k.departures.base.Load()) }
-
-// Overloaded reports that a fifth of the demand and more cannot be served, so that
-// a queue before the limit would only make everyone late. It is one atomic load.
-func (k *Knee) Overloaded() bool { return k.over.Load() }
 
 // Why returns, in one word, why the limit last changed; empty when it never has.
 func (k *Knee) Why() string {

@@ -88,12 +88,11 @@ type kneeState struct {
 }
 
 const (
-	kneeSpan     = int64(250 * time.Millisecond)
-	kneeOverload = 0.2 // share of the demand, above which a queue serves no purpose
-	kneeQueue    = 40
-	kneeMeeting  = int64(4 * time.Second) // between the moments at which gates may drain
-	trialRatio   = 1.25                   // of latency, by which a verdict that raised the limit was wrong
-	longWindow   = int64(time.Second)
+	kneeSpan    = int64(250 * time.Millisecond)
+	kneeQueue   = 40
+	kneeMeeting = int64(4 * time.Second) // between the moments at which gates may drain
+	trialRatio  = 1.25                   // of latency, by which a verdict that raised the limit was wrong
+	longWindow  = int64(time.Second)
 )
 
 func newKneeState(o KneeOptions) kneeState {

@@ -133,7 +133,9 @@ type door struct {
 	offered  uint64
 	refused  uint64
 	line     []int
-	held     int // by requests whose caller has left
+	held     int   // by requests whose caller has left
+	since    int64 // when the line was last empty
+	opens    int64 // when it takes somebody again
 }
 
 // run is one play of a world.
@@ -238,7 +240,7 @@ func (r *run) offer() {
 	switch {
 	case d.inFlight < limit && 2*d.held <= max(limit, 2):
 		r.grant(id)
-	case r.queue && len(d.line) < depth(d.lim):
+	case r.queue && len(d.line) < d.room(r.now):
 		q.waiting = true
 		d.line = append(d.line, id)
 		wait := 2 * int64(d.lim.BaseRTT())
@@ -261,12 +263,21 @@ func (r *run) offer() {
 	}
 }
 
-// depth is what the automatic queue before the limit holds.
-func depth(l algorithms.Limit) int {
-	if o, ok := l.(interface{ Overloaded() bool }); ok && o.Overloaded() {
+// room is what the automatic queue before the limit holds now: nobody, once it
+// has stood for too long.
+func (d *door) room(now int64) int {
+	period := max(4*int64(d.lim.BaseRTT()), int64(100*time.Millisecond))
+	if now < d.opens {
+		d.opens = now + period
 		return 0
 	}
-	return max(4, int(math.Ceil(2*math.Sqrt(float64(l.Current())))))
+	if len(d.line) == 0 {
+		d.since = now
+	} else if now-d.since > period {
+		d.opens = now + period
+		return 0
+	}
+	return max(4, int(math.Ceil(2*math.Sqrt(float64(d.lim.Current())))))
 }
 
 func (r *run) grant(id int) {

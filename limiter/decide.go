@@ -37,7 +37,7 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 		p.stepBack(full)
 		why = full
 	}
-	if !s.mustRefuse(req) {
+	if !s.mustRefuse(req) && (!s.auto || !p.auto.shut(now)) {
 		if ticket := newTicket(s, req); g.line.join(now, ticket) {
 			return Permit{}, ticket, admitted
 		}

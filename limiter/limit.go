@@ -14,7 +14,6 @@ import (
 //	BaseRTT() time.Duration         // latency without load as it believes it, 0 = unknown
 //	State() map[string]float64      // inner state for operators; keys are snake_case
 //	Why() string                    // why it last changed, one of a closed set of words
-//	Overloaded() bool               // more is asked for than can be served; an automatic queue then holds nobody
 //
 //	// Left learns from a caller that has gone while its request was at work:
 //	// the latency will be at least age. inFlight is as for Observe. The permit

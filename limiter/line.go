@@ -1,10 +1,8 @@
 package limiter
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // line is where requests wait for permits: one for all partitions of a gate
@@ -53,11 +51,15 @@ func (l *line) join(now int64, t *Ticket) bool {
 	if s := t.gate.roster.find(t.req.Key); s != nil {
 		t.spec = s // the one it came with may be retired
 	}
+	p := t.spec.part
+	if t.spec.auto && p.auto.stoodLocked(now, t.spec.baseRTT(), p.tickets.n == 0) {
+		return false
+	}
 	depth, wait := t.spec.room()
 	if t.req.MaxWait > 0 {
 		wait = min(wait, t.req.MaxWait)
 	}
-	if t.spec.part.tickets.n >= depth || wait <= 0 {
+	if p.tickets.n >= depth || wait <= 0 {
 		return false
 	}
 	t.deadline = now + int64(wait)
@@ -169,43 +171,6 @@ func (l *line) review(find func(key string) *partitionSpec) {
 		l.enterLocked(t)
 	}
 	l.serveLocked()
-}
-
-// The bounds of an automatic queue.
-const (
-	minAutoDepth = 4
-	minAutoWait  = time.Millisecond
-	// unknownAutoWait is how long a request waits while no latency is known:
-	// longer than the gaps of a burst, shorter than anyone notices.
-	unknownAutoWait = 10 * time.Millisecond
-)
-
-// room returns how many tickets may wait in a partition's queue, and for how
-// long.
-//
-// An automatic queue is there for chance, not for overload. While a limit of L
-// is served once, arrivals at that very rate stray from L by about √L, so it
-// holds twice that, two standard deviations, and not less than 4. Nobody waits
-// longer than two latencies without load, for by then all who were ahead have
-// been served or the backend has slowed down, which is the limit's business and
-// not the queue's; nor for so long that the objective could not be met. While the
-// limit says that it is overloaded nobody waits.
-func (s *partitionSpec) room() (depth int, wait time.Duration) {
-	if !s.auto {
-		return s.depth, s.maxWait
-	}
-	if l, ok := s.limit.(interface{ Overloaded() bool }); ok && l.Overloaded() {
-		return 0, 0 // a queue that is never empty makes everyone late, and nobody busier
-	}
-	base, wait := s.baseRTT(), unknownAutoWait
-	if base > 0 {
-		wait = max(2*base, minAutoWait)
-	}
-	if s.policy.Objective > 0 {
-		wait = min(wait, s.policy.Objective-base)
-	}
-	limit := s.part.limit(s)
-	return max(int(math.Ceil(2*math.Sqrt(float64(limit)))), minAutoDepth), wait
 }
 
 // chain is a list of things that are in one place at most, so that joining,

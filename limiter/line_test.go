@@ -229,10 +229,7 @@ func TestReloadTakesTheWaitingAlong(t *testing.T) {
 type slow struct {
 	fixed
 	base time.Duration
-	over bool
 }
-
-func (s *slow) Overloaded() bool { return s.over }
 
 func (s *slow) BaseRTT() time.Duration { return s.base }
 
@@ -287,25 +284,6 @@ func TestAutomaticQueue(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// In overload an automatic queue is full all the time, and all it does is to make
-// everyone late: a backend at a fifth of itself served half of what it could in
-// time.
-func TestAutomaticQueueClosesInOverload(t *testing.T) {
-	limit := &slow{base: 50 * time.Millisecond, over: true}
-	limit.n.Store(1)
-	g := limiter.New("g", &limiter.Policy{Named: []limiter.PartitionPolicy{{
-		Name: "a", NewLimit: func() limiter.Limit { return limit }, QueueAuto: true,
-	}}}, limiter.Options{Clock: &stoppedClock{}})
-	g.TryAdmit(0, limiter.Request{Key: "a"})
-	if _, ticket, err := g.Offer(0, limiter.Request{Key: "a"}); ticket != nil || reason(t, err) != labels.ConcurrencyLimit {
-		t.Errorf("ticket %v, error %v; want a refusal at once", ticket, err)
-	}
-	limit.over = false
-	if _, ticket, err := g.Offer(0, limiter.Request{Key: "a"}); ticket == nil || err != nil {
-		t.Errorf("ticket %v, error %v after the overload; want a place in the queue", ticket, err)
 	}
 }
 

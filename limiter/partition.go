@@ -34,6 +34,7 @@ type partition struct {
 	label  string // as metrics carry it: never a client's key (ADR 6)
 	crowd  crowd
 
+	auto    autoQueue
 	tickets chain[Ticket]   // guarded by line.mu, oldest first
 	place   link[partition] // in the line, while there are tickets; guarded by line.mu
 
