@@ -27,6 +27,7 @@ var checkFormats = []string{"text", "json", "github"} //nolint:gochecknoglobals 
 func newCheck(s streams) *cobra.Command {
 	var format string
 	var asJSON bool
+	var replay checkReplay
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Validate configuration files",
@@ -39,8 +40,14 @@ With --json it prints {"valid": …, "problems": [{"file", "line", "path",
 "message", "value"}]} instead, with --format github annotations that a GitHub
 workflow shows beside the line.
 
+With --replay TRACE --against RUNNING.yaml it also plays recorded traffic (the
+trace of an ingress, 'trace: { file: … }') through both configurations in virtual
+time and prints what changes, so that a change of limits is tested as code is.
+It ends with 1 when goodput, p99 or false refusals, those while the backend had
+room, get worse than --tolerance allows.
+
 Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.`,
-		Example: "  admitd check admitd.yaml\n  ADMITD_ADMIN__LISTEN=127.0.0.1:9999 admitd check admitd.yaml\n  admitd check --format github deploy/*.yaml",
+		Example: "  admitd check admitd.yaml\n  ADMITD_ADMIN__LISTEN=127.0.0.1:9999 admitd check admitd.yaml\n  admitd check --format github deploy/*.yaml\n  admitd check --replay orders.trace --against running.yaml new.yaml",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			if asJSON {
@@ -49,8 +56,11 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 			if !slices.Contains(checkFormats, format) {
 				return fmt.Errorf("--format must be one of %s (%s)", strings.Join(checkFormats, ", "), format)
 			}
+			if problem := replay.misused(files); problem != nil {
+				return problem
+			}
 			code, problems := 0, config.Problems{}
-			for _, file := range files {
+			for _, file := range replay.files(files) {
 				cfg, found, exit := checkFile(file)
 				code, problems = max(code, exit), append(problems, found...)
 				switch {
@@ -67,11 +77,15 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 			if code != 0 {
 				return exitError{code: code}
 			}
+			if replay.trace != "" {
+				return replay.run(s, files[0], format)
+			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "how to print: text, json or github")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as --format json")
+	replay.flags(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -17,8 +17,17 @@ func candidate(file, ingress string) (lab.Contender, error) {
 	if err != nil {
 		return lab.Contender{}, err
 	}
-	if _, err := daemon.Policy(in, nil); err != nil {
+	c, err := contenderOf(in)
+	if err != nil {
 		return lab.Contender{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+// contenderOf returns an ingress as a contender.
+func contenderOf(in *config.Ingress) (lab.Contender, error) {
+	if _, err := daemon.Policy(in, nil); err != nil {
+		return lab.Contender{}, err
 	}
 	return lab.Gated("candidate", func(w *lab.World) *limiter.Policy { return repeatable(in, w) }), nil
 }
@@ -37,7 +46,7 @@ func candidateIngress(file, name string) (*config.Ingress, error) {
 			return &cfg.Ingresses[i], nil
 		}
 	}
-	return nil, fmt.Errorf("lab: %s has %d ingresses, none of them named %q: choose one with --ingress", file, len(cfg.Ingresses), name)
+	return nil, fmt.Errorf("%s has %d ingresses, none of them named %q: choose one with --ingress", file, len(cfg.Ingresses), name)
 }
 
 // repeatable returns the policy of an ingress whose limits take their randomness
@@ -45,7 +54,7 @@ func candidateIngress(file, name string) (*config.Ingress, error) {
 func repeatable(in *config.Ingress, w *lab.World) *limiter.Policy {
 	p, err := daemon.Policy(in, func(s *algorithms.Settings) { s.Vegas.Rand, s.Gradient.Rand = w.Rand, w.Rand })
 	if err != nil {
-		panic(err) // see candidate
+		panic(err) // see contenderOf
 	}
 	return p
 }

@@ -60,24 +60,11 @@ func (o *labReplay) run(s streams, file string) error {
 	if err != nil {
 		return err
 	}
-	model := lab.Model{Workers: o.workers, Service: o.service, Saturated: true}
-	if o.workers <= 0 || o.service <= 0 {
-		if model, err = trace.Model(); err != nil {
-			return err
-		}
+	model, err := modelOf(trace, o.workers, o.service)
+	if err != nil {
+		return err
 	}
-	if o.workers > 0 {
-		model.Workers = o.workers
-	}
-	if o.service > 0 {
-		model.Service = o.service
-	}
-	fmt.Fprintf(s.out, "trace: %d arrivals in %v, %d records lost\n", len(trace.Arrivals), trace.Span.Round(time.Millisecond), trace.Lost)
-	fmt.Fprintf(s.out, "model: %d workers, %v per request, so at most %.0f requests/s\n\n", model.Workers, model.Service.Round(10*time.Microsecond),
-		float64(model.Workers)/model.Service.Seconds())
-	if !model.Saturated {
-		fmt.Fprintf(s.out, "note: throughput still grew where most was in flight; the backend may have more workers\n\n")
-	}
+	printModel(s, trace, model)
 	results := []*lab.Result{trace.Recorded(o.objective)}
 	for _, c := range contenders {
 		r, err := trace.Replay(c, lab.ReplayOptions{Model: model, Timeout: o.timeout, Objective: o.objective, Seed: o.seed})
@@ -87,6 +74,34 @@ func (o *labReplay) run(s streams, file string) error {
 		results = append(results, r)
 	}
 	return printReplay(s, results)
+}
+
+// modelOf returns the backend of a trace, as far as it is not given.
+func modelOf(trace *lab.Trace, workers int, service time.Duration) (lab.Model, error) {
+	model := lab.Model{Workers: workers, Service: service, Saturated: true}
+	if workers <= 0 || service <= 0 {
+		var err error
+		if model, err = trace.Model(); err != nil {
+			return model, err
+		}
+	}
+	if workers > 0 {
+		model.Workers = workers
+	}
+	if service > 0 {
+		model.Service = service
+	}
+	return model, nil
+}
+
+// printModel says what is played, and before what.
+func printModel(s streams, trace *lab.Trace, model lab.Model) {
+	fmt.Fprintf(s.out, "trace: %d arrivals in %v, %d records lost\n", len(trace.Arrivals), trace.Span.Round(time.Millisecond), trace.Lost)
+	fmt.Fprintf(s.out, "model: %d workers, %v per request, so at most %.0f requests/s\n\n", model.Workers, model.Service.Round(10*time.Microsecond),
+		float64(model.Workers)/model.Service.Seconds())
+	if !model.Saturated {
+		fmt.Fprintf(s.out, "note: throughput still grew where most was in flight; the backend may have more workers\n\n")
+	}
 }
 
 // contenders returns the candidate and the algorithms that were asked for; no
@@ -137,11 +152,8 @@ func printReplay(s streams, results []*lab.Result) error {
 	for _, r := range results {
 		v := r.Windows[0]
 		n := float64(max(v.Offered, 1))
-		ms := func(seconds float64) time.Duration {
-			return time.Duration(seconds * float64(time.Second)).Round(100 * time.Microsecond)
-		}
 		fmt.Fprintf(w, "%s\t%.2f %%\t%.2f %%\t%.2f %%\t%.2f %%\t%v\t%v\t%v\t\n", r.Contender, 100*float64(v.Answered)/n, 100*float64(v.Good)/n,
-			100*float64(v.Refused)/n, 100*float64(v.Failed)/n, ms(v.P50), ms(v.P99), ms(v.P999))
+			100*float64(v.Refused)/n, 100*float64(v.Failed)/n, milliseconds(v.P50), milliseconds(v.P99), milliseconds(v.P999))
 	}
 	return w.Flush()
 }

@@ -4,17 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/limiter"
 )
 
 // TestMain lets tests start this binary as the command admitd: a process of its
@@ -29,14 +35,49 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	trace := recordTrace(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("TRACE", trace)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
 	})
+}
+
+// recordTrace records traffic before a backend of 8 workers, half of the time
+// more than it can serve, and returns the file. There are fewer records than a
+// recorder buffers, so that none is lost however fast virtual time goes.
+func recordTrace(t *testing.T) string {
+	t.Helper()
+	list, err := lab.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(s *lab.Scenario) bool { return s.Name == "steady" })
+	s, ok := list[i].Variant("1x")
+	if !ok {
+		t.Fatal("scenario steady has no variant 1x")
+	}
+	s.For = lab.Duration(6 * time.Second)
+	s.Load = []lab.LoadStep{{Load: 0.5}, {At: s.For / 2, Load: 2}}
+	s.Windows = []lab.Window{{Name: "all", To: s.For}}
+	file, err := os.Create(filepath.Join(t.TempDir(), "orders.trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	recorder := lab.NewRecorder(file, 1<<20)
+	policy := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return algorithms.NewFixed(algorithms.FixedOptions{Limit: 40}) }}}
+	if _, err := lab.Play(s, lab.Gated("wide", func(*lab.World) *limiter.Policy { return policy }), 1, lab.PlayOptions{Tracer: recorder}); err != nil {
+		t.Fatal(err)
+	}
+	if err := recorder.Close(); err != nil || recorder.Lost() > 0 {
+		t.Fatalf("recording: %v, %d records lost", err, recorder.Lost())
+	}
+	return file.Name()
 }
 
 // exits runs a command and compares its exit code: exits 2 admitd check nowhere.
