@@ -17,7 +17,16 @@ type conn struct {
 	net.Conn
 	door   *Door
 	in     bool // came in; set before anyone else sees the connection
+	kept   bool // it has a reserved place; see [Reserved]
 	closed atomic.Bool
+}
+
+// Reserved reports whether c came in on one of the places that
+// [Connections.Reserved] keeps: a handler lets only those stay on it for whom it
+// is kept. c is what the handler was given.
+func Reserved(c net.Conn) bool {
+	k, ok := c.(*conn)
+	return ok && k.kept
 }
 
 // Close closes the connection and gives its place back, once.

@@ -21,11 +21,27 @@ type Door struct {
 	o      Options
 	limits atomic.Pointer[doorLimits]
 
+	usher    Usher // nil = nobody: clients are turned away without a word
+	ushered  atomic.Int64
 	open     atomic.Int64 // open or waiting to come in
 	queued   atomic.Int64
 	accepted atomic.Uint64
 	refused  [refusals]atomic.Uint64
 }
+
+// An Usher is a [Handler] that tells clients why they are turned away, in the
+// words of its protocol.
+type Usher interface {
+	// TurnAway tells the client of c, which is closed when it returns and has a
+	// deadline of a second. It is called from many goroutines, but for no more
+	// than 64 clients at once: others are turned away without a word.
+	TurnAway(c net.Conn, why Refusal)
+}
+
+const (
+	maxUshered   = 64
+	usherTimeout = time.Second
+)
 
 // doorLimits is what [Door.Apply] replaces as a whole.
 type doorLimits struct {
@@ -86,12 +102,14 @@ func (d *Door) Status() Status {
 // enter takes a place for c under the bound on open connections. When there is
 // none it closes c and returns nil.
 func (d *Door) enter(c net.Conn) *conn {
-	if d.open.Add(1) > d.limits.Load().maxOpen() {
+	l := d.limits.Load()
+	open := d.open.Add(1)
+	if open > l.maxOpen() {
 		d.open.Add(-1)
 		d.refuse(c, OverOpen)
 		return nil
 	}
-	return &conn{Conn: c, door: d}
+	return &conn{Conn: c, door: d, kept: open > l.ordinary()}
 }
 
 // admit spends a token for c, on credit when the queue has room. It returns
@@ -136,13 +154,36 @@ func (d *Door) opened(c *conn) {
 // turnAway closes a connection that had a place.
 func (d *Door) turnAway(c *conn, why Refusal) {
 	d.count(c.Conn, why)
-	_ = c.Close() // nothing to be done: the client is turned away
+	d.show(c, why)
 }
 
 // refuse closes a connection that never had a place.
 func (d *Door) refuse(c net.Conn, why Refusal) {
 	d.count(c, why)
-	_ = c.Close() // nothing to be done: the client is turned away
+	d.show(c, why)
+}
+
+// show closes a connection, after the usher had a word with its client.
+func (d *Door) show(c net.Conn, why Refusal) {
+	if d.usher == nil || why != OverRate && why != OverOpen && why != Draining {
+		_ = c.Close() // nothing to be done: the client is turned away
+		return
+	}
+	if d.ushered.Add(1) > maxUshered {
+		d.ushered.Add(-1)
+		_ = c.Close()
+		return
+	}
+	go d.usherOut(c, why)
+}
+
+// usherOut lets the usher speak to one client.
+func (d *Door) usherOut(c net.Conn, why Refusal) {
+	defer d.ushered.Add(-1)
+	defer c.Close() //nolint:errcheck // the client is turned away
+	if c.SetDeadline(time.Now().Add(usherTimeout)) == nil {
+		d.usher.TurnAway(c, why)
+	}
 }
 
 // count counts a refusal.

@@ -60,6 +60,10 @@ type Connections struct {
 	// MaxOpen bounds the connections that are open or waiting, exempt ones
 	// included; 0 = [DefaultMaxOpen].
 	MaxOpen int
+	// Reserved is how many of these places are kept for those who must get in;
+	// the handler knows who that is, and asks [Reserved]. At least one place is
+	// for everybody.
+	Reserved int
 	// Exempt clients do not need a token. They count towards MaxOpen.
 	Exempt []netip.Prefix
 }
@@ -70,6 +74,11 @@ func (c *Connections) maxOpen() int64 {
 		return DefaultMaxOpen
 	}
 	return int64(min(c.MaxOpen, maxOpenBound))
+}
+
+// ordinary returns how many places are for everybody.
+func (c *Connections) ordinary() int64 {
+	return max(c.maxOpen()-int64(max(c.Reserved, 0)), 1)
 }
 
 // exempt reports whether the client needs no token.

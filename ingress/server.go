@@ -43,10 +43,12 @@ type Server struct {
 
 // NewServer returns a server. name is the ingress's, for logs.
 func NewServer(name string, h Handler, o Options) *Server {
-	return &Server{
+	s := &Server{
 		Door: NewDoor(name, o), handler: h, conns: map[net.Conn]struct{}{},
 		drain: make(chan struct{}), over: make(chan struct{}),
 	}
+	s.usher, _ = h.(Usher)
+	return s
 }
 
 // Serve accepts from ln, which it closes, until the server is drained or ctx

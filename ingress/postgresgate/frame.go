@@ -93,6 +93,7 @@ const (
 	msgSync         = 'S'
 	msgFlush        = 'H'
 	msgTerminate    = 'X'
+	msgPassword     = 'p'
 	msgCopyData     = 'd'
 	msgCopyDone     = 'c'
 	msgCopyFail     = 'f'

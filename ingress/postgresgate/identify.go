@@ -116,11 +116,14 @@ func (srv *Server) cost(st *statement) float64 {
 }
 
 // setting splits what stands behind SET into name and value. ok is false for
-// other forms, such as SET TRANSACTION.
+// other forms, such as SET LOCAL and SET TRANSACTION.
 func setting(b []byte) (name, value []byte, ok bool) {
 	l := lexer{b: b}
 	name = l.take()
-	if equalFold(name, "SESSION") || equalFold(name, "LOCAL") {
+	if equalFold(name, "LOCAL") { // for a transaction, in which nothing waits
+		return nil, nil, false
+	}
+	if equalFold(name, "SESSION") {
 		name = l.take()
 	}
 	rest := strings.TrimLeft(string(l.b[l.i:min(len(l.b), l.i+maxFact)]), " \t\r\n")

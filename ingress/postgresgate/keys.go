@@ -48,3 +48,10 @@ func (k *cancelKeys) find(key []byte) *session {
 	defer k.mu.Unlock()
 	return k.m[string(key)]
 }
+
+// of returns a session's key, "" when it has none.
+func (k *cancelKeys) of(s *session) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return s.cancelKey
+}

@@ -15,12 +15,21 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 	}
 	switch m.Bytes[0] {
 	case msgReady:
+		if s.phase.Load() == phaseLogin {
+			if err := s.loggedIn(rs); err != nil {
+				return relay.Verdict{}, err
+			}
+		}
 		return s.readyForQuery(rs, m), nil
 	case msgError:
 		s.errored(m.Bytes)
+		if s.copy.CompareAndSwap(copyTakes, copyOver) {
+			rs.Wake()
+		}
 	case msgCopyIn, msgCopyBoth:
-		s.copies.Store(true)
+		s.copy.Store(copyTakes)
 		s.unfair()
+		rs.Wake() // a Sync may wait that the server now waits for
 	case msgCopyOut:
 		s.unfair()
 	case msgParameterStatus, msgKeyData, msgAuthentication:
@@ -33,8 +42,7 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 // a transaction.
 func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdict {
 	v := relay.Verdict{Last: true}
-	s.phase.CompareAndSwap(phaseLogin, phaseReady)
-	s.copies.Store(false)
+	s.copy.Store(copyNone)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	back := &s.back
@@ -42,7 +50,7 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 		back.status = m.Bytes[headerLen]
 	}
 	outcome := back.outcome
-	if outcome == limiter.Success && !back.sample {
+	if outcome == limiter.Success && (!back.works || back.unfair) {
 		outcome = limiter.Ignored
 	}
 	back.kept = back.status != statusIdle && s.srv.o.KeepInTransaction
@@ -56,7 +64,9 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 		}
 		back.refusal = nil
 	}
-	back.failed = false
+	// While a permit is kept its age is the client's thinking too.
+	back.failed, back.failedLast, back.works, back.unfair = false, back.failed, false, back.kept
+	back.outcome = limiter.Success
 	return v
 }
 
@@ -75,5 +85,5 @@ func (s *session) errored(m []byte) {
 func (s *session) unfair() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.back.sample = false
+	s.back.unfair = true
 }

@@ -2,9 +2,12 @@ package postgresgate
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"log/slog"
+	"net/netip"
+	"slices"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 )
 
@@ -43,17 +46,37 @@ func (s *session) answered(b byte) relay.Verdict {
 	switch b {
 	case 'S', 'G':
 		s.phase.Store(phaseOpaque)
-		s.srv.counters.opaque.Add(1)
-		s.srv.once.opaque.Do(func() {
-			s.srv.o.Log.Warn("a client's encryption ends at the backend: its work cannot be admitted, only its connection. "+
-				"Set tls and backendTLS to end it in the gate", slog.String("ingress", s.srv.name))
-		})
+		s.noteOpaque()
 	case msgError: // a server that knows no encryption
 		s.phase.Store(phaseLogin)
 	default:
 		s.phase.Store(phaseStartup)
 	}
 	return relay.Verdict{Last: true}
+}
+
+// passesTLS reports whether a client that begins with b begins TLS, which ends at
+// the backend: where the gate ended it, b would be below it.
+func (s *session) passesTLS(b byte) bool {
+	return b == recordHandshake && !s.tls && s.srv.o.TLS == nil && s.srv.o.BackendTLS == nil
+}
+
+// noteOpaque counts a connection of which nothing more can be seen.
+func (s *session) noteOpaque() {
+	s.srv.counters.opaque.Add(1)
+	s.srv.once.opaque.Do(func() {
+		s.srv.o.Log.Warn("a client's encryption ends at the backend: its work cannot be admitted, only its connection. "+
+			"Set tls and backendTLS to end it in the gate", slog.String("ingress", s.srv.name))
+	})
+}
+
+// logsIn decides about a message of a client that logs in. What it sends ahead
+// of the server's word is work, and waits until it is in.
+func (s *session) logsIn(rs *relay.Session, kind byte) relay.Verdict {
+	if kind != msgPassword && kind != msgTerminate && rs.Owes() {
+		return relay.Verdict{Action: relay.Wait}
+	}
+	return relay.Verdict{}
 }
 
 // cancel takes a request to cancel what another session is at to that
@@ -77,11 +100,42 @@ func (s *session) greet(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	s.mu.Lock()
 	s.back.application = s.who.application
 	s.mu.Unlock()
-	if rs.Draining() {
-		return relay.Verdict{Action: relay.Swallow, Answer: appendTurnedAway(nil, s.srv.name)}, nil
+	switch {
+	case rs.Draining():
+		return relay.Verdict{}, s.turnAway(rs, ingress.Draining)
+	case s.reserved && !s.privileged() && s.srv.users.isOrdinary(s.who.user):
+		return relay.Verdict{}, s.turnAway(rs, ingress.OverOpen)
 	}
 	s.phase.Store(phaseLogin)
 	return relay.Verdict{Expect: true}, nil
+}
+
+// turnAway tells the client why it cannot come in, and returns the connection's
+// end.
+func (s *session) turnAway(rs *relay.Session, why ingress.Refusal) error {
+	return errors.Join(errTurnedAway, rs.Tell(appendTurnedAway(nil, s.srv.name, why)))
+}
+
+// privileged reports whether the session may have a reserved place, as far as
+// that is known before the login.
+func (s *session) privileged() bool {
+	o := &s.srv.o
+	return s.who.replication || slices.Contains(o.Exempt.Users, s.who.user) ||
+		slices.ContainsFunc(o.Exempt.Clients, func(p netip.Prefix) bool { return p.Contains(s.remote) })
+}
+
+// loggedIn takes the end of the login. Who has a reserved place and is nobody
+// special loses it: only now is it known who is a superuser.
+func (s *session) loggedIn(rs *relay.Session) error {
+	s.mu.Lock()
+	super := s.back.superuser
+	s.mu.Unlock()
+	s.srv.users.learn(s.who.user, super)
+	if s.reserved && !super && !s.privileged() {
+		return s.turnAway(rs, ingress.OverOpen)
+	}
+	s.phase.Store(phaseReady)
+	return nil
 }
 
 // login reads what the backend says before the first ReadyForQuery, and what it
@@ -117,13 +171,4 @@ func (s *session) setting(name, value []byte) {
 	case "is_superuser":
 		s.back.superuser = string(value) == "on"
 	}
-}
-
-// appendTurnedAway appends the answer to a client that cannot log in because the
-// gate drains: the code with which libpq and pgx try the next host.
-func appendTurnedAway(dst []byte, ingress string) []byte {
-	return appendError(dst, errorFields{
-		severity: "FATAL", code: "57P03",
-		message: fmt.Sprintf("ingress %s is draining", ingress), hint: "try another host",
-	})
 }

@@ -35,6 +35,7 @@ type Server struct {
 	costs    [opFree + 1]float64
 	direct   *tls.Config // of clients that begin with TLS; nil = none
 	keys     cancelKeys
+	users    users
 	counters counters
 	once     struct{ opaque, binding sync.Once }
 }
@@ -60,6 +61,10 @@ func New(g gate, o Options) (*Server, error) {
 	for op := range s.costs {
 		s.costs[op] = o.Costs[operation(op).String()]
 	}
+	if o.TLS == nil && o.BackendTLS == nil {
+		o.Log.Info("no certificate: connections of clients that ask for encryption pass to the backend, and only they are counted, "+
+			"not their work", slog.String("ingress", s.name))
+	}
 	if o.TLS != nil {
 		s.direct = o.TLS.Clone()
 		s.direct.NextProtos = []string{"postgresql"}
@@ -75,7 +80,7 @@ func New(g gate, o Options) (*Server, error) {
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.counters.connections.Add(1)
 	defer s.counters.connections.Add(-1)
-	ses := &session{srv: s, remote: remoteOf(c)}
+	ses := &session{srv: s, remote: remoteOf(c), reserved: ingress.Reserved(c)}
 	defer s.keys.remove(ses)
 	c, err := s.handshake(ctx, c, ses)
 	if err == nil {

@@ -30,6 +30,9 @@ type session struct {
 	phase  atomic.Uint32
 	who    startup // written by the client's side before the login
 	tls    bool    // the gate ended the client's TLS
+	// reserved: the connection has one of the places that are kept for those who
+	// must get in.
+	reserved bool
 
 	unit     unit
 	prepared map[string]statement // by name; the client's side only
@@ -38,16 +41,29 @@ type session struct {
 
 	cancelKey string // guarded by the server's keys
 
-	mu     sync.Mutex // guards back
-	back   backState
-	copies atomic.Bool // the server takes copied rows, and no Sync
+	mu   sync.Mutex // guards back
+	back backState
+	copy atomic.Uint32
 }
+
+// How far copying into the server has come in the unit that is at work.
+const (
+	copyNone  uint32 = iota
+	copyTakes        // the server takes rows, and ignores a Sync
+	copyOver         // it took some, and failed
+)
 
 // unit is what the client sends up to a ReadyForQuery; the client's side only.
 type unit struct {
 	open     bool // some of it was passed
 	synced   bool // its end was passed: the next one begins when this is answered
-	admitted bool
+	simple   bool // it is a simple query or a function call
+	parsed   bool // a Parse was passed
+	closes   bool // what was passed only closes, which cannot fail
+	admitted bool // nothing of it needs a permit any more
+	free     bool // unless what comes does more than what did so far
+	copied   bool // the client ended its rows
+	ended    bool // and the Sync behind them was passed
 	refused  bool // what follows up to Sync is swallowed
 }
 
@@ -57,15 +73,23 @@ type backState struct {
 	application string
 	superuser   bool
 	failed      bool            // an error was passed in this unit
+	failedLast  bool            // and in the one before
 	outcome     limiter.Outcome // of the unit so far
-	sample      bool            // the unit's latency may teach
+	works       bool            // the unit does something of which the latency can teach
+	unfair      bool            // its latency is the client's as much as the server's
 	refusal     []byte          // stands in for the next ReadyForQuery; nil = none
 	kept        bool            // the permit is kept although the session is idle in a transaction
 }
 
 // Size implements [relay.Protocol].
 func (s *session) Size(from relay.Side, b []byte) (total, need int, err error) {
-	switch ph := s.phase.Load(); {
+	ph := s.phase.Load()
+	if ph == phaseStartup && from == relay.Client && s.passesTLS(b[0]) {
+		s.phase.Store(phaseOpaque)
+		s.noteOpaque()
+		ph = phaseOpaque
+	}
+	switch {
 	case ph == phaseOpaque:
 		return len(b), len(b), nil
 	case ph == phaseAsked && from == relay.Backend && b[0] != msgError:
@@ -114,6 +138,9 @@ func (s *session) Done(bool) bool {
 func (s *session) Inspect(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
 	if s.rs == nil {
 		s.rs = rs
+		if s.srv.o.KeepInTransaction {
+			rs.Rest()
+		}
 	}
 	switch s.phase.Load() {
 	case phaseReady:
@@ -121,7 +148,9 @@ func (s *session) Inspect(rs *relay.Session, m relay.Message) (relay.Verdict, er
 			return s.replicate(m)
 		}
 		return s.work(rs, m)
-	case phaseLogin, phaseOpaque:
+	case phaseLogin:
+		return s.logsIn(rs, m.Bytes[0]), nil
+	case phaseOpaque:
 		return relay.Verdict{}, nil
 	default:
 		return s.start(rs, m)
@@ -133,6 +162,13 @@ func (s *session) status() byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.back.status
+}
+
+// erredLast reports whether the server reported an error in the last unit.
+func (s *session) erredLast() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.back.failedLast
 }
 
 // replicate passes what a replicating client sends; nothing of it is admitted.

@@ -15,6 +15,7 @@ const maxFact = 255
 type startup struct {
 	user, database, application string
 	timeout                     time.Duration // statement_timeout; 0 = none
+	timeoutAtStart              time.Duration // the same when the session began
 	replication                 bool
 }
 
@@ -36,6 +37,7 @@ func parseStartup(m []byte) (s startup) {
 	if s.database == "" {
 		s.database = s.user
 	}
+	s.timeoutAtStart = s.timeout
 	return s
 }
 

@@ -50,6 +50,9 @@ type statement struct {
 	n    int       // statements, at least 1 unless the text is empty
 	tags []byte    // the last comment, where sqlcommenter writes its tags; points into the text
 	set  []byte    // the last SET statement, behind the word; points into the text
+	// forgets: names may stand for other prepared statements from now on.
+	// resets: settings are what they were at first.
+	forgets, resets bool
 }
 
 // parseStatement reads a text, of which the end may be missing. It knows what
@@ -64,8 +67,15 @@ func parseStatement(text []byte) (s statement) {
 			break
 		}
 		op := classify(word, &l)
-		if equalFold(word, "SET") {
+		switch {
+		case equalFold(word, "SET"):
 			s.set = l.b[l.i:]
+		case equalFold(word, "RESET"):
+			s.resets = true
+		case equalFold(word, "DEALLOCATE"):
+			s.forgets = true
+		case equalFold(word, "DISCARD"):
+			s.resets, s.forgets = true, true
 		}
 		if s.n == 0 || rank(op) > rank(s.op) {
 			s.op = op
@@ -75,6 +85,20 @@ func parseStatement(text []byte) (s statement) {
 	}
 	if s.n == 0 {
 		s.op = opOther // empty: the server answers it at once
+	}
+	return s
+}
+
+// parseShown is parseStatement for a text that a message holds, or begins to: of
+// one whose end is not shown nobody knows that it does no work.
+func parseShown(b []byte) statement {
+	text, _, whole := cutString(b)
+	if !whole {
+		text = b
+	}
+	s := parseStatement(text)
+	if !whole && (s.n == 0 || rank(s.op) < rank(opOther)) {
+		s.op, s.n = opOther, max(s.n, 1)
 	}
 	return s
 }
@@ -160,19 +184,26 @@ func (l *lexer) skip(s *statement) {
 			return
 		case l.comment(s):
 		case c == '\'' || c == '"':
-			l.quoted(c)
+			l.quoted(c, false)
 		case c == '$':
 			l.dollar()
-		case isLetter(c): // a dollar sign inside a name begins no quote
-			for l.i < len(l.b) && (isLetter(l.b[l.i]) || l.b[l.i] == '$' || '0' <= l.b[l.i] && l.b[l.i] <= '9') {
-				l.i++
-			}
-			if n := l.i; n < len(l.b) && l.b[n] == '\'' && (l.b[n-1] == 'E' || l.b[n-1] == 'e') {
-				l.quoted('\'')
-			}
+		case isLetter(c):
+			l.name()
 		default:
 			l.i++
 		}
+	}
+}
+
+// name moves behind a name, or behind an E'…' string. A dollar sign inside a
+// name begins no quote.
+func (l *lexer) name() {
+	start := l.i
+	for l.i < len(l.b) && (isLetter(l.b[l.i]) || l.b[l.i] == '$' || '0' <= l.b[l.i] && l.b[l.i] <= '9') {
+		l.i++
+	}
+	if l.i == start+1 && (l.b[start] == 'E' || l.b[start] == 'e') && l.i < len(l.b) && l.b[l.i] == '\'' {
+		l.quoted('\'', true)
 	}
 }
 
@@ -182,7 +213,7 @@ func (l *lexer) comment(s *statement) bool {
 	rest := l.b[l.i:]
 	switch {
 	case bytes.HasPrefix(rest, []byte("--")):
-		end := bytes.IndexByte(rest, '\n')
+		end := bytes.IndexAny(rest, "\n\r")
 		if end < 0 {
 			end = len(rest) - 1
 		}
@@ -211,11 +242,11 @@ func (l *lexer) comment(s *statement) bool {
 	return true
 }
 
-// quoted moves behind a quoted string or name. E'…' strings escape with a
-// backslash; in others it is a letter, and mistaking it can only merge two
-// statements into one.
-func (l *lexer) quoted(q byte) {
-	escapes := q == '\'' && l.i > 0 && (l.b[l.i-1] == 'E' || l.b[l.i-1] == 'e')
+// quoted moves behind a quoted string or name. Only E'…' strings escape with a
+// backslash. Where the server is told to take it so in all strings
+// (standard_conforming_strings off), a string can be taken for shorter than it
+// is: then its rest is seen as statements, and nothing is hidden.
+func (l *lexer) quoted(q byte, escapes bool) {
 	for l.i++; l.i < len(l.b); l.i++ {
 		switch l.b[l.i] {
 		case '\\':

@@ -2,6 +2,8 @@ package postgresgate
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
@@ -19,21 +21,21 @@ var errRefused = errors.New("postgresgate: refused")
 func (s *session) work(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
 	kind := m.Bytes[0]
 	switch kind {
-	case msgTerminate, msgCopyData, msgCopyDone, msgCopyFail:
+	case msgTerminate:
 		return relay.Verdict{}, nil
-	case msgFlush:
-		if s.unit.refused {
-			return relay.Verdict{Action: relay.Swallow}, nil
-		}
-		return relay.Verdict{}, nil
+	case msgCopyData, msgCopyDone, msgCopyFail, msgFlush:
+		return s.onTheWay(kind), nil
 	case msgSync:
 		return s.sync(rs), nil
 	}
 	if s.unit.synced && rs.Owes() {
+		if s.copy.Load() == copyTakes && !s.unit.copied {
+			return relay.Verdict{}, fmt.Errorf("%w: message %q in the middle of copied rows", errFrame, kind)
+		}
 		return relay.Verdict{Action: relay.Wait}, nil
 	}
 	if s.unit.synced {
-		s.unit = unit{}
+		s.begin()
 	}
 	if s.unit.refused {
 		return relay.Verdict{Action: relay.Swallow}, nil
@@ -44,51 +46,90 @@ func (s *session) work(rs *relay.Session, m relay.Message) (relay.Verdict, error
 	return s.extended(rs, m)
 }
 
-// sync ends a unit of the extended protocol.
-func (s *session) sync(rs *relay.Session) relay.Verdict {
+// onTheWay decides about what neither begins nor ends a unit.
+func (s *session) onTheWay(kind byte) relay.Verdict {
 	switch {
-	case s.unit.refused && rs.Owes(), s.unit.synced && rs.Owes() && !s.copies.Load():
-		return relay.Verdict{Action: relay.Wait}
 	case s.unit.refused:
-		s.unit = unit{}
-		return relay.Verdict{Action: relay.Swallow, Answer: appendReady(nil, statusIdle)}
+		return relay.Verdict{Action: relay.Swallow}
+	case kind == msgFlush && s.unit.admitted:
+		s.unfair() // the client will look at what it got before it goes on
+	case kind == msgCopyDone || kind == msgCopyFail:
+		s.unit.copied = true
 	}
-	first := !s.unit.open || s.unit.synced && !rs.Owes()
-	s.unit.open, s.unit.synced = true, true
+	return relay.Verdict{}
+}
+
+// begin begins the next unit: the one before is answered.
+func (s *session) begin() {
+	if s.unit.parsed && s.erredLast() {
+		// The server may not have come to a Parse. What is not known is admitted
+		// like anything else.
+		maps.DeleteFunc(s.prepared, func(_ string, st statement) bool { return st.op == opFree })
+	}
+	s.unit = unit{}
+}
+
+// sync ends a unit of the extended protocol, or the rows of one that copies: the
+// server ignores the Sync that it finds among them.
+func (s *session) sync(rs *relay.Session) relay.Verdict {
+	u, owes, copying := &s.unit, rs.Owes(), s.copy.Load()
+	switch {
+	case u.refused && owes:
+		return relay.Verdict{Action: relay.Wait}
+	case u.refused:
+		s.begin()
+		return relay.Verdict{Action: relay.Swallow, Answer: appendReady(nil, s.status())}
+	case u.synced && owes && copying == copyTakes && !u.copied:
+		return relay.Verdict{Action: relay.Swallow}
+	case u.synced && owes && (u.simple || u.ended || copying == copyNone):
+		return relay.Verdict{Action: relay.Wait}
+	case u.synced && owes:
+		u.ended = true
+		return relay.Verdict{}
+	case u.synced:
+		s.begin()
+	}
+	first := !u.open
+	u.open, u.synced, u.ended = true, true, u.copied
 	return relay.Verdict{Expect: first}
 }
 
 // query decides about a simple query or a function call, which are units of
 // their own.
 func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
+	if s.unit.open && !s.unit.closes {
+		// It would have to be known whose an error is, and no driver sends this.
+		return relay.Verdict{}, fmt.Errorf("%w: a query behind messages without a Sync", errFrame)
+	}
 	st := statement{op: opOther, n: 1}
 	if m.Bytes[0] == msgQuery {
-		st = parseStatement(text(m.Bytes[headerLen:]))
+		st = parseShown(m.Bytes[headerLen:])
 		s.follow(&st)
 	}
-	if !s.unit.admitted && st.n > 0 {
+	if st.n > 0 {
 		switch answer, err := s.admit(rs, &st); {
-		case errors.Is(err, errRefused) && !s.unit.open:
-			s.unit = unit{}
-			return relay.Verdict{Action: relay.Swallow, Answer: appendReady(answer, statusIdle)}, nil
-		case errors.Is(err, errRefused): // a query in the middle of a unit is none that a driver sends
-			return relay.Verdict{}, errFrame
+		case errors.Is(err, errRefused):
+			v := s.refuse(appendReady(answer, statusIdle))
+			s.unit = unit{open: s.unit.open, synced: s.unit.open}
+			return v, nil
 		case err != nil:
 			return relay.Verdict{}, err
 		}
 	}
 	first := !s.unit.open
-	s.unit.open, s.unit.synced = true, true
+	s.unit.open, s.unit.synced, s.unit.simple = true, true, true
 	return relay.Verdict{Expect: first}, nil
 }
 
 // extended decides about a message of the extended protocol. A unit is admitted
 // when it binds: to prepare a statement costs little.
 func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
+	kind, body := m.Bytes[0], m.Bytes[headerLen:]
 	var st statement
-	switch body := m.Bytes[headerLen:]; m.Bytes[0] {
+	switch kind {
 	case msgParse:
 		s.prepare(body)
+		s.unit.parsed = true
 	case msgClose:
 		s.closed(body)
 	case msgBind:
@@ -96,27 +137,42 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 	case msgExecute:
 		st = statement{op: opOther, n: 1}
 	}
-	if st.n > 0 && !s.unit.admitted {
+	switch needs := s.needs(kind, &st); {
+	case needs:
 		switch answer, err := s.admit(rs, &st); {
 		case errors.Is(err, errRefused):
 			return s.refuse(answer), nil
 		case err != nil:
 			return relay.Verdict{}, err
 		}
-	} else if m.Bytes[0] == msgBind && s.srv.o.PerStatement && s.status() == statusIdle {
+	case kind == msgBind && s.srv.o.PerStatement && s.status() == statusIdle:
 		rs.Charge(s.srv.cost(&st))
 	}
 	first := !s.unit.open
+	s.unit.closes = kind == msgClose && (first || s.unit.closes)
 	s.unit.open = true
 	return relay.Verdict{Expect: first}, nil
 }
 
-// refuse answers a unit that was refused when it bound. What was passed of it
-// before has to be answered first: a Sync of the gate brings that, and the
-// refusal takes the place of its ReadyForQuery.
+// needs reports whether a message of the extended protocol needs a permit that
+// its unit does not have.
+func (s *session) needs(kind byte, st *statement) bool {
+	switch {
+	case st.n == 0:
+		return false
+	case kind == msgExecute: // its Bind has seen to that
+		return !s.unit.admitted
+	default:
+		return !s.unit.admitted || s.unit.free && st.op != opFree
+	}
+}
+
+// refuse answers a unit that was refused. What was passed of it before has to be
+// answered first: a Sync of the gate brings that, and the refusal takes the place
+// of its ReadyForQuery.
 func (s *session) refuse(answer []byte) relay.Verdict {
 	passed := s.unit.open
-	s.unit = unit{refused: true}
+	s.unit = unit{refused: true, open: passed, parsed: s.unit.parsed}
 	if !passed {
 		return relay.Verdict{Action: relay.Swallow, Answer: answer}
 	}
@@ -131,19 +187,19 @@ func (s *session) refuse(answer []byte) relay.Verdict {
 func (s *session) admit(rs *relay.Session, st *statement) (answer []byte, err error) {
 	s.mu.Lock()
 	back := &s.back
-	status, kept := back.status, back.kept
-	back.failed, back.outcome = false, limiter.Success
-	back.sample = st.op != opBegin && st.op != opFree
+	inside, kept := back.status != statusIdle, back.kept
+	back.works = back.works || st.op != opBegin && st.op != opFree
 	req := s.request(st)
 	s.mu.Unlock()
-	s.unit.admitted = true
+	if s.unit.free {
+		rs.End(limiter.Ignored)
+	}
+	s.unit.admitted, s.unit.free = true, st.op == opFree && !inside
 	if kept {
 		return nil, nil
 	}
-	inside := status != statusIdle
-	if inside || st.op == opFree {
-		req.Continues, req.Exempt = true, true
-	}
+	req.Exempt = req.Exempt || inside || st.op == opFree
+	req.Continues = inside
 	err = rs.Admit(req)
 	if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
 		s.srv.counters.refused.Add(1)
@@ -162,9 +218,13 @@ func (s *session) prepare(body []byte) {
 	if !ok || len(name) > maxFact {
 		return
 	}
-	st := parseStatement(text(rest))
-	st.tags, st.set = append([]byte(nil), st.tags[:min(len(st.tags), maxFact)]...), append([]byte(nil), st.set[:min(len(st.set), maxFact)]...)
-	if _, known := s.prepared[string(name)]; !known && len(s.prepared) >= maxPrepared {
+	st := parseShown(rest)
+	st.tags, st.set = kept(st.tags), kept(st.set)
+	old, known := s.prepared[string(name)]
+	switch {
+	case !known && len(s.prepared) >= maxPrepared:
+		return
+	case known && len(name) > 0 && rank(old.op) > rank(st.op): // the server will not replace it
 		return
 	}
 	if s.prepared == nil {
@@ -176,9 +236,9 @@ func (s *session) prepare(body []byte) {
 // bound returns what the statement does that a Bind names.
 func (s *session) bound(body []byte) statement {
 	_, rest, _ := cutString(body) // the portal
-	name, _, _ := cutString(rest)
+	name, _, shown := cutString(rest)
 	st, ok := s.prepared[string(name)]
-	if !ok {
+	if !ok || !shown {
 		return statement{op: opOther, n: 1}
 	}
 	st.n = 1
@@ -194,22 +254,26 @@ func (s *session) closed(body []byte) {
 	}
 }
 
-// follow takes what a statement says about the time that statements may take.
+// follow takes what a statement changes of the session: the time that statements
+// may take, and what is prepared.
 func (s *session) follow(st *statement) {
+	if st.forgets {
+		clear(s.prepared)
+	}
+	if st.resets {
+		s.who.timeout = s.who.timeoutAtStart
+	}
 	if st.set == nil {
 		return
 	}
 	name, value, ok := setting(st.set)
 	if ok && equalFold(name, "statement_timeout") {
 		s.who.timeout = parseTimeout(string(value[:min(len(value), maxFact)]))
+		if equalFold(value, "default") {
+			s.who.timeout = s.who.timeoutAtStart
+		}
 	}
 }
 
-// text returns the string at the head of b, or all of b where its end is not
-// shown.
-func text(b []byte) []byte {
-	if s, _, ok := cutString(b); ok {
-		return s
-	}
-	return b
-}
+// kept copies a part of a message that outlives it.
+func kept(b []byte) []byte { return append([]byte(nil), b[:min(len(b), maxFact)]...) }

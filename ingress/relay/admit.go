@@ -20,7 +20,9 @@ import (
 // wait ends when the client goes. The error is a [*limiter.Rejection], or the
 // connection's end. Only from Inspect.
 func (s *Session) Admit(req limiter.Request) error {
+	s.up.wait.admits = true
 	permit, err := s.c.gate.Admit(&s.up.wait, req) // ends with the client, not with the drain: who waits already is served
+	s.up.wait.admits = false
 	touched, sendErr := s.up.wait.end()
 	s.up.in.timed = s.up.in.timed || touched // the wait left a deadline behind
 	var rej *limiter.Rejection
@@ -40,8 +42,8 @@ func (s *Session) Admit(req limiter.Request) error {
 }
 
 // Interrupt ends the wait of a message in [Session.Admit] with
-// [ErrInterrupted], and reports whether one waited. It is safe for concurrent
-// use.
+// [ErrInterrupted], and reports whether one waited there. It is safe for
+// concurrent use.
 func (s *Session) Interrupt() bool { return s.up.wait.leave(true) }
 
 // await waits until something has changed. What a client sent before it left is
@@ -83,10 +85,12 @@ type patience struct {
 	err     error         // of before
 	watched chan struct{} // closed when the watcher returned; nil = none runs
 	gone    chan struct{} // closed when the wait is over; see leave
+	admits  bool          // it waits for a permit: this can be interrupted
 
 	mu          sync.Mutex // guards the fields below
 	waiting     bool
 	over        bool // gone is closed
+	firm        bool // it cannot be interrupted
 	interrupted bool
 }
 
@@ -94,7 +98,7 @@ type patience struct {
 func (p *patience) leave(interrupted bool) (ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.waiting || p.over {
+	if !p.waiting || p.over || interrupted && p.firm {
 		return false
 	}
 	p.over, p.interrupted = true, interrupted
@@ -114,7 +118,7 @@ func (p *patience) await(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting = on; on {
-		p.over, p.interrupted = false, false
+		p.over, p.firm, p.interrupted = false, !p.admits, false
 	}
 }
 

@@ -62,6 +62,15 @@ type Multiplexer interface {
 	Leave() (working bool)
 }
 
+// A Canceler is a [Protocol] whose backend does not notice in the middle of its
+// work that a connection was closed.
+type Canceler interface {
+	// Cancel tells the backend to stop. It is called by the client's side
+	// before the backend's connection is closed, with [Options.Cancel] and while
+	// a permit is held for a client that has left.
+	Cancel(s *Session)
+}
+
 // Message is a message, or as much of it as is shown.
 type Message struct {
 	Bytes []byte // from its start; valid until the call returns

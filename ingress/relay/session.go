@@ -126,6 +126,10 @@ func (s *Session) End(o limiter.Outcome) { s.turn.end(s.c.gate.Now, o) }
 // [limiter.Permit.Charge].
 func (s *Session) Charge(tokens float64) { s.turn.charge(tokens) }
 
+// Rest says that a permit which the session holds while it owes nothing stands
+// for no work, so that nobody waits for its end when the client leaves.
+func (s *Session) Rest() { s.turn.rests.Store(true) }
+
 // Wake has the client's side ask again about a message that waits. It is safe
 // for concurrent use.
 func (s *Session) Wake() {
@@ -256,6 +260,12 @@ func (s *Session) hangUp(l *lane) {
 		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Finish))
 	case finish && !cancel:
 		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Linger))
+	case finish:
+		if c, ok := s.p.(Canceler); ok {
+			c.Cancel(s)
+		}
+		s.life.hungUp.Store(true)
+		_ = l.conn.Close()
 	case s.Draining() && !s.life.lost.Load():
 		s.life.hungUp.Store(true)
 		_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // ends at the next whole message

@@ -11,6 +11,7 @@ import (
 // turn is what a session owes its client, and the permit that this takes.
 type turn struct {
 	state atomic.Uint32 // what is owed; the protocol's own notes are ordered by it
+	rests atomic.Bool   // a permit that is held while nothing is owed stands for no work
 
 	mu     sync.Mutex // guards the fields below; never held across a wait
 	permit limiter.Permit
@@ -110,13 +111,14 @@ func (t *turn) charge(tokens float64) {
 }
 
 // leave notes that the client has gone. It reports whether a permit is held
-// all the same.
+// all the same, for work that goes on.
 func (t *turn) leave() (held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held && !t.left {
+	working := t.held && !(t.rests.Load() && t.state.Load()&turnOpen == 0)
+	if working && !t.left {
 		t.permit.Leave()
 	}
 	t.left = true
-	return t.held
+	return working
 }
