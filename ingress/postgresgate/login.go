@@ -107,6 +107,7 @@ func (s *session) greet(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 		return relay.Verdict{}, s.turnAway(rs, ingress.OverOpen)
 	}
 	s.phase.Store(phaseLogin)
+	s.unit = unit{open: true, synced: true, simple: true} // work begins when the login is answered
 	return relay.Verdict{Expect: true}, nil
 }
 

@@ -54,7 +54,7 @@ func (s *session) onTheWay(kind byte) relay.Verdict {
 	case kind == msgFlush && s.unit.admitted:
 		s.unfair() // the client will look at what it got before it goes on
 	case kind == msgCopyDone || kind == msgCopyFail:
-		s.unit.copied = true
+		s.unit.copied = s.unit.open
 	}
 	return relay.Verdict{}
 }
