@@ -10,6 +10,7 @@ import (
 
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
+	"github.com/admitd/admitd/vitals"
 )
 
 // Bounds of the stream.
@@ -24,6 +25,7 @@ const (
 // hub makes the frames that readers of GET /v1/events are sent.
 type hub struct {
 	state State
+	book  *vitals.Book
 	bound int
 
 	mu      sync.Mutex // guards the fields below
@@ -38,8 +40,6 @@ type frame struct {
 	status status.Document                       // without partitions
 	rows   map[string]map[string]json.RawMessage // by ingress, by partition
 }
-
-func newHub(state State, bound int) *hub { return &hub{state: state, bound: bound} }
 
 // join takes a place among the readers.
 func (h *hub) join() bool {
@@ -71,7 +71,7 @@ func (h *hub) frame() (*frame, error) {
 		return h.last, nil
 	}
 	snapshot := h.state.Snapshot("", limiter.StatusOptions{})
-	f := &frame{at: now, status: newStatus(&snapshot, now), rows: map[string]map[string]json.RawMessage{}}
+	f := &frame{at: now, status: newStatus(&snapshot, now, h.book), rows: map[string]map[string]json.RawMessage{}}
 	for i := range f.status.Ingresses {
 		in := &f.status.Ingresses[i]
 		rows := make(map[string]json.RawMessage, len(in.Partitions))

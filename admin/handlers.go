@@ -29,7 +29,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	answer(w, code, struct {
 		Status string   `json:"status"`
 		Detail []string `json:"detail,omitempty"`
-	}{status, h.Detail})
+	}{status, append(h.Detail, s.book.Bad(time.Now())...)})
 }
 
 // status answers with everything that exists now. ?ingress= narrows it to one.
@@ -67,7 +67,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 			snapshot.Ingresses[i].Gate.Partitions = nil
 		}
 	}
-	answerTo(w, r, newStatus(&snapshot, time.Now()))
+	answerTo(w, r, newStatus(&snapshot, time.Now(), &s.book))
 }
 
 // config answers with the effective configuration.
@@ -81,6 +81,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
+	s.book.Mark(time.Now(), "", "configuration reloaded")
 	answer(w, http.StatusOK, map[string]bool{"reloaded": true})
 }
 
@@ -96,6 +97,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
+	s.book.Mark(time.Now(), name, "settings changed")
 	s.o.Log.InfoContext(r.Context(), "settings changed at run time",
 		slog.String("ingress", name), slog.String("client", r.RemoteAddr))
 	answer(w, http.StatusOK, struct {

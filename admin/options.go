@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -146,6 +147,7 @@ type Ingress struct {
 	Gate                            limiter.Status
 	Connections                     *ingress.Status // nil = none counted
 	Backends                        []ingress.BackendStatus
+	Glances                         iter.Seq[limiter.Glance] // of every partition; nil = none
 	// Details are the protocol's own, for JSON; nil = none.
 	Details any
 }

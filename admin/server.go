@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/admitd/admitd/vitals"
 )
 
 // Bounds of the port.
@@ -40,6 +42,7 @@ type Server struct {
 	hub     *hub
 	handler http.Handler
 	whole   whole
+	book    vitals.Book
 	exposed atomic.Bool // others than this machine can reach the listener
 	callers callers
 
@@ -61,8 +64,9 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, permits: newPermits(o.MaxPermits), hub: newHub(o.State, o.MaxSubscribers), stopping: make(chan struct{})}
-	s.whole.state = o.State
+	s := &Server{o: o, permits: newPermits(o.MaxPermits), stopping: make(chan struct{})}
+	s.hub = &hub{state: o.State, book: &s.book, bound: o.MaxSubscribers}
+	s.whole.state, s.whole.book = o.State, &s.book
 	s.callers.most = int64(o.MaxCallers)
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
 	s.exposed.Store(o.Address != nil && !isLoopback(o.Address))
@@ -111,6 +115,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ConnContext:       withConnection,
 	}
+	pulse, still := context.WithCancel(base)
+	var pulsing sync.WaitGroup
+	pulsing.Go(func() { s.pulse(pulse) })
+	defer pulsing.Wait()
+	defer still()
 	served := make(chan error, 1)
 	go func() {
 		served <- srv.Serve(&callerListener{netutil.LimitListener(ln, s.o.MaxCallers+othersShare), &s.callers})

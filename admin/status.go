@@ -8,16 +8,19 @@ import (
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
+	"github.com/admitd/admitd/vitals"
 )
 
 // newStatus words a snapshot.
-func newStatus(s *Snapshot, now time.Time) status.Document {
+func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 	d := status.Document{
 		Version: s.Version, At: now.UTC(), UptimeSeconds: now.Sub(s.Started).Seconds(), Draining: s.Draining,
-		Clock: s.Clock, Config: s.Config, Ingresses: make([]status.Ingress, 0, len(s.Ingresses)),
+		Clock: s.Clock, Config: s.Config, Ingresses: make([]status.Ingress, 0, len(s.Ingresses)), Marks: newMarks(book.Marks(now)),
 	}
 	for i := range s.Ingresses {
 		in := newIngress(&s.Ingresses[i])
+		in.Verdict = newVerdict(book.Verdict(in.Name, now))
+		judgeBackends(&in)
 		configured := map[string]bool{}
 		for j := range s.Ingresses[i].Gate.Partitions {
 			p := newPartition(&s.Ingresses[i].Gate.Partitions[j], in.Fallback)
@@ -38,14 +41,56 @@ func newIngress(in *Ingress) status.Ingress {
 	g := &in.Gate
 	sum := newSum()
 	for i := range g.Labels {
-		addTo(&sum, &g.Labels[i].Counts)
+		addTo(&sum, &g.Labels[i].Counts, g.Labels[i].InFlight)
 	}
-	return status.Ingress{
+	d := status.Ingress{
 		Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend,
 		Mode: g.Mode.String(), Draining: g.Draining, Fallback: g.Fallback,
 		InFlight: g.InFlight, Queued: g.Queued, Total: g.Total,
 		Requests: newBucket(g.Bucket), Connections: newConnections(in.Connections),
 		Counts: sum, Partitions: []status.Partition{}, PartitionCount: g.PartitionCount, Details: in.Details,
+	}
+	for i := range in.Backends {
+		b := newBackend(&in.Backends[i])
+		for _, n := range b.Failures {
+			d.Counts.Failed += n
+		}
+		d.Backends = append(d.Backends, b)
+	}
+	return d
+}
+
+// newBackend words a backend.
+func newBackend(b *ingress.BackendStatus) status.Backend {
+	d := status.Backend{Address: b.Address, State: string(b.State), Since: b.Since, Cause: b.Cause, LastFail: b.LastFail, Failures: map[string]uint64{}}
+	for i, cause := range ingress.Causes() {
+		if n := b.Failures[i]; n > 0 {
+			d.Failures[cause.String()] = n
+		}
+	}
+	return d
+}
+
+// newVerdict words a verdict.
+func newVerdict(v vitals.Verdict) status.Verdict {
+	return status.Verdict{Condition: string(v.Condition), Level: string(v.Level), Text: v.Text, Told: v.Told}
+}
+
+// newMarks words what was done.
+func newMarks(all []vitals.Mark) []status.Mark {
+	out := make([]status.Mark, len(all))
+	for i, m := range all {
+		out[i] = status.Mark(m)
+	}
+	return out
+}
+
+// judgeBackends says of those that answer that they are slow, when they are.
+func judgeBackends(d *status.Ingress) {
+	for i := range d.Backends {
+		if b := &d.Backends[i]; b.State == string(ingress.BackendUp) && d.Verdict.Condition == string(vitals.BackendIsSlow) {
+			b.State = "slow"
+		}
 	}
 }
 
@@ -83,7 +128,8 @@ func newPartition(p *limiter.PartitionStatus, fallback bool) status.Partition {
 		Abandoned: p.Abandoned, Wasted: p.WastedShare, Why: p.Why, BaseRTTMS: float64(p.BaseRTT) / float64(time.Millisecond), Fallback: fallback, Requests: newBucket(p.Bucket),
 		Counts: newSum(),
 	}
-	addTo(&d.Counts, &p.Counts)
+	addTo(&d.Counts, &p.Counts, p.InFlight)
+	d.Counts.Failed = p.Counts.Dropped
 	for key, value := range p.State {
 		if finite(value) { // JSON has no word for the rest
 			if d.State == nil {
@@ -102,13 +148,17 @@ func newSum() status.Counts {
 }
 
 // addTo adds counts, and leaves zeros out.
-func addTo(d *status.Counts, c *limiter.Counts) {
+func addTo(d *status.Counts, c *limiter.Counts, inFlight int) {
 	d.Received += c.Received()
 	d.Admitted += c.Admitted
 	d.Exempted += c.Exempted
 	d.GaveUp += c.GaveUp
 	d.Abandoned += c.Abandoned
 	d.Dropped += c.Dropped
+	d.Waits += c.Waits
+	d.WaitedMS += float64(c.Waited) / float64(time.Millisecond)
+	d.Succeeded += c.Succeeded(inFlight)
+	d.BusyMS += float64(c.Busy) / float64(time.Millisecond)
 	d.Ignored += c.Ignored
 	addCounts(d.Rejected, c.Rejected)
 	addCounts(d.WouldReject, c.WouldReject)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/vitals"
 )
 
 const (
@@ -21,6 +22,7 @@ const (
 // one snapshot.
 type whole struct {
 	state State
+	book  *vitals.Book
 
 	mu     sync.Mutex // guards the fields below; held while one caller reads
 	at     time.Time
@@ -44,7 +46,7 @@ func (a *whole) read(pack bool) (plain, packed []byte, err error) {
 	defer a.mu.Unlock()
 	if now := time.Now(); a.plain == nil || now.Sub(a.at) >= wholeAge {
 		snapshot := a.state.Snapshot("", limiter.StatusOptions{})
-		b, err := json.Marshal(newStatus(&snapshot, now))
+		b, err := json.Marshal(newStatus(&snapshot, now, a.book))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -59,7 +59,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 			continue
 		}
 		f := fs.running[in.Name]
-		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o)}
+		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances()}
 		if f.server != nil {
 			door := f.server.Connections()
 			row.Connections = &door

@@ -304,3 +304,17 @@ func write(t *testing.T, path, content string) {
 		t.Fatal(err)
 	}
 }
+
+// newSlowBackend answers everything after a time, however many ask.
+func newSlowBackend(t *testing.T, service time.Duration) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(service):
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, "ok")
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}

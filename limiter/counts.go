@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/admitd/admitd/labels"
 )
@@ -15,7 +16,7 @@ const (
 )
 
 // counts are what the gate counts per partition. They only grow. The path of
-// an admitted request pays for none of them, see tally.
+// an admitted request pays for one of them, busy; see tally.
 type counts struct {
 	rejected, wouldReject byCause
 	exempted              atomic.Uint64
@@ -23,6 +24,9 @@ type counts struct {
 	left                  atomic.Uint64 // gone while the backend worked
 	wasted                atomic.Uint64 // those of them whose work has ended
 	dropped, ignored      atomic.Uint64 // ended with that outcome
+	waits                 atomic.Uint64 // admitted requests that waited
+	waiting               atomic.Int64  // ns that they did, added up
+	busy                  atomic.Int64  // ns that permits which ended as Success were held, added up
 	discarded             [discardedCount]atomic.Uint64
 }
 
@@ -34,6 +38,9 @@ func (c *counts) add(o *counts) {
 	c.wasted.Add(o.wasted.Load())
 	c.dropped.Add(o.dropped.Load())
 	c.ignored.Add(o.ignored.Load())
+	c.busy.Add(o.busy.Load())
+	c.waits.Add(o.waits.Load())
+	c.waiting.Add(o.waiting.Load())
 	c.rejected.add(&o.rejected)
 	c.wouldReject.add(&o.wouldReject)
 	for i := range o.discarded {
@@ -48,13 +55,28 @@ type Counts struct {
 	Abandoned          uint64 // callers that went away while the backend worked for them
 	Wasted             uint64 // of these, the ones whose work has ended
 	Dropped, Ignored   uint64 // permits ended with that outcome
-	Rejected           map[labels.Reason]uint64
-	WouldReject        map[labels.Reason]uint64 // shadow mode
+	// Busy is the time for which permits that ended as Success were held, added
+	// up: with [Counts.Succeeded] it is the mean latency between two snapshots,
+	// in every mode.
+	Busy time.Duration
+	// Waits counts the admitted requests that waited in the gate, and Waited is
+	// for how long, added up.
+	Waits       uint64
+	Waited      time.Duration
+	Rejected    map[labels.Reason]uint64
+	WouldReject map[labels.Reason]uint64 // shadow mode
 	// RejectedBy and WouldRejectBy part the same by the limit that refused,
 	// without zeros.
 	RejectedBy, WouldRejectBy map[Cause]uint64
 	// Discarded latencies, by reason: clock, epoch, too_long.
 	Discarded map[string]uint64
+}
+
+// Succeeded is how many permits ended as Success, of a partition of which
+// inFlight are held.
+func (c *Counts) Succeeded(inFlight int) uint64 {
+	rest := uint64(max(inFlight, 0)) + c.Dropped + c.Ignored
+	return c.Admitted - min(c.Admitted, rest)
 }
 
 // Received is every request that was decided or gave up.
@@ -70,7 +92,8 @@ func (c *Counts) Received() uint64 {
 func (c *counts) snapshot() Counts {
 	s := Counts{
 		Exempted: c.exempted.Load(), GaveUp: c.gaveUp.Load(), Abandoned: c.left.Load(), Wasted: c.wasted.Load(),
-		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(),
+		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(), Busy: time.Duration(c.busy.Load()),
+		Waits: c.waits.Load(), Waited: time.Duration(c.waiting.Load()),
 		Discarded: map[string]uint64{
 			"clock": c.discarded[discardedClock].Load(), "epoch": c.discarded[discardedEpoch].Load(),
 			"too_long": c.discarded[discardedTooLong].Load(),

@@ -69,6 +69,11 @@ type Recorder interface {
 	Ended(latency time.Duration, o Outcome)
 }
 
+// waitRecorder is a [Recorder] that wants to hear how long requests waited in
+// the gate, for tokens or for a permit, before they were admitted. Those that
+// did not wait are not told of.
+type waitRecorder interface{ Waited(d time.Duration) }
+
 // Tracer is told of single requests, so that traffic can be recorded and
 // replayed. Its methods are called on the request path, by many goroutines, and
 // must not block.

@@ -63,6 +63,9 @@ func (l *line) join(now int64, t *Ticket) bool {
 		return false
 	}
 	t.deadline = now + int64(wait)
+	if t.began == 0 {
+		t.began = now
+	}
 	l.enterLocked(t)
 	l.serveLocked()
 	return true

@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -322,3 +323,49 @@ func TestLateNamesTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// waits is an observer that hears how long requests waited.
+type waits struct{ heard []time.Duration }
+
+func (w *waits) Recorder(string) limiter.Recorder     { return w }
+func (w *waits) Ended(time.Duration, limiter.Outcome) {}
+func (w *waits) Waited(d time.Duration)               { w.heard = append(w.heard, d) }
+
+// The gate's own time is told apart from the backend's: how long each admitted
+// request waited, for a permit or for its tokens.
+func TestWaitsAreTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy limiter.Policy
+		want   []time.Duration
+	}{
+		"a permit": {limiter.Policy{Default: limiter.PartitionPolicy{QueueDepth: 1, MaxWait: time.Second, NewLimit: func() limiter.Limit { return limitOfOne{} }}}, []time.Duration{300 * time.Millisecond}},
+		"tokens":   {limiter.Policy{Rate: limiter.Rate{PerSecond: 2, BurstSeconds: .5, QueueDepth: 1}}, []time.Duration{500 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &waits{}
+				g := limiter.New("orders", &tc.policy, limiter.Options{Observer: w})
+				first, err := g.Admit(t.Context(), limiter.Request{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(300*time.Millisecond, func() { first.End(limiter.Success) })
+				second, err := g.Admit(t.Context(), limiter.Request{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				second.End(limiter.Success)
+				c := g.Status().Labels[0].Counts
+				if !slices.Equal(w.heard, tc.want) || c.Waits != 1 || c.Waited != tc.want[0] {
+					t.Errorf("heard %v, counted %d of %v; want %v", w.heard, c.Waits, c.Waited, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// limitOfOne is a limit of one.
+type limitOfOne struct{}
+
+func (limitOfOne) Current() int                            { return 1 }
+func (limitOfOne) Observe(int64, time.Duration, int, bool) {}

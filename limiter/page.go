@@ -1,8 +1,10 @@
 package limiter
 
 import (
+	"iter"
 	"slices"
 	"strings"
+	"time"
 )
 
 // StatusOptions choose which partitions a [Status] lists. The zero value lists
@@ -54,4 +56,54 @@ func (p *pager) cut() {
 func (p *pager) list() []*partitionSpec {
 	p.cut()
 	return append(p.always, p.keys...)
+}
+
+// Glance is the little of a partition that can be read every second, of every
+// partition that there is. Counts only grow.
+type Glance struct {
+	Name                    string
+	Key                     bool // as in [PartitionStatus]
+	Limit, InFlight, Queued int
+	BaseRTT                 time.Duration // 0 = unknown
+	Why                     string        // as in [PartitionStatus]
+	Admitted, Refused       uint64
+	WouldRefuse             uint64 // shadow mode
+	Dropped, Succeeded      uint64 // permits ended with that outcome
+	Busy                    time.Duration
+}
+
+// Glances reads every partition, in no order. It allocates nothing but what the
+// limits' own methods do, and slows no decision down.
+func (g *Gate) Glances() iter.Seq[Glance] {
+	return func(yield func(Glance) bool) {
+		t := g.roster.table.Load()
+		for _, s := range t.configured() {
+			if !yield(s.glance()) {
+				return
+			}
+		}
+		for s := range t.ofKeys() {
+			if !yield(s.glance()) {
+				return
+			}
+		}
+	}
+}
+
+// glance reads one partition.
+func (s *partitionSpec) glance() Glance {
+	p := s.part
+	c := &p.counts
+	held := p.tally.held()
+	v := Glance{
+		Name: p.name, Key: p.isDynamic(), Limit: int(p.limit(s)), InFlight: int(held), Queued: int(p.queued.Load()),
+		BaseRTT: s.baseRTT(), Admitted: p.tally.granted(), Refused: c.rejected.sum(), WouldRefuse: c.wouldReject.sum(),
+		Dropped: c.dropped.Load(), Busy: time.Duration(c.busy.Load()),
+	}
+	rest := uint64(held) + v.Dropped + c.ignored.Load()
+	v.Succeeded = v.Admitted - min(v.Admitted, rest)
+	if l, ok := s.limit.(interface{ Why() string }); ok {
+		v.Why = l.Why()
+	}
+	return v
 }

@@ -26,6 +26,7 @@ type partition struct {
 	gate     *Gate
 	queued   atomic.Int64 // tickets
 	recorder Recorder
+	waits    waitRecorder  // the recorder, when it wants to hear of waits; nil
 	touched  atomic.Uint32 // coarse second of the last request or end of one
 	left     atomic.Int32  // permits held whose callers have gone
 
@@ -61,6 +62,7 @@ func newPartition(g *Gate, name, label string, o Observer) *partition {
 	p := &partition{gate: g, name: name, label: label}
 	if o != nil {
 		p.recorder = o.Recorder(label)
+		p.waits, _ = p.recorder.(waitRecorder)
 	}
 	return p
 }
@@ -145,6 +147,16 @@ func (p *partition) places(s *partitionSpec) int64 {
 func (p *partition) demand() (offered, refused uint64) {
 	refused = p.counts.rejected.forPermit()
 	return p.tally.granted() + refused, refused + p.counts.wouldReject.forPermit()
+}
+
+// waited notes how long an admitted request waited in the gate.
+func (p *partition) waited(d time.Duration) {
+	d = max(d, 0)
+	p.counts.waits.Add(1)
+	p.counts.waiting.Add(int64(d))
+	if p.waits != nil {
+		p.waits.Waited(d)
+	}
 }
 
 // touch notes that the partition is in use, at a granularity of a second so
@@ -232,6 +244,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	}
 	switch o {
 	case Success:
+		p.counts.busy.Add(int64(min(max(latency, 0), maxLatency)))
 	case Ignored:
 		p.counts.ignored.Add(1)
 	default:

@@ -114,6 +114,14 @@ func (b *byCause) forPermit() (n uint64) {
 	return n
 }
 
+// sum adds up all causes.
+func (b *byCause) sum() (n uint64) {
+	for i := range b {
+		n += b[i].Load()
+	}
+	return n
+}
+
 // add adds what o counted.
 func (b *byCause) add(o *byCause) {
 	for i := range b {

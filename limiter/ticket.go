@@ -17,6 +17,7 @@ type Ticket struct {
 	dues [2]Due
 	paid Receipt // of dues
 
+	began     int64 // monotonic ns when the wait began
 	debtUntil int64 // monotonic ns when the debt is paid; 0 = waits for a permit
 	deadline  int64 // monotonic ns when the wait is over; 0 in debt = no bound
 	ready     chan struct{}
@@ -37,7 +38,7 @@ func newTicket(s *partitionSpec, req *Request) *Ticket {
 // owe makes the ticket wait for tokens that were borrowed.
 func (t *Ticket) owe(now int64, paid Receipt, wait time.Duration) {
 	t.paid.places = paid.places
-	t.debtUntil = now + int64(wait)
+	t.began, t.debtUntil = now, now+int64(wait)
 	if t.req.MaxWait > 0 {
 		t.deadline = now + int64(t.req.MaxWait)
 	}
@@ -80,6 +81,7 @@ func (t *Ticket) Step(now int64) (permit Permit, next int64, done bool, err erro
 		}
 	}
 	if t.gate.line.leave(t) {
+		t.spec.part.waited(time.Duration(t.permit.start - t.began))
 		return t.handOver(), 0, true, nil
 	}
 	return Permit{}, 0, true, t.refuse(t.spec.part.late())
@@ -102,6 +104,7 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 	if s.mayPass(&t.req) {
 		held, full, ok := p.enter(s)
 		if ok {
+			p.waited(time.Duration(now - t.began))
 			return p.grant(now, held, t.paying(s)), 0, true, nil
 		}
 		why = full

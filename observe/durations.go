@@ -70,7 +70,7 @@ type seriesKey struct{ ingress, partition string }
 // durations collects the latency histogram and the permits ended, which are its
 // counts.
 type durations struct {
-	held, ended family
+	held, ended, waited family
 
 	mu        sync.RWMutex // guards recorders
 	recorders map[seriesKey]*recorder
@@ -79,6 +79,7 @@ type durations struct {
 func newDurations() *durations {
 	return &durations{
 		held:      family{namespace + "_request_duration_seconds", "Time for which permits were held, by how the work went.", dto.MetricType_HISTOGRAM},
+		waited:    family{namespace + "_queue_wait_seconds", "Time that admitted requests waited in the gate, of those that waited.", dto.MetricType_HISTOGRAM},
 		ended:     newCounter("permits_ended_total", "Permits that were ended, by how the work went."),
 		recorders: map[seriesKey]*recorder{},
 	}
@@ -116,6 +117,12 @@ func (d *durations) collect(b *builder) {
 			held.Metric = append(held.Metric, metric)
 			b.add(&d.ended, float64(metric.GetHistogram().GetSampleCount()), pairs...)
 		}
+		if w := r.waits.Load(); w != nil {
+			metric := w.read()
+			metric.Label = []*dto.LabelPair{ingress, partition}
+			waited := b.family(&d.waited)
+			waited.Metric = append(waited.Metric, metric)
+		}
 	}
 }
 
@@ -123,6 +130,7 @@ func (d *durations) collect(b *builder) {
 // its first latency: most partitions never drop or ignore.
 type recorder struct {
 	series [outcomes]atomic.Pointer[series]
+	waits  atomic.Pointer[series] // in the gate, before they were admitted
 }
 
 // Ended implements limiter.Recorder.
@@ -135,16 +143,32 @@ func (r *recorder) Ended(latency time.Duration, o limiter.Outcome) {
 	s.histogram.Observe(latency.Seconds())
 }
 
+// Waited records how long an admitted request waited in the gate: the limiter
+// finds it by shape.
+func (r *recorder) Waited(d time.Duration) {
+	s := r.waits.Load()
+	if s == nil {
+		r.waits.CompareAndSwap(nil, newSeries())
+		s = r.waits.Load()
+	}
+	s.histogram.Observe(d.Seconds())
+}
+
 // begin makes a series. Of two who begin at once, both use the first one's.
 func (r *recorder) begin(i int) *series {
-	r.series[i].CompareAndSwap(nil, &series{histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
+	r.series[i].CompareAndSwap(nil, newSeries())
+	return r.series[i].Load()
+}
+
+// newSeries returns an empty histogram.
+func newSeries() *series {
+	return &series{histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "request_duration_seconds", Help: "Named and described by the builder.",
 		Buckets:                         classicBuckets,
 		NativeHistogramBucketFactor:     nativeFactor,
 		NativeHistogramMaxBucketNumber:  nativeBuckets,
 		NativeHistogramMinResetDuration: nativeReset,
-	})})
-	return r.series[i].Load()
+	})}
 }
 
 // series is one histogram with the last trace seen in each of its buckets.

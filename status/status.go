@@ -19,6 +19,7 @@ type Document struct {
 	Clock         Clock     `json:"clock"`
 	Config        Config    `json:"config"`
 	Ingresses     []Ingress `json:"ingresses"`
+	Marks         []Mark    `json:"marks,omitempty"` // what was done to them of late
 }
 
 // Ingress is one ingress with its gate.
@@ -30,6 +31,8 @@ type Ingress struct {
 	Mode        string       `json:"mode"`
 	Draining    bool         `json:"draining"`
 	Fallback    bool         `json:"fallback"`
+	Verdict     Verdict      `json:"verdict"`
+	Backends    []Backend    `json:"backends,omitempty"`
 	InFlight    int          `json:"inFlight"`
 	Queued      int          `json:"queued"`
 	Total       int          `json:"total"` // bound on permits, 0 = none
@@ -40,6 +43,31 @@ type Ingress struct {
 	// PartitionCount is how many exist, listed or not.
 	PartitionCount int `json:"partitionCount"`
 	Details        any `json:"details,omitempty"`
+}
+
+// Verdict is how an ingress is, in the daemon's words.
+type Verdict struct {
+	Condition string `json:"condition"` // a word of a closed set
+	Level     string `json:"level"`     // ok, warn, bad; "" = nothing to judge
+	Text      string `json:"text"`      // a sentence or two
+	Told      string `json:"told"`      // the same without figures
+}
+
+// Mark is something that somebody did, to be seen in the charts.
+type Mark struct {
+	At      time.Time `json:"at"`
+	Ingress string    `json:"ingress,omitempty"` // "" = all
+	Text    string    `json:"text"`
+}
+
+// Backend is one backend of an [Ingress].
+type Backend struct {
+	Address  string            `json:"address"`
+	State    string            `json:"state"`              // unknown, up, slow, failing, down
+	Since    time.Time         `json:"since,omitzero"`     // of the last change
+	Cause    string            `json:"cause,omitempty"`    // of the last failure
+	LastFail time.Time         `json:"lastFail,omitzero"`  // when that was
+	Failures map[string]uint64 `json:"failures,omitempty"` // by cause, without zeros
 }
 
 // Bucket holds the tokens of a rate.
@@ -89,6 +117,11 @@ type Counts struct {
 	GaveUp      uint64                   `json:"gaveUp"`    // while they waited
 	Abandoned   uint64                   `json:"abandoned"` // while the backend worked
 	Dropped     uint64                   `json:"dropped"`
+	Failed      uint64                   `json:"failed"`    // got no answer from the backend; of a partition: dropped
+	Succeeded   uint64                   `json:"succeeded"` // answered
+	BusyMS      float64                  `json:"busyMS"`    // time that those took, added up
+	Waits       uint64                   `json:"waits"`     // admitted after a wait in the gate
+	WaitedMS    float64                  `json:"waitedMS"`  // time of these waits, added up
 	Ignored     uint64                   `json:"ignored"`
 	Rejected    map[labels.Reason]uint64 `json:"rejected,omitempty"`    // without zeros
 	WouldReject map[labels.Reason]uint64 `json:"wouldReject,omitempty"` // without zeros

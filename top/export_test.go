@@ -19,7 +19,7 @@ type Rates = rates
 
 // RatesOf returns rates, for tests.
 func RatesOf(received, admitted, rejected float64, reason string) Rates {
-	return rates{received, admitted, rejected, reason}
+	return rates{received: received, admitted: admitted, rejected: rejected, reason: reason}
 }
 
 // SplitKeys is splitKeys, for tests.

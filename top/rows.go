@@ -9,8 +9,10 @@ import (
 
 // rates are counts per second.
 type rates struct {
-	received, admitted, rejected float64
-	reason                       string // of most rejections, "" = none
+	received, admitted, rejected, failed float64
+
+	rtt    float64 // milliseconds, mean of what was answered; 0 = nothing was
+	reason string  // of most rejections, "" = none
 }
 
 // since returns the rates between two readings, seconds apart; none when the
@@ -22,6 +24,10 @@ func since(c, old *status.Counts, seconds float64) rates {
 	r := rates{
 		received: float64(c.Received-old.Received) / seconds,
 		admitted: float64(c.Admitted-min(c.Admitted, old.Admitted)) / seconds,
+		failed:   float64(c.Failed-min(c.Failed, old.Failed)) / seconds,
+	}
+	if n := c.Succeeded - min(c.Succeeded, old.Succeeded); n > 0 && c.BusyMS > old.BusyMS {
+		r.rtt = (c.BusyMS - old.BusyMS) / float64(n)
 	}
 	most := 0.0
 	for reason, n := range c.Rejected {
@@ -42,9 +48,6 @@ type row struct {
 	*status.Partition
 }
 
-// rtt is the latency of the last window in milliseconds, 0 = unknown.
-func (r *row) rtt() float64 { return r.State["sample_rtt_seconds"] * 1000 }
-
 func (r *row) use() float64 { return float64(r.InFlight) / float64(max(r.Limit, 1)) }
 
 // Order is an order of the rows.
@@ -61,12 +64,13 @@ func orders() []Order {
 	}
 	return []Order{
 		{"r", "rejected", by(func(r *row) float64 { return r.rejected })},
+		{"f", "failed", by(func(r *row) float64 { return r.failed })},
 		{"a", "admitted", by(func(r *row) float64 { return r.admitted })},
 		{"u", "use", by((*row).use)},
 		{"i", "inflight", by(func(r *row) float64 { return float64(r.InFlight) })},
 		{"l", "limit", by(func(r *row) float64 { return float64(r.Limit) })},
 		{"w", "queued", by(func(r *row) float64 { return float64(r.Queued) })},
-		{"t", "rtt", by((*row).rtt)},
+		{"t", "rtt", by(func(r *row) float64 { return r.rtt })},
 		{"n", "name", func(a, b *row) int { return cmp.Compare(a.Name, b.Name) }},
 	}
 }

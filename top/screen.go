@@ -51,6 +51,7 @@ func screen(ctx context.Context, t terminal, r *statusReader, v *View, interval 
 	go readKeys(ctx, t.in, keys)
 	readings := make(chan reading)
 	go keepReading(ctx, r, interval, readings)
+	heard := time.Now()
 	for {
 		if err := v.draw(t.out); err != nil {
 			return err
@@ -64,8 +65,9 @@ func screen(ctx context.Context, t terminal, r *statusReader, v *View, interval 
 				return nil
 			}
 		case got := <-readings:
-			v.Failure = got.err
+			v.Failure, v.Silence = got.err, time.Since(heard)
 			if got.err == nil {
+				heard = time.Now()
 				v.Take(got.status)
 			}
 		}

@@ -27,10 +27,11 @@ func topReading(seconds float64) *status.Document {
 	s.Ingresses = []status.Ingress{{
 		Name: "orders", Protocol: "http", Mode: "enforce", InFlight: 8,
 		Requests: &status.Bucket{Burst: 2000, Tokens: 1500},
-		Counts:   status.Counts{Received: n(400), Admitted: n(300), Rejected: map[labels.Reason]uint64{"concurrency_limit": n(90), "request_rate": n(10)}},
+		Verdict:  status.Verdict{Level: "warn", Text: "Refusing 25 % of 400/s: concurrency limit, most for batch (100/s)."},
+		Counts:   status.Counts{Received: n(400), Admitted: n(300), Failed: n(20), Rejected: map[labels.Reason]uint64{"concurrency_limit": n(90), "request_rate": n(10)}},
 		Partitions: []status.Partition{
-			{Name: "checkout", Algorithm: "vegas", Limit: 12, InFlight: 4, BaseRTTMS: 8.5, State: map[string]float64{"sample_rtt_seconds": 0.012}, Counts: status.Counts{Received: n(200), Admitted: n(200)}},
-			{Name: "batch", Algorithm: "fixed", Limit: 4, InFlight: 4, Queued: 2, Counts: status.Counts{Received: n(200), Admitted: n(100), Rejected: map[labels.Reason]uint64{"concurrency_limit": n(90), "request_rate": n(10)}}},
+			{Name: "checkout", Algorithm: "vegas", Limit: 12, InFlight: 4, BaseRTTMS: 8.5, Counts: status.Counts{Received: n(200), Admitted: n(200), Succeeded: n(200), BusyMS: 12 * 200 * seconds}},
+			{Name: "batch", Algorithm: "fixed", Limit: 4, InFlight: 4, Queued: 2, Counts: status.Counts{Received: n(200), Admitted: n(100), Failed: n(20), Rejected: map[labels.Reason]uint64{"concurrency_limit": n(90), "request_rate": n(10)}}},
 			{Name: "idle", Algorithm: "fixed", Limit: 20, Fallback: true},
 		},
 	}}
@@ -59,15 +60,56 @@ func TestLines(t *testing.T) {
 	got := texts(viewOf("rejected").Lines(0, 0))
 	want := []string{
 		"admitd v1  up 12s  serving, clock trusted, config in force  03:04:05",
-		"orders           http enforce  admitted 300/s  rejected 100/s (25 %, concurrency limit)  in flight 8  tokens 1500 of 2000",
+		"orders           http enforce  admitted 300/s  rejected 100/s (25 %, concurrency limit)  FAILED 20/s  in flight 8  tokens 1500 of 2000",
+		"  Refusing 25 % of 400/s: concurrency limit, most for batch (100/s).",
 		"",
-		"PARTITION              REJ/s SHARE   ADM/s FLIGHT LIMIT   USE QUEUED     RTT    BASE  ALGORITHM MOSTLY FOR",
-		"batch                    100   50%     100      4     4  100%      2       -       -  fixed     concurrency limit",
-		"checkout                   0    0%     200      4    12   33%      0    12ms  8.50ms  vegas     -",
-		"idle                       0     -       0      0    20    0%      0       -       -  fixed*    -",
+		"PARTITION              REJ/s SHARE  FAIL/s   ADM/s FLIGHT LIMIT   USE QUEUED     RTT    BASE ALGORITHM   MOSTLY FOR",
+		"batch                    100   50%      20     100      4     4  100%      2       -       - fixed       concurrency limit",
+		"checkout                   0    0%       0     200      4    12   33%      0    12ms  8.50ms vegas       -",
+		"idle                       0     -       0       0      0    20    0%      0       -       - fixed*      -",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+// At 80 columns the latency without load and the reason are still there: they
+// used to be cut off.
+func TestNarrow(t *testing.T) {
+	for _, l := range viewOf("rejected").Lines(80, 0)[4:6] {
+		if n := len([]rune(l.Text)); n > 80 {
+			t.Errorf("%d characters: %q", n, l.Text)
+		}
+	}
+	got := texts(viewOf("rejected").Lines(80, 0))[4:7]
+	want := []string{
+		"PARTITION        REJ/s FAIL/s  ADM/s FLIGHT/L    RTT   BASE  MOSTLY FOR",
+		"batch              100     20    100      4/4      -      -  concurrency limit",
+		"checkout             0      0    200     4/12   12ms 8.50ms  -",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+// The colours mean the same here as on the page: red is for callers that fail
+// through nobody's wish, yellow for those who are refused as configured.
+func TestColours(t *testing.T) {
+	v := viewOf("name")
+	style := func(part string) string {
+		for _, l := range v.Lines(0, 0) {
+			if strings.HasPrefix(strings.TrimSpace(l.Text), part) {
+				return l.Style
+			}
+		}
+		return "no such line"
+	}
+	if style("Refusing") != top.Yellow || style("batch") != top.Red || style("checkout") != "" {
+		t.Errorf("verdict %q, a row that fails %q, one that does not %q", style("Refusing"), style("batch"), style("checkout"))
+	}
+	v.Now().Ingresses[0].Verdict = status.Verdict{Level: "bad", Text: "Backend answers nothing"}
+	if style("Backend answers") != top.Red {
+		t.Errorf("a dead backend in the style %q", style("Backend answers"))
 	}
 }
 
@@ -76,7 +118,7 @@ func TestNamesIngresses(t *testing.T) {
 	v := viewOf("name")
 	v.Now().Ingresses = append(v.Now().Ingresses, status.Ingress{Name: "a-very-long-name", Partitions: []status.Partition{{Name: "default"}}})
 	got := texts(v.Lines(0, 0))
-	if !strings.HasPrefix(got[4], "INGRESS      PARTITION ") || !strings.HasPrefix(got[5], "orders       batch ") || !strings.HasPrefix(got[7], "a-very-long… default ") {
+	if !strings.HasPrefix(got[5], "INGRESS      PARTITION ") || !strings.HasPrefix(got[6], "orders       batch ") || !strings.HasPrefix(got[8], "a-very-long… default ") {
 		t.Errorf("lines %q", got[4:])
 	}
 }
@@ -172,13 +214,13 @@ func TestFits(t *testing.T) {
 	}
 	v.Key("\x1b[H")
 	v.Key("\x1b[A") // beyond the top
-	if got := v.Lines(80, 24)[4].Text; !strings.Contains(got, "batch") {
+	if got := v.Lines(80, 24)[5].Text; !strings.Contains(got, "batch") {
 		t.Errorf("after Home the first row is %q", got)
 	}
 	v.Key("\x1b[6~")
 	v.Key("\x1b[5~")
 	v.Key("j")
-	if got := v.Lines(80, 24)[4].Text; !strings.Contains(got, "checkout") {
+	if got := v.Lines(80, 24)[5].Text; !strings.Contains(got, "checkout") {
 		t.Errorf("one down the first row is %q", got)
 	}
 }
@@ -223,10 +265,16 @@ func TestKeepsWhatItHas(t *testing.T) {
 	before := texts(v.Lines(0, 0))
 	v.Key("p")
 	v.Take(topReading(100))
-	v.Failure = errors.New("top: connection refused")
+	v.Failure, v.Silence = errors.New("top: connection refused"), 12*time.Second
 	got := texts(v.Lines(0, 0))
-	if got[2] != "top: connection refused; trying again" || !cmp.Equal(append(got[:2:2], got[3:]...), before) {
-		t.Errorf("lines %q, want those from before and the failure", got)
+	want := append(before[:2:2], append([]string{"top: connection refused; trying again", "No link to the gate: last seen 03:04:05, 12 s ago"}, before[3:]...)...)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s\nwant those from before without a verdict, and the failure", diff)
+	}
+	for i, l := range v.Lines(0, 0) {
+		if told := i == 2 || i == 3; told != (l.Style == top.Red) || !told && l.Style != "2" {
+			t.Errorf("line %d has the style %q: what is of the past must be dimmed", i, l.Style)
+		}
 	}
 	if help := v.Lines(80, 24); !strings.HasPrefix(help[len(help)-1].Text, "PAUSED") {
 		t.Errorf("help %q", help[len(help)-1].Text)

@@ -19,9 +19,10 @@ import (
 // A view belongs to one goroutine.
 type View struct {
 	Order   Order
-	Ingress string // only this one, "" = all
-	Colour  bool   // Lines may be drawn in colour
-	Failure error  // why there is no newer reading, nil = there is
+	Ingress string        // only this one, "" = all
+	Colour  bool          // Lines may be drawn in colour
+	Failure error         // why there is no newer reading, nil = there is
+	Silence time.Duration // since the last reading, while there is a failure
 
 	turned bool // the order is the other way round
 	paused bool
@@ -100,16 +101,23 @@ func (v *View) Lines(width, height int) []Line {
 	} else {
 		out = v.summary()
 	}
-	if v.Failure != nil {
-		out = append(out, Line{printable(v.Failure.Error()) + "; trying again", red})
-	}
+	told := len(out)
+	out = append(out, v.failure()...)
+	rest := len(out)
 	if v.now != nil {
-		out = append(out, Line{}, Line{v.line("INGRESS", "PARTITION", "REJ/s", "SHARE", "ADM/s", "FLIGHT", "LIMIT", "USE", "QUEUED", "RTT", "BASE", "ALGORITHM", "MOSTLY FOR"), reverse})
+		out = append(out, Line{}, Line{v.line(width, nil), reverse})
 		room := -1
 		if height > 0 {
 			room = max(height-len(out)-1, 1)
 		}
-		out = append(out, v.table(room)...)
+		out = append(out, v.table(width, room)...)
+	}
+	if v.Failure != nil { // what is shown is of the past
+		for i := range out {
+			if i < told || i >= rest {
+				out[i].Style = dim
+			}
+		}
 	}
 	if height > 0 {
 		if len(out) > height-1 {
@@ -123,6 +131,18 @@ func (v *View) Lines(width, height int) []Line {
 		}
 	}
 	return out
+}
+
+// failure says why nothing new is known, and since when.
+func (v *View) failure() (lines []Line) {
+	if v.Failure == nil {
+		return nil
+	}
+	lines = append(lines, Line{printable(v.Failure.Error()) + "; trying again", red})
+	if v.now != nil {
+		lines = append(lines, Line{fmt.Sprintf("No link to the gate: last seen %s, %.0f s ago", v.now.At.Format(time.TimeOnly), v.Silence.Seconds()), red})
+	}
+	return lines
 }
 
 // help is the last line.
@@ -164,13 +184,18 @@ func (v *View) summary() []Line {
 	up := time.Duration(s.UptimeSeconds) * time.Second
 	out := []Line{{fmt.Sprintf("admitd %s  up %v  %s, %s, %s  %s", printable(s.Version), up, state, clock, config, s.At.Format(time.TimeOnly)), style}}
 	for i := range s.Ingresses {
-		out = append(out, v.ingressLine(&s.Ingresses[i]))
+		in := &s.Ingresses[i]
+		style := styleOf(in.Verdict.Level)
+		out = append(out, Line{v.ingressLine(in), style})
+		if in.Verdict.Text != "" && v.Failure == nil { // else it is not of the present
+			out = append(out, Line{"  " + printable(in.Verdict.Text), style})
+		}
 	}
 	return out
 }
 
 // ingressLine renders one ingress.
-func (v *View) ingressLine(in *status.Ingress) Line {
+func (v *View) ingressLine(in *status.Ingress) string {
 	var old *status.Counts
 	if v.before != nil {
 		for i := range v.before.Ingresses {
@@ -180,40 +205,27 @@ func (v *View) ingressLine(in *status.Ingress) Line {
 		}
 	}
 	r := since(&in.Counts, old, v.seconds())
-	l := Line{Text: fmt.Sprintf("%-16s %s %s  admitted %s/s  rejected %s/s", printable(in.Name), in.Protocol, in.Mode, short(r.admitted), short(r.rejected))}
+	l := fmt.Sprintf("%-16s %s %s  admitted %s/s  rejected %s/s", printable(in.Name), in.Protocol, in.Mode, short(r.admitted), short(r.rejected))
 	if r.rejected > 0 {
-		l.Text += fmt.Sprintf(" (%.0f %%, %s)", 100*r.rejected/r.received, words(r.reason))
-		l.Style = red
+		l += fmt.Sprintf(" (%.0f %%, %s)", 100*r.rejected/r.received, words(r.reason))
 	}
-	l.Text += fmt.Sprintf("  in flight %d", in.InFlight)
+	if r.failed > 0 {
+		l += fmt.Sprintf("  FAILED %s/s", short(r.failed))
+	}
+	l += fmt.Sprintf("  in flight %d", in.InFlight)
 	if in.Queued > 0 {
-		l.Text += fmt.Sprintf("  queued %d", in.Queued)
+		l += fmt.Sprintf("  queued %d", in.Queued)
 	}
 	if in.Requests != nil {
-		l.Text += fmt.Sprintf("  tokens %s of %s", short(in.Requests.Tokens), short(in.Requests.Burst))
+		l += fmt.Sprintf("  tokens %s of %s", short(in.Requests.Tokens), short(in.Requests.Burst))
 	}
 	if in.Connections != nil {
-		l.Text += fmt.Sprintf("  connections %d", in.Connections.Open)
+		l += fmt.Sprintf("  connections %d", in.Connections.Open)
 	}
 	if in.Fallback {
-		l.Text += "  FALLBACK"
+		l += "  FALLBACK"
 	}
 	return l
-}
-
-const (
-	nameWidth = 20
-	columns   = "%-20s %7s %5s %7s %6s %5s %5s %6s %7s %7s  %-9s %s"
-)
-
-// line renders one line of the table. The column of the ingress is left out
-// when there is only one.
-func (v *View) line(ingress, partition string, cells ...any) string {
-	text := fmt.Sprintf(columns, append([]any{fit(partition, nameWidth)}, cells...)...)
-	if len(v.now.Ingresses) == 1 {
-		return text
-	}
-	return fmt.Sprintf("%-12s ", fit(ingress, 12)) + text
 }
 
 // rows returns every partition that has ever been asked for, in order.
@@ -254,7 +266,7 @@ func (v *View) rows() []row {
 }
 
 // table renders the rows that fit into room lines; room < 0 = all.
-func (v *View) table(room int) []Line {
+func (v *View) table(width, room int) []Line {
 	rows := v.rows()
 	if room >= 0 {
 		v.page = room
@@ -263,21 +275,14 @@ func (v *View) table(room int) []Line {
 	}
 	out := make([]Line, 0, len(rows))
 	for i := range rows {
-		r := &rows[i]
-		share, style := "-", ""
-		if r.received > 0 {
-			share = fmt.Sprintf("%.0f%%", 100*r.rejected/r.received)
-		}
-		if r.rejected > 0 {
+		style := ""
+		switch r := &rows[i]; {
+		case r.failed > 0:
 			style = red
+		case r.rejected > 0:
+			style = yellow
 		}
-		algorithm := r.Algorithm
-		if r.Fallback {
-			algorithm += "*"
-		}
-		out = append(out, Line{v.line(r.ingress, r.Name, short(r.rejected), share, short(r.admitted),
-			strconv.Itoa(r.InFlight), strconv.Itoa(r.Limit), fmt.Sprintf("%.0f%%", 100*r.use()), strconv.Itoa(r.Queued),
-			milliseconds(r.rtt()), milliseconds(r.BaseRTTMS), algorithm, words(r.reason)), style})
+		out = append(out, Line{v.line(width, &rows[i]), style})
 	}
 	return out
 }

@@ -14,7 +14,7 @@ const CHARTS = [
   {
     id: "requests", title: "Requests", unit: "per second", wide: true, format: number,
     series: [
-      { field: "admitted", label: "admitted", fill: true }, ...reasonSeries,
+      { field: "admitted", label: "admitted", fill: true }, { field: "failed", label: "failed at the backend", optional: true }, ...reasonSeries,
       { field: "would", label: "would be rejected", dashed: true, optional: true },
     ],
   },
@@ -27,7 +27,7 @@ const CHARTS = [
   },
   {
     id: "latency", title: "Latency", unit: "of what was admitted", format: millis, axis: (v) => `${+v.toPrecision(3)} ms`, none: "no latency measured in this window",
-    series: [{ field: "rtt", label: "RTT", fill: true }, { field: "base", label: "base RTT", dashed: true }],
+    series: [{ field: "rtt", label: "RTT", fill: true }, { field: "base", label: "base RTT", dashed: true }, { field: "wait", label: "wait in the gate", optional: true }],
   },
   {
     id: "bucket", title: "Request bucket", unit: "tokens", format: number, none: "no request rate is set",
@@ -89,7 +89,7 @@ class Chart {
     return {
       ...this.#size(), legend: { show: false }, padding: [8, 34, 0, 0],
       cursor: { sync: { key: SYNC }, points: { size: 6 }, y: false, drag: { x: false, y: false } },
-      hooks: { setCursor: [() => this.#legend()] },
+      hooks: { setCursor: [() => this.#legend()], draw: [(u) => this.#marks(u)] },
       scales: { x: { time: true, range: () => this.range }, y: { range: (_, min, max) => [Math.min(min, 0), Math.max(max * 1.1, 1)] } },
       axes: [
         { ...axis, space: 62, size: 24, values: (_, ticks, __, ___, step) => ticks.map((v) => clock(v, step < 60)) },
@@ -103,11 +103,31 @@ class Chart {
     };
   }
 
+  /** Draws a line where somebody changed something. */
+  #marks(u) {
+    const { ctx, bbox } = u;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = this.text;
+    ctx.setLineDash([2, 3]);
+    for (const m of this.done ?? []) {
+      const at = Date.parse(m.at) / 1000;
+      if (at < this.range[0] || at > this.range[1]) continue;
+      const x = Math.round(u.valToPos(at, "x", true));
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      if (this.spec.wide) ctx.fillText(m.text, x + 4, bbox.top + 10);
+    }
+    ctx.restore();
+  }
+
   /** Shows the last seconds of an entity. */
-  show(store, entity, seconds) {
+  show(store, ingress, entity, seconds) {
     const { first, now, columns } = store.history(entity, this.items.map((i) => i.field), seconds);
     this.range = [Math.max(now - seconds, Math.min(first, now - SHORTEST)), now];
     this.columns = columns;
+    this.done = (store.doc.marks ?? []).filter((m) => !m.ingress || m.ingress === ingress);
     this.u.setData(columns, true);
     let any = false;
     this.items.forEach((item, i) => {
@@ -144,7 +164,7 @@ export class Charts {
 
   /** Shows a partition, or the ingress where partition is null. */
   show(store, ingress, partition, seconds) {
-    for (const c of this.charts) c.show(store, c.spec.ingress ? ingress : partition ?? ingress, seconds);
+    for (const c of this.charts) c.show(store, ingress.doc.name, c.spec.ingress ? ingress : partition ?? ingress, seconds);
   }
 
   redraw() { for (const c of this.charts) c.redraw(); }

@@ -42,7 +42,7 @@ function pill(text, kind, title) { return { text, kind, title: title ?? "" }; }
 /** The state of the daemon in a few words each. */
 function pills(doc) {
   const list = [];
-  if (!view.connected) list.push(pill("connection lost, trying again", "bad"));
+  if (!view.connected || lost()) list.push(pill("connection lost, trying again", "bad"));
   else if (view.frozen) list.push(pill(`paused at ${new Date(view.frozen.doc.at).toLocaleTimeString()}`, "warn"));
   if (!doc) return list;
   list.push(doc.draining ? pill("draining", "bad", "nothing new is admitted") : pill("serving", "ok"));
@@ -66,27 +66,26 @@ function showPills() {
   announce(list.map((p) => p.text).join(", "), "pills");
 }
 
-/** Says in one sentence whether requests are refused, why, for whom, and how the backend is. */
+const LOST = 4000; // milliseconds without an event after which the link is taken for lost
+let heard = 0; // when the last event came
+const lost = () => store.doc !== null && !view.frozen && (!view.connected || performance.now() - heard > LOST);
+
+/** What the gate says of the ingress; nothing, while nothing is known of the present. */
 function verdict(ingress) {
-  const { entity, sums } = ingress, { rate, doc } = entity;
-  if (doc.draining) return { text: "Draining: nothing new is admitted", kind: "bad" };
-  if (rate.received < 0.05) return { text: "No traffic at the moment", kind: "" };
-  const backend = sums.rtt > 0
-    ? ` Backend at ${millis(sums.rtt)}${sums.base > 0 ? `, ${(sums.rtt / sums.base).toFixed(1)}× its base.` : "."}` : "";
-  if (rate.rejected > 0) {
-    let worst = null;
-    for (const p of ingress.partitions.values()) if (!worst || p.rate.rejected > worst.rate.rejected) worst = p;
-    const whom = worst?.rate.rejected > 0 && ingress.partitions.size > 1 ? `, most for ${worst.name} (${number(worst.rate.rejected)}/s)` : "";
-    return {
-      kind: "bad", told: `Requests are refused: ${REASONS[entity.reason]}`,
-      text: `Refusing ${percent(rate.rejected / rate.received)} of ${number(rate.received)}/s: ${REASONS[entity.reason]}${whom}.${backend}`,
-    };
-  }
-  if (doc.mode === "shadow" && rate.would > 0) {
-    return { kind: "warn", told: "Shadow mode: some would be refused", text: `Shadow mode: would refuse ${percent(rate.would / rate.received)} of ${number(rate.received)}/s.${backend}` };
-  }
-  const mode = doc.mode === "off" ? " The gate is off." : doc.mode === "shadow" ? " Shadow mode." : "";
-  return { kind: "", told: "Everything is admitted", text: `Everything is admitted: ${number(rate.admitted)}/s.${mode}${backend}` };
+  if (!lost()) return ingress.entity.doc.verdict;
+  const at = new Date(store.doc.at).toLocaleTimeString("en-GB"), seconds = Math.round((performance.now() - heard) / 1000);
+  return { level: "", text: `No link to the gate: last seen ${at}, ${seconds} s ago`, told: "No link to the gate" };
+}
+setInterval(() => lost() && show(), 1000); // how long ago it was grows
+
+/** How each backend answers, where there is something to say. */
+function showBackends(doc) {
+  const now = Date.parse(doc.at);
+  const words = (doc.backends ?? []).filter((b) => b.state !== "up" && b.state !== "unknown").map((b) => {
+    const since = b.since ? ` for ${Math.round((now - Date.parse(b.since)) / 1000)} s` : "";
+    return `${b.address} is ${b.state}${since}${b.cause && b.state !== "slow" ? ` (${b.cause})` : ""}`;
+  });
+  setText(byId("backends"), words.join(" · "));
 }
 
 const tiles = new Map();
@@ -108,11 +107,15 @@ function tile(id, title, value, { sub = "", kind = "", share } = {}) {
 function showTiles(ingress) {
   const { entity, sums } = ingress, { rate, doc } = entity, c = doc.connections;
   tile("admitted", "Admitted", `${number(rate.admitted)}/s`, { sub: `of ${number(rate.received)}/s received` });
+  tile("failed", "Failed", `${number(rate.failed)}/s`, {
+    sub: rate.failed > 0 ? `${percent(rate.failed / Math.max(rate.admitted, rate.failed))} of what was admitted` : "got no answer from the backend", kind: rate.failed > 0 ? "bad" : "",
+  });
   const refused = rate.rejected > 0;
   tile("rejected", doc.mode === "shadow" ? "Would reject" : "Rejected", `${number(doc.mode === "shadow" ? rate.would : rate.rejected)}/s`, {
-    sub: refused ? `${percent(rate.rejected / rate.received)}, ${REASONS[entity.reason]}` : "", kind: refused ? "bad" : "",
+    sub: refused ? `${percent(rate.rejected / rate.received)}, ${REASONS[entity.reason]}` : "", kind: refused ? "warn" : "",
   });
   tile("inflight", "In flight", number(doc.inFlight), { sub: `limit ${number(sums.limit)}${doc.queued ? `, ${number(doc.queued)} queued` : ""}` });
+  tile("wait", "Wait in the gate", rate.wait === 0 ? "none" : millis(rate.wait), { sub: "mean over what is admitted", kind: rate.wait > sums.rtt ? "warn" : "" });
   tile("rtt", "RTT", millis(sums.rtt), { sub: sums.base > 0 ? `base ${millis(sums.base)}` : "no base" });
   const b = doc.requests;
   tile("tokens", "Bucket", b ? number(b.tokens) : "∞", {
@@ -144,12 +147,12 @@ function showTabs() {
     }));
   }
   for (const tab of root.children) {
-    const { rate } = seen().ingresses.get(tab.dataset.name).entity;
+    const { doc } = seen().ingresses.get(tab.dataset.name).entity;
     const chosen = tab.dataset.name === view.ingress;
     tab.setAttribute("aria-selected", String(chosen));
     tab.tabIndex = chosen ? 0 : -1;
-    tab.firstElementChild.className = rate.rejected > 0 ? "dot shed" : rate.received > 0 ? "dot" : "dot idle";
-    tab.firstElementChild.title = rate.rejected > 0 ? "refusing" : rate.received > 0 ? "admitting everything" : "no traffic";
+    tab.firstElementChild.className = `dot ${lost() ? "idle" : doc.verdict.level || "idle"}`;
+    tab.firstElementChild.title = lost() ? "" : doc.verdict.told;
   }
 }
 
@@ -165,8 +168,10 @@ function showNow() {
   setText(byId("route"), `${doc.protocol} · ${doc.listen} → ${doc.backend} · mode ${doc.mode}`);
   const v = verdict(ingress);
   setText(byId("verdict"), v.text);
-  byId("verdict").className = `verdict ${v.kind}`;
-  announce(v.told ?? v.text, "verdict");
+  byId("verdict").className = `verdict ${v.level}`;
+  document.body.classList.toggle("stale", lost());
+  announce(v.told, "verdict");
+  showBackends(doc);
   showTiles(ingress);
   if (view.partition !== null && !ingress.partitions.has(view.partition)) view.partition = null;
   setText(byId("charts-title"), view.partition === null ? "All partitions" : `Partition ${view.partition}`);
@@ -195,6 +200,7 @@ function connect() {
   for (const kind of ["status", "delta"]) {
     source.addEventListener(kind, (e) => {
       view.connected = true;
+      heard = performance.now();
       store.take(JSON.parse(e.data), kind === "status");
       show();
     });

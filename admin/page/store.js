@@ -9,14 +9,14 @@ const MAX_GAP = 4; // seconds without an event after which a line is broken
 const SMOOTH = 0.35; // weight of the newest rate in the one that rows are sorted by
 
 /** A named series each; rates are per second, times in milliseconds. */
-const GAUGES = ["limit", "inFlight", "queued", "rtt", "base", "tokens", "burst", "open"];
-const RATES = ["admitted", "rejected", "would", ...Object.keys(REASONS)];
+const GAUGES = ["limit", "inFlight", "queued", "rtt", "base", "wait", "tokens", "burst", "open"];
+const RATES = ["admitted", "rejected", "would", "failed", ...Object.keys(REASONS)];
 
 /** The present values and the history of an ingress (partition "") or of a partition. */
 export class Entity {
   constructor(name) {
     this.name = name;
-    this.rate = { received: 0, admitted: 0, rejected: 0, would: 0, reasons: {} };
+    this.rate = { received: 0, admitted: 0, rejected: 0, would: 0, failed: 0, rtt: NaN, wait: NaN, reasons: {} };
     this.smooth = { admitted: 0, rejected: 0 };
     this.before = null;
     this.series = null; // field -> ring; null = no history
@@ -28,10 +28,14 @@ export class Entity {
     const old = this.before;
     this.before = counts;
     const per = (now, then) => (seconds > 0 && now >= then ? (now - then) / seconds : 0);
-    const rate = { received: 0, admitted: 0, rejected: 0, would: 0, reasons: {} };
+    const rate = { received: 0, admitted: 0, rejected: 0, would: 0, failed: 0, rtt: NaN, wait: NaN, reasons: {} };
     if (old && old !== counts) {
       rate.received = per(counts.received, old.received);
       rate.admitted = per(counts.admitted, old.admitted);
+      rate.failed = per(counts.failed ?? 0, old.failed ?? 0);
+      const answered = counts.succeeded - old.succeeded; // measured by the gate in every mode, also when no limit learns
+      if (seconds > 0 && rate.admitted > 0) rate.wait = (counts.waitedMS - old.waitedMS) / (counts.admitted - old.admitted);
+      if (seconds > 0 && answered > 0) rate.rtt = (counts.busyMS - old.busyMS) / answered;
       for (const reason of Object.keys(REASONS)) {
         const r = per(counts.rejected?.[reason] ?? 0, old.rejected?.[reason] ?? 0);
         if (r > 0) rate.reasons[reason] = r;
@@ -143,7 +147,7 @@ export class Store {
       }
     }
     ingress.entity.advance(doc, doc.counts, seconds);
-    ingress.sums = sum(doc, partitions);
+    ingress.sums = sum(ingress.entity, partitions);
   }
 
   /** Writes the point of one event into every history. */
@@ -152,13 +156,13 @@ export class Store {
     this.times[tick % CAPACITY] = at;
     for (const ingress of this.ingresses.values()) {
       ingress.entity.record(tick, gap ? null : ingress.sums);
-      for (const p of ingress.partitions.values()) if (p.series) p.record(tick, gap ? null : gauges(p.doc));
+      for (const p of ingress.partitions.values()) if (p.series) p.record(tick, gap ? null : gauges(p));
     }
   }
 
   /** A copy of what is there now, which stays as it is while events come in. */
   freeze() {
-    const copy = (e) => Object.assign(new Entity(e.name), e, { smooth: { ...e.smooth } });
+    const copy = (e) => Object.assign(new Entity(e.name), e, { smooth: { ...e.smooth }, series: e.series && { ...e.series } });
     const frozen = Object.create(this);
     frozen.doc = this.doc;
     frozen.ticks = this.ticks;
@@ -191,28 +195,27 @@ export class Store {
 }
 
 /** The present gauges of a partition. */
-export function gauges(p) {
+function gauges({ doc: p, rate }) {
   return {
     limit: p.limit, inFlight: p.inFlight, queued: p.queued,
-    rtt: (p.state?.sample_rtt_seconds ?? 0) * 1000 || NaN, base: p.baseRTTMS || NaN,
+    rtt: rate.rtt, wait: rate.wait, base: p.baseRTTMS || NaN,
     tokens: p.requests?.tokens ?? NaN, burst: p.requests?.burst ?? NaN, open: NaN,
   };
 }
 
 /** The present gauges of an ingress: sums, and latencies weighted by admissions. */
-function sum(doc, partitions) {
-  let limit = 0, rtt = 0, rttWeight = 0, base = 0, baseWeight = 0;
+function sum({ doc, rate }, partitions) {
+  let limit = 0, base = 0, baseWeight = 0;
   for (const p of partitions.values()) {
     if (p.doc.counts.received === 0) continue; // nobody has used its limit yet
-    const g = gauges(p.doc), w = p.rate.admitted;
+    const g = gauges(p), w = p.rate.admitted;
     limit += g.limit;
-    if (g.rtt > 0) rtt += w * g.rtt, rttWeight += w;
     if (g.base > 0) base += w * g.base, baseWeight += w;
   }
   if (doc.total > 0) limit = Math.min(limit, doc.total);
   return {
     limit: limit || NaN, inFlight: doc.inFlight, queued: doc.queued,
-    rtt: rttWeight ? rtt / rttWeight : NaN, base: baseWeight ? base / baseWeight : NaN,
+    rtt: rate.rtt, wait: rate.wait, base: baseWeight ? base / baseWeight : NaN,
     tokens: doc.requests?.tokens ?? NaN, burst: doc.requests?.burst ?? NaN, open: doc.connections?.open ?? NaN,
   };
 }

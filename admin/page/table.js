@@ -2,7 +2,6 @@
 // partitions cost as much as thirty.
 
 import { REASONS, element, millis, number, percent, setText } from "./format.js";
-import { gauges } from "./store.js";
 
 const ROW = 36; // height of a row in pixels, as in the style sheet
 const SPARE = 6; // rows kept beyond each edge
@@ -16,10 +15,11 @@ const COLUMNS = [
   { id: "rejected", title: "rejected/s", by: (e) => e.smooth.rejected, show: (e) => number(e.rate.rejected), hot: (e) => e.rate.rejected > 0 },
   { id: "share", title: "share", by: share, show: (e) => (e.rate.received > 0 ? percent(share(e)) : "–"), wide: true },
   { id: "reason", title: "mostly for", by: (e) => e.reason, show: (e) => REASONS[e.reason] ?? "–", text: true, wide: true },
+  { id: "failed", title: "failed/s", by: (e) => e.rate.failed, show: (e) => number(e.rate.failed), bad: (e) => e.rate.failed > 0 },
   { id: "admitted", title: "admitted/s", by: (e) => e.smooth.admitted, show: (e) => number(e.rate.admitted) },
   { id: "inflight", title: "in flight / limit", by: use, bar: true },
   { id: "queued", title: "queued", by: (e) => e.doc.queued, show: (e) => number(e.doc.queued), wide: true },
-  { id: "rtt", title: "RTT", by: (e) => gauges(e.doc).rtt || 0, show: (e) => millis(gauges(e.doc).rtt), wide: true },
+  { id: "rtt", title: "RTT", by: (e) => e.rate.rtt || 0, show: (e) => millis(e.rate.rtt), wide: true },
   { id: "base", title: "base RTT", by: (e) => e.doc.baseRTTMS, show: (e) => millis(e.doc.baseRTTMS), wide: true },
   { id: "tokens", title: "tokens", by: (e) => e.doc.requests?.tokens ?? Infinity, show: (e) => (e.doc.requests ? number(e.doc.requests.tokens) : "–"), wide: true },
   { id: "algorithm", title: "algorithm", by: (e) => e.doc.algorithm, show: (e) => e.doc.algorithm + (e.doc.fallback ? " (fallback)" : ""), text: true, wide: true },
@@ -176,6 +176,7 @@ function fill(row, entity, index, chosen) {
     const value = c.bar ? `${number(entity.doc.inFlight)} / ${number(entity.doc.limit)}` : c.show(entity);
     if (text.data !== value) text.data = value;
     if (c.hot) cell.classList.toggle("hot", c.hot(entity));
+    if (c.bad) cell.classList.toggle("failing", c.bad(entity));
     if (bar) {
       bar.firstChild.style.width = `${Math.min(100, 100 * use(entity))}%`;
       bar.classList.toggle("full", use(entity) >= 1);

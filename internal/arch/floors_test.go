@@ -31,6 +31,7 @@ var floors = map[string][]string{
 
 	// 2
 	"ingress":               {"limiter"},
+	"vitals":                {"ingress", "limiter", "labels"},
 	"ingress/relay":         {"ingress", "limiter"},
 	"client/pulsarproducer": {"pulsarwire"},
 
@@ -40,7 +41,7 @@ var floors = map[string][]string{
 	"ingress/postgresgate": {"ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"ingress", "ingress/relay", "limiter", "labels", "pulsarwire"},
 	"observe":              {"ingress", "limiter", "labels"},
-	"admin":                {"ingress", "limiter", "labels", "status"},
+	"admin":                {"ingress", "limiter", "labels", "status", "vitals"},
 	"tracing":              {"limiter"},
 	"tuner":                {"tuner/signal", "tuner/policy"},
 	"tuner/signal":         {},

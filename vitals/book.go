@@ -1,0 +1,240 @@
+package vitals
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/limiter"
+)
+
+const (
+	// paceOver is over how many readings rates are taken: over one alone they
+	// would flutter.
+	paceOver = 3
+	// stale is how old the last reading may be to say anything of the present.
+	stale = 5 * time.Second
+	// smooth is the weight of the newest second in a partition's rates.
+	smooth = 0.35
+)
+
+// Reading is one ingress at one moment.
+type Reading struct {
+	Name       string
+	Gate       limiter.Status           // its sums; partitions of clients' keys may be left out
+	Partitions iter.Seq[limiter.Glance] // nil = none
+	Backends   []ingress.BackendStatus
+}
+
+// Book keeps what was read. The zero value is empty and ready. It is safe for
+// concurrent use.
+type Book struct {
+	mu        sync.Mutex // guards the fields below
+	ingresses map[string]*record
+	marks     []Mark
+}
+
+// record is one ingress.
+type record struct {
+	at         time.Time // of the last reading
+	status     limiter.Status
+	backends   []ingress.BackendStatus
+	window     []totals // the last readings, the oldest first
+	pace       pace
+	partitions map[string]*partition
+	reading    uint64 // counts readings
+}
+
+// totals are the counts of one reading.
+type totals struct {
+	at                                 time.Time
+	received, admitted, refused, would uint64
+	failed, succeeded                  uint64
+	busy                               time.Duration
+	byCause                            map[limiter.Cause]uint64
+}
+
+// pace is what happens per second.
+type pace struct {
+	received, admitted, refused, would, failed float64
+	rtt, base                                  time.Duration // 0 = unknown
+	cause                                      limiter.Cause // of most refusals
+}
+
+// partition is one partition of an ingress.
+type partition struct {
+	last    limiter.Glance
+	reading uint64  // in which it was seen last
+	refused float64 // per second, smoothed
+	active  float64 // requests per second, smoothed
+}
+
+// Take adds what was read now. Ingresses that are not among all are forgotten.
+func (b *Book) Take(now time.Time, all []Reading) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := make(map[string]*record, len(all))
+	for i := range all {
+		r := b.ingresses[all[i].Name]
+		if r == nil {
+			r = &record{partitions: map[string]*partition{}}
+		}
+		r.take(now, &all[i])
+		next[all[i].Name] = r
+	}
+	b.ingresses = next
+}
+
+// Verdict says how an ingress is as of now. Without two readings of late it says
+// that it cannot tell.
+func (b *Book) Verdict(name string, now time.Time) Verdict {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.ingresses[name]
+	switch {
+	case r == nil || len(r.window) < 2:
+		return Measuring.verdict("Measuring…")
+	case now.Sub(r.at) > stale:
+		return Measuring.verdict("Measuring… Last seen %s, %s ago.", r.at.Format(time.TimeOnly), age(now.Sub(r.at)))
+	}
+	return r.judge(now)
+}
+
+// take adds one reading.
+func (r *record) take(now time.Time, in *Reading) {
+	seconds := now.Sub(r.at).Seconds()
+	r.at, r.status, r.backends = now, in.Gate, in.Backends
+	r.reading++
+	t := newTotals(now, in)
+	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
+		r.window, r.partitions = nil, map[string]*partition{} // another gate under its name, or the process slept
+	}
+	r.window = append(r.window, t)
+	if len(r.window) > paceOver+1 {
+		r.window = append(r.window[:0], r.window[1:]...)
+	}
+	if in.Partitions != nil {
+		r.glance(seconds, in.Partitions)
+	}
+	r.pace = r.paceNow()
+}
+
+// newTotals adds the counts of an ingress up.
+func newTotals(now time.Time, in *Reading) totals {
+	t := totals{at: now, byCause: map[limiter.Cause]uint64{}}
+	for i := range in.Gate.Labels {
+		l := &in.Gate.Labels[i]
+		c := &l.Counts
+		t.received += c.Received()
+		t.admitted += c.Admitted
+		t.busy += c.Busy
+		t.succeeded += c.Succeeded(l.InFlight)
+		for cause, n := range c.RejectedBy {
+			t.byCause[cause] += n
+			t.refused += n
+		}
+		for _, n := range c.WouldReject {
+			t.would += n
+		}
+	}
+	for i := range in.Backends {
+		for _, n := range in.Backends[i].Failures {
+			t.failed += n
+		}
+	}
+	return t
+}
+
+// paceNow takes the rates between the first and the last reading of the window.
+func (r *record) paceNow() (p pace) {
+	first, last := &r.window[0], &r.window[len(r.window)-1]
+	seconds := last.at.Sub(first.at).Seconds()
+	if seconds <= 0 {
+		return p
+	}
+	per := func(from, to uint64) float64 { return float64(to-min(from, to)) / seconds }
+	p = pace{
+		received: per(first.received, last.received), admitted: per(first.admitted, last.admitted),
+		refused: per(first.refused, last.refused), would: per(first.would, last.would), failed: per(first.failed, last.failed),
+	}
+	if n := last.succeeded - min(first.succeeded, last.succeeded); n > 0 && last.busy > first.busy {
+		p.rtt = (last.busy - first.busy) / time.Duration(n)
+	}
+	var weight, base float64
+	for _, part := range r.partitions {
+		if part.last.BaseRTT > 0 && part.active > least {
+			weight += part.active
+			base += part.active * float64(part.last.BaseRTT)
+		}
+	}
+	if weight > 0 {
+		p.base = time.Duration(base / weight)
+	}
+	var most uint64
+	for _, cause := range limiter.Causes() {
+		if n := last.byCause[cause] - min(first.byCause[cause], last.byCause[cause]); n > most {
+			most, p.cause = n, cause
+		}
+	}
+	return p
+}
+
+// glance takes the partitions' counts.
+func (r *record) glance(seconds float64, all iter.Seq[limiter.Glance]) {
+	for g := range all {
+		name := g.Name
+		if g.Key {
+			name = keyMark + name // a client may choose the name of another
+		}
+		p := r.partitions[name]
+		if p == nil {
+			p = &partition{}
+			r.partitions[name] = p
+			if r.reading == 1 || seconds <= 0 {
+				p.last = g // what was before is no rate
+			}
+		}
+		if seconds > 0 && r.reading > 1 {
+			refused := float64(g.Refused-min(p.last.Refused, g.Refused)) / seconds
+			admitted := float64(g.Admitted-min(p.last.Admitted, g.Admitted)) / seconds
+			p.refused += smooth * (refused - p.refused)
+			p.active += smooth * (refused + admitted - p.active)
+		}
+		p.last, p.reading = g, r.reading
+	}
+	for name, p := range r.partitions {
+		if p.reading != r.reading {
+			delete(r.partitions, name)
+		}
+	}
+}
+
+// keyMark stands before the names of partitions of clients' keys.
+const keyMark = "\x00"
+
+// most returns the partition for which most is refused.
+func (r *record) most() (name string, rate float64) {
+	for _, p := range r.partitions {
+		if p.refused > rate || p.refused == rate && rate > 0 && p.last.Name < name {
+			name, rate = p.last.Name, p.refused
+		}
+	}
+	return name, rate
+}
+
+// Bad returns what makes callers fail as of now, one line for each ingress where
+// something does, by name.
+func (b *Book) Bad(now time.Time) (lines []string) {
+	b.mu.Lock()
+	names := slices.Sorted(maps.Keys(b.ingresses))
+	b.mu.Unlock()
+	for _, name := range names {
+		if v := b.Verdict(name, now); v.Level == LevelBad {
+			lines = append(lines, name+": "+v.Text)
+		}
+	}
+	return lines
+}

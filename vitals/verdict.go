@@ -1,0 +1,241 @@
+package vitals
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Level says how bad a condition is. The set is closed.
+type Level string
+
+// The levels, with the colours in which they are shown.
+const (
+	// LevelNone: there is nothing to judge. No colour.
+	LevelNone Level = ""
+	// LevelOK: everything is as it should be. Green.
+	LevelOK Level = "ok"
+	// LevelWarn: callers are refused because the configuration says so, or soon
+	// may be. Amber.
+	LevelWarn Level = "warn"
+	// LevelBad: callers fail, and nobody wants them to. Red.
+	LevelBad Level = "bad"
+)
+
+// Condition is how an ingress is, in one word. The set is closed.
+type Condition string
+
+// The conditions, the one that is told first on top.
+const (
+	Measuring     Condition = "measuring"     // too little was seen to say anything
+	BackendDown   Condition = "backend_down"  // no backend answers anything
+	BackendsDown  Condition = "backends_down" // some of several do not
+	BackendFails  Condition = "backend_fails" // some requests get no answer
+	Draining      Condition = "draining"      // nothing new is admitted
+	Refusing      Condition = "refusing"      // some requests are refused
+	WouldRefuse   Condition = "would_refuse"  // shadow mode lets pass what it would refuse
+	Idle          Condition = "idle"          // nobody asks
+	BackendIsSlow Condition = "backend_slow"  // it answers everything, and late
+	Admitting     Condition = "admitting"     // everything is admitted, and answered
+)
+
+// levels is the one table of how bad each condition is, and of what is told to
+// those who only want to hear of changes.
+var levels = []struct { //nolint:gochecknoglobals // a table
+	is    Condition
+	level Level
+	told  string
+}{
+	{Measuring, LevelNone, "Measuring"},
+	{BackendDown, LevelBad, "The backend answers nothing"},
+	{BackendsDown, LevelBad, "Some backends answer nothing"},
+	{BackendFails, LevelBad, "Requests fail at the backend"},
+	{Draining, LevelWarn, "Draining"},
+	{Refusing, LevelWarn, "Requests are refused"},
+	{WouldRefuse, LevelWarn, "Shadow mode: some would be refused"},
+	{Idle, LevelNone, "No traffic at the moment"},
+	{BackendIsSlow, LevelWarn, "The backend is slow"},
+	{Admitting, LevelOK, "Everything is admitted"},
+}
+
+// Conditions returns every condition, the one that is told first on top.
+func Conditions() []Condition {
+	out := make([]Condition, len(levels))
+	for i := range levels {
+		out[i] = levels[i].is
+	}
+	return out
+}
+
+// Level returns how bad the condition is.
+func (c Condition) Level() Level {
+	for i := range levels {
+		if levels[i].is == c {
+			return levels[i].level
+		}
+	}
+	return LevelNone
+}
+
+// Verdict says how an ingress is.
+type Verdict struct {
+	Condition Condition
+	Level     Level
+	Text      string // a sentence or two
+	Told      string // the same without figures: it changes only when the condition does
+}
+
+// slowBy is how many times the latency without load a backend may take before it
+// is called slow.
+const slowBy = 3
+
+// least is the rate, per second, below which nothing happens.
+const least = 0.05
+
+// verdict words what the pace of an ingress is.
+func (c Condition) verdict(format string, args ...any) Verdict {
+	v := Verdict{Condition: c, Level: c.Level(), Text: fmt.Sprintf(format, args...)}
+	for i := range levels {
+		if levels[i].is == c {
+			v.Told = levels[i].told
+		}
+	}
+	return v
+}
+
+// judge finds the first condition that holds.
+func (r *record) judge(now time.Time) Verdict {
+	if v, dead := r.judgeBackends(now); dead {
+		return v
+	}
+	p := &r.pace
+	backend := p.backend()
+	switch {
+	case r.status.Draining:
+		return Draining.verdict("Draining: nothing new is admitted.")
+	case p.refused > least:
+		return r.refusing()
+	case r.status.Mode == limiter.Shadow && p.would > least:
+		return WouldRefuse.verdict("Shadow mode: would refuse %s of %s/s. %s", percent(p.would/p.received), number(p.received), backend)
+	case p.received < least && r.status.InFlight == 0:
+		return Idle.verdict("No traffic at the moment.")
+	}
+	text := fmt.Sprintf("Everything is admitted: %s/s.%s", number(p.admitted), modeNote(r.status.Mode))
+	if p.base > 0 && p.rtt > slowBy*p.base {
+		return BackendIsSlow.verdict("%s The backend is slow: %s, %.1f× its base of %s.", text, millis(p.rtt), p.rtt.Seconds()/p.base.Seconds(), millis(p.base))
+	}
+	return Admitting.verdict("%s %s", text, backend)
+}
+
+// judgeBackends words what makes callers fail.
+func (r *record) judgeBackends(now time.Time) (v Verdict, found bool) {
+	p := &r.pace
+	var down []*ingress.BackendStatus
+	asked, cause := 0, ""
+	for i := range r.backends {
+		b := &r.backends[i]
+		switch b.State {
+		case ingress.BackendUnknown:
+			continue
+		case ingress.BackendDown:
+			down = append(down, b)
+		default:
+		}
+		asked++
+		if b.LastFail.After(now.Add(-failureAge)) {
+			cause = b.Cause
+		}
+	}
+	switch {
+	case len(down) > 0 && len(down) == asked:
+		return r.dead(now, down[0]), true
+	case len(down) > 0:
+		var names []string
+		for _, b := range down {
+			names = append(names, fmt.Sprintf("%s (%s, for %s)", b.Address, b.Cause, age(now.Sub(b.Since))))
+		}
+		return BackendsDown.verdict("%d of %d backends answer nothing: %s. %s", len(down), asked, strings.Join(names, ", "), p.backend()), true
+	case p.failed > least:
+		share := ""
+		if total := max(p.admitted, p.failed); total > 0 {
+			share = fmt.Sprintf("%s of %s/s failed", percent(p.failed/total), number(total))
+		}
+		return BackendFails.verdict("The backend fails: %s (%s). %s", share, cause, p.backend()), true
+	}
+	return v, false
+}
+
+// failureAge is how old the last failure may be to be the cause of those that
+// are counted now.
+const failureAge = 10 * time.Second
+
+// dead words a backend that answers nothing.
+func (r *record) dead(now time.Time, b *ingress.BackendStatus) Verdict {
+	p := &r.pace
+	since := age(now.Sub(b.Since))
+	switch {
+	case p.admitted < least && p.refused < least:
+		return BackendDown.verdict("Backend answers nothing (%s) for %s; last asked %s ago.", b.Cause, since, age(now.Sub(b.LastFail)))
+	case p.refused > least:
+		return BackendDown.verdict("Backend answers nothing: 100 %% of %s/s failed (%s) for %s. %s/s more are refused: %s.",
+			number(p.admitted), b.Cause, since, number(p.refused), r.limitName())
+	}
+	return BackendDown.verdict("Backend answers nothing: 100 %% of %s/s failed (%s) for %s.", number(p.admitted), b.Cause, since)
+}
+
+// refusing words who is refused, and by what.
+func (r *record) refusing() Verdict {
+	p := &r.pace
+	whom := ""
+	if name, rate := r.most(); rate > least && p.cause.Limit == labels.ByTotal {
+		whom = fmt.Sprintf("; most asked for by %s (%s/s refused)", name, number(rate))
+	} else if rate > least {
+		whom = fmt.Sprintf(", most for %s (%s/s)", name, number(rate))
+	}
+	v := Refusing.verdict("Refusing %s of %s/s: %s%s. %s", percent(p.refused/max(p.received, p.refused)), number(p.received), r.limitName(), whom, p.backend())
+	v.Told += ": " + strings.ReplaceAll(string(p.cause.Reason), "_", " ")
+	return v
+}
+
+// modeNote says what a mode other than enforce means.
+func modeNote(m limiter.Mode) string {
+	switch m {
+	case limiter.Off:
+		return " The gate is off."
+	case limiter.Shadow:
+		return " Shadow mode."
+	default:
+		return ""
+	}
+}
+
+// backend words how long the backend takes.
+func (p *pace) backend() string {
+	switch {
+	case p.rtt <= 0:
+		return ""
+	case p.base <= 0:
+		return "Backend at " + millis(p.rtt) + "."
+	}
+	return fmt.Sprintf("Backend at %s, %.1f× its base.", millis(p.rtt), p.rtt.Seconds()/p.base.Seconds())
+}
+
+// limitName words the limit that refuses most, and what it stands at.
+func (r *record) limitName() string {
+	reason := strings.ReplaceAll(string(r.pace.cause.Reason), "_", " ")
+	switch r.pace.cause.Limit {
+	case labels.ByTotal:
+		return fmt.Sprintf("%s, the total of %d permits is used up", reason, r.status.Total)
+	case labels.ByIngress:
+		if b := r.status.Bucket; b != nil && r.pace.cause.Reason.ByRate() {
+			return fmt.Sprintf("%s, the ingress may take %s/s", reason, number(b.PerSecond))
+		}
+		return reason + " of the ingress"
+	case labels.ByPartition:
+	}
+	return reason
+}

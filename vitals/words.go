@@ -1,0 +1,56 @@
+package vitals
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// number words a rate.
+func number(v float64) string {
+	switch {
+	case v < 9.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case v < 99_999.5:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v < 999_950:
+		return strconv.FormatFloat(v/1e3, 'f', 1, 64) + "k"
+	}
+	return strconv.FormatFloat(v/1e6, 'f', 1, 64) + "M"
+}
+
+// percent words a share of 0 to 1. What is not all is not said to be.
+func percent(share float64) string {
+	switch {
+	case share > 0 && share < 0.01:
+		return "< 1 %"
+	case share < 1 && share > 0.99:
+		return "> 99 %"
+	}
+	return fmt.Sprintf("%.0f %%", 100*min(max(share, 0), 1))
+}
+
+// millis words a latency.
+func millis(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms < 10:
+		return fmt.Sprintf("%.2f ms", ms)
+	case ms < 100:
+		return fmt.Sprintf("%.1f ms", ms)
+	case ms < 1000:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.2f s", ms/1000)
+}
+
+// age words how long ago something was.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", max(d, 0).Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}
