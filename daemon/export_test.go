@@ -4,6 +4,11 @@ import (
 	"context"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/ingress/postgresgate"
+	"github.com/admitd/admitd/ingress/pulsargate"
 	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/labels"
 )
@@ -71,3 +76,30 @@ var (
 	MongoCosts = mongoCosts
 	Shortest   = shortest
 )
+
+// DefaultsOf returns what an ingress of the configuration that names nothing
+// gives its gate, and what the gate takes for its zeros.
+func DefaultsOf(in *config.Ingress) (given, own any, err error) {
+	switch in.Protocol {
+	case "http":
+		p := protocolHTTP()
+		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }}
+		o, _, err := p.httpOptions(k, in, nil)
+		return o.WithDefaults(), httpgate.Options{}.WithDefaults(), err
+	case "mongodb":
+		o, err := mongoOptions(in)
+		return o.WithDefaults(), mongogate.Options{}.WithDefaults(), err
+	case "postgres":
+		o, err := postgresOptions(in)
+		return o.WithDefaults(), postgresgate.Options{}.WithDefaults(), err
+	default:
+		o, err := pulsarOptions(in)
+		return o.WithDefaults(), pulsargate.Options{}.WithDefaults(), err
+	}
+}
+
+// PorchOf is the same for what every ingress gives to its door.
+func PorchOf(in *config.Ingress) (given, own any, err error) {
+	o, _, err := protocolHTTP().porch(&Kit{}, in)
+	return o.WithDefaults(), ingress.Options{}.WithDefaults(), err
+}

@@ -91,7 +91,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 		Ingress:  porch,
 	}
 	if o.MaxBody == 0 {
-		o.MaxBody = -1
+		o.MaxBody = httpgate.Unbounded
 	}
 	if in.HTTP == nil || in.HTTP.Hello != "off" {
 		o.Hello = labels.ServeHello(func() (labels.Hello, bool) { return k.Hello(in.Name) })
@@ -104,7 +104,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 		o.StreamIdle, o.IdleTimeout = time.Duration(h.StreamIdle), time.Duration(h.IdleTimeout)
 		o.BodyGrace, o.MinBodyRate = time.Duration(h.BodyGrace), int(h.MinBodyRate)
 		if o.MinBodyRate == 0 {
-			o.MinBodyRate = -1
+			o.MinBodyRate = httpgate.AnyRate
 		}
 		o.OverloadStatus = h.OverloadStatus
 		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams

@@ -27,34 +27,11 @@ func protocolMongoDB() *Protocol {
 
 // newMongo builds the server of a MongoDB ingress.
 func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g *limiter.Gate) (*Server, error) {
-	upstream, err := backendTLS(in)
+	o, err := mongoOptions(in)
 	if err != nil {
 		return nil, err
 	}
-	o := mongogate.Options{
-		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: mongoCosts(&in.Cost),
-		Exempt: mongogate.Exemptions{
-			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
-			Commands: in.Requests.Exempt.Operations,
-		},
-		Refusal: mongogate.Refusal{NoHints: !in.Rejection.Hints}, CancelAbandoned: in.Abandon == "cancel",
-		Log: k.Log, Observer: counts.of(in.Name),
-	}
-	if m := in.MongoDB; m != nil {
-		mode, ok := mongogate.ParseTopologyMode(m.Topology.Mode)
-		if !ok {
-			return nil, fmt.Errorf("topology mode %s is not known", m.Topology.Mode)
-		}
-		o.Topology = mongogate.Topology{Mode: mode, Members: m.Topology.Members}
-		o.Backends = append(o.Backends, m.MoreBackends...)
-		o.DialTimeout, o.HandshakeTimeout = time.Duration(m.DialTimeout), time.Duration(m.HandshakeTimeout)
-		o.FrameTimeout, o.MaxMessageBytes = time.Duration(m.FrameTimeout), int(m.MaxMessageBytes)
-		o.IdentifyWindow, o.ReplyBytesPerToken = int(m.IdentifyWindow), int(m.ReplyBytesPerToken)
-		o.Refusal.DenyRetries = !m.Refusal.AllowRetries
-		o.Refusal.WaitAnnounced = time.Duration(m.Refusal.WaitAnnounced)
-		o.Refusal.WaitSilent = time.Duration(m.Refusal.WaitSilent)
-		o.TestCommands, o.HoldStreams = m.TestCommands, m.HoldStreams
-	}
+	o.Log, o.Observer = k.Log, counts.of(in.Name)
 	s, err := mongogate.New(g, o)
 	if err != nil {
 		return nil, err
@@ -68,6 +45,38 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 		return mongoDetails{Status: s.Status(), Establishment: mongogate.Establishment(w.Connections())}
 	}
 	return w, nil
+}
+
+// mongoOptions turns an ingress of the configuration into the gate's options.
+func mongoOptions(in *config.Ingress) (mongogate.Options, error) {
+	upstream, err := backendTLS(in)
+	if err != nil {
+		return mongogate.Options{}, err
+	}
+	o := mongogate.Options{
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: mongoCosts(&in.Cost),
+		Exempt: mongogate.Exemptions{
+			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
+			Commands: in.Requests.Exempt.Operations,
+		},
+		Refusal: mongogate.Refusal{NoHints: !in.Rejection.Hints}, CancelAbandoned: in.Abandon == "cancel",
+	}
+	if m := in.MongoDB; m != nil {
+		mode, ok := mongogate.ParseTopologyMode(m.Topology.Mode)
+		if !ok {
+			return o, fmt.Errorf("topology mode %s is not known", m.Topology.Mode)
+		}
+		o.Topology = mongogate.Topology{Mode: mode, Members: m.Topology.Members}
+		o.Backends = append(o.Backends, m.MoreBackends...)
+		o.DialTimeout, o.HandshakeTimeout = time.Duration(m.DialTimeout), time.Duration(m.HandshakeTimeout)
+		o.FrameTimeout, o.MaxMessageBytes = time.Duration(m.FrameTimeout), int(m.MaxMessageBytes)
+		o.IdentifyWindow, o.ReplyBytesPerToken = int(m.IdentifyWindow), int(m.ReplyBytesPerToken)
+		o.Refusal.DenyRetries = !m.Refusal.AllowRetries
+		o.Refusal.WaitAnnounced = time.Duration(m.Refusal.WaitAnnounced)
+		o.Refusal.WaitSilent = time.Duration(m.Refusal.WaitSilent)
+		o.TestCommands, o.HoldStreams = m.TestCommands, m.HoldStreams
+	}
+	return o, nil
 }
 
 // mongoDetails are the counters of a MongoDB ingress under the names that

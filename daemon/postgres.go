@@ -22,29 +22,11 @@ func protocolPostgres() *Protocol {
 
 // newPostgres builds the server of a PostgreSQL ingress.
 func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server, error) {
-	upstream, err := backendTLS(in)
+	o, err := postgresOptions(in)
 	if err != nil {
 		return nil, err
 	}
-	o := postgresgate.Options{
-		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: postgresCosts(&in.Cost),
-		Exempt: postgresgate.Exemptions{
-			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
-			Operations: in.Requests.Exempt.Operations,
-		},
-		NoHints: !in.Rejection.Hints, CancelAbandoned: in.Abandon == "cancel", Log: k.Log,
-	}
-	if c := in.Postgres; c != nil {
-		o.Backends = append(o.Backends, c.MoreBackends...)
-		o.DialTimeout, o.HandshakeTimeout = time.Duration(c.DialTimeout), time.Duration(c.HandshakeTimeout)
-		o.FrameTimeout = time.Duration(c.FrameTimeout)
-		o.PerStatement, o.KeepInTransaction = c.Unit == "statement", c.IdleInTransaction == "keep"
-		o.GateSuperusers, o.Exempt.Users = c.GateSuperusers, c.ExemptUsers
-		o.SQLStates = map[labels.Reason]string{}
-		for reason, code := range c.SQLState {
-			o.SQLStates[labels.Reason(reason)] = code
-		}
-	}
+	o.Log = k.Log
 	var s *postgresgate.Server
 	w, err := p.Wire(k, in, func(t *tls.Config) (ingress.Handler, error) {
 		o.TLS = t
@@ -57,6 +39,34 @@ func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate) (*Se
 	w.Backends = func() []ingress.BackendStatus { return s.Backends() }
 	w.Details = func() any { return s.Status() }
 	return w, nil
+}
+
+// postgresOptions turns an ingress of the configuration into the gate's options.
+func postgresOptions(in *config.Ingress) (postgresgate.Options, error) {
+	upstream, err := backendTLS(in)
+	if err != nil {
+		return postgresgate.Options{}, err
+	}
+	o := postgresgate.Options{
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: postgresCosts(&in.Cost),
+		Exempt: postgresgate.Exemptions{
+			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
+			Operations: in.Requests.Exempt.Operations,
+		},
+		NoHints: !in.Rejection.Hints, CancelAbandoned: in.Abandon == "cancel",
+	}
+	if c := in.Postgres; c != nil {
+		o.Backends = append(o.Backends, c.MoreBackends...)
+		o.DialTimeout, o.HandshakeTimeout = time.Duration(c.DialTimeout), time.Duration(c.HandshakeTimeout)
+		o.FrameTimeout = time.Duration(c.FrameTimeout)
+		o.PerStatement, o.KeepInTransaction = c.Unit == "statement", c.IdleInTransaction == "keep"
+		o.GateSuperusers, o.Exempt.Users = c.GateSuperusers, c.ExemptUsers
+		o.SQLStates = map[labels.Reason]string{}
+		for reason, code := range c.SQLState {
+			o.SQLStates[labels.Reason(reason)] = code
+		}
+	}
+	return o, nil
 }
 
 // postgresCosts gives the operations that the configuration does not name the

@@ -37,34 +37,11 @@ func pulsarInPlace(in *config.Ingress) {
 
 // newPulsar builds the server of a Pulsar ingress.
 func (p *Protocol) newPulsar(k *Kit, counts *pulsarMetrics, in *config.Ingress, g *limiter.Gate) (*Server, error) {
-	upstream, err := backendTLS(in)
+	o, err := pulsarOptions(in)
 	if err != nil {
 		return nil, err
 	}
-	address := in.Backend
-	if _, rest, ok := strings.Cut(address, "://"); ok {
-		address = strings.TrimSuffix(rest, "/")
-	}
-	o := pulsargate.Options{
-		Backend: address, TLS: upstream, By: pulsarBy(in.Partitions.By), Limits: pulsarLimits(in),
-		CancelAbandoned: in.Abandon == "cancel",
-		Log:             k.Log, Observer: counts.of(in.Name),
-	}
-	if c := in.Pulsar; c != nil {
-		o.Brokers, o.MaxMessageSize = c.Brokers, int(c.MaxMessageSize)
-		o.ReceiptWait = time.Duration(c.ThrottleProducerReceiptWaitTimeMillis) * time.Millisecond
-		o.MinPause = time.Duration(c.MinPause)
-		if o.MinPause == 0 {
-			o.MinPause = -1
-		}
-		o.DialTimeout, o.StallTimeout = time.Duration(c.DialTimeout), time.Duration(c.StallTimeout)
-		switch c.Method {
-		case "hold":
-			o.Method = pulsargate.Hold
-		case "pause":
-			o.Method = pulsargate.Pause
-		}
-	}
+	o.Log, o.Observer = k.Log, counts.of(in.Name)
 	s, err := pulsargate.New(g, o)
 	if err != nil {
 		return nil, err
@@ -94,6 +71,38 @@ func pulsarBy(by []string) pulsargate.By {
 	default:
 		return pulsargate.ByTopic
 	}
+}
+
+// pulsarOptions turns an ingress of the configuration into the gate's options.
+func pulsarOptions(in *config.Ingress) (pulsargate.Options, error) {
+	upstream, err := backendTLS(in)
+	if err != nil {
+		return pulsargate.Options{}, err
+	}
+	address := in.Backend
+	if _, rest, ok := strings.Cut(address, "://"); ok {
+		address = strings.TrimSuffix(rest, "/")
+	}
+	o := pulsargate.Options{
+		Backend: address, TLS: upstream, By: pulsarBy(in.Partitions.By), Limits: pulsarLimits(in),
+		CancelAbandoned: in.Abandon == "cancel",
+	}
+	if c := in.Pulsar; c != nil {
+		o.Brokers, o.MaxMessageSize = c.Brokers, int(c.MaxMessageSize)
+		o.ReceiptWait = time.Duration(c.ThrottleProducerReceiptWaitTimeMillis) * time.Millisecond
+		o.MinPause = time.Duration(c.MinPause)
+		if o.MinPause == 0 {
+			o.MinPause = pulsargate.NoPause
+		}
+		o.DialTimeout, o.StallTimeout = time.Duration(c.DialTimeout), time.Duration(c.StallTimeout)
+		switch c.Method {
+		case "hold":
+			o.Method = pulsargate.Hold
+		case "pause":
+			o.Method = pulsargate.Pause
+		}
+	}
+	return o, nil
 }
 
 // pulsarLimits turns the configuration's publish rates into the gate's limits.

@@ -61,7 +61,7 @@ type Status struct {
 
 // NewDoor returns a door. name is the ingress's, for logs.
 func NewDoor(name string, o Options) *Door {
-	d := &Door{name: name, o: o.withDefaults()}
+	d := &Door{name: name, o: o.WithDefaults()}
 	d.Apply(o.Connections)
 	return d
 }

@@ -15,7 +15,7 @@ const (
 	// DefaultMaxOpen is the bound on open connections when none is set.
 	DefaultMaxOpen = 10_000
 	// DefaultDrainTimeout is how long a drain waits when nothing else is set.
-	DefaultDrainTimeout = 25 * time.Second
+	DefaultDrainTimeout = 10 * time.Second
 
 	maxOpenBound = 10_000_000
 	// preludeTimeout bounds what comes before the first byte of the protocol:
@@ -168,8 +168,8 @@ func (monotonic) Trusted() bool { return true }
 // Epoch implements [limiter.Clock].
 func (monotonic) Epoch() uint32 { return 0 }
 
-// withDefaults fills what is nil.
-func (o Options) withDefaults() Options {
+// WithDefaults returns o with what stands for its zeros.
+func (o Options) WithDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = monotonic{base: time.Now()}
 	}
@@ -179,8 +179,14 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.DrainTimeout <= 0 {
-		o.DrainTimeout = DefaultDrainTimeout
-	}
+	o.DrainTimeout = Or(o.DrainTimeout, DefaultDrainTimeout)
 	return o
+}
+
+// Or returns v, or d when v is not positive: what zero stands for in options.
+func Or[T ~int | ~int64](v, d T) T {
+	if v > 0 {
+		return v
+	}
+	return d
 }

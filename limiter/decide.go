@@ -98,7 +98,7 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	}
 	var why cause
 	dues := s.dues(cost)
-	paid, _, refused := Bill(dues[:]).Pay(now, -1)
+	paid, _, refused := Bill(dues[:]).Pay(now, NoWait)
 	if refused != nil {
 		why = s.blame(refused, cost)
 	} else {

@@ -80,7 +80,7 @@ func (g *Gate) Admit(ctx context.Context, req Request) (Permit, error) {
 // TryAdmit is [Gate.Admit] as of now (monotonic nanoseconds) for callers that
 // cannot wait. The error is always a [*Rejection].
 func (g *Gate) TryAdmit(now int64, req Request) (Permit, error) {
-	req.MaxWait = -1
+	req.MaxWait = NoWait
 	permit, _, err := g.offer(now, &req)
 	return permit, err
 }

@@ -26,7 +26,7 @@ type Receipt struct {
 
 // Pay spends the tokens of every due as of now (monotonic nanoseconds). What a
 // bucket lacks is borrowed where its rate has a queue and waiting no longer
-// than maxWait pays the debt off; 0 sets no bound, a negative maxWait forbids
+// than maxWait pays the debt off; 0 sets no bound, [NoWait] forbids
 // to borrow. The caller then waits before it goes on, and calls
 // [Receipt.Settle].
 //

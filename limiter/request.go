@@ -2,6 +2,10 @@ package limiter
 
 import "time"
 
+// NoWait is a Request.MaxWait of a caller that cannot wait; any negative value
+// says the same.
+const NoWait time.Duration = -1
+
 // Request is what the gate needs to know of a request.
 type Request struct {
 	// Key names the partition, as the ingress identified it. Named partitions
@@ -18,7 +22,7 @@ type Request struct {
 	// an exemption and pays nothing, since its beginning did.
 	Continues bool
 	// MaxWait is the longest this caller can wait in queues. 0 sets no bound
-	// beyond the policy's, a negative value forbids waiting.
+	// beyond the policy's, [NoWait] forbids waiting.
 	MaxWait time.Duration
 	// Deadline is the time until this caller gives up, as of now; 0 = never.
 	// It bounds the hint that the caller is given, and nothing else.

@@ -94,7 +94,7 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 	t.debtUntil = 0
 	if t.deadline > 0 {
 		if t.req.MaxWait = time.Duration(t.deadline - now); t.req.MaxWait <= 0 {
-			t.req.MaxWait = -1
+			t.req.MaxWait = NoWait
 		}
 	}
 	s := t.gate.roster.resolve(now, t.req.Key)

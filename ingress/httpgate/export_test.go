@@ -11,7 +11,7 @@ import (
 
 // Identify opens identification to tests.
 func Identify(o Options) (func(*http.Request) limiter.Request, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	id, err := newIdentifier(&o)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *Server) Upstream() any { return s.route.Load().upstream }
 
 // RequestHead opens the writing of a request's head to tests.
 func RequestHead(o Options) (func(*http.Request) []byte, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	id, errID := newIdentifier(&o)
 	up, errUp := newUpstream(&o)
 	rt := &route{o: o, id: id, upstream: up}

@@ -12,6 +12,14 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
+// Words for what a zero cannot say, since it stands for a default.
+const (
+	// Unbounded is an Options.MaxBody that bounds nothing.
+	Unbounded int64 = -1
+	// AnyRate is an Options.MinBodyRate that no client is too slow for.
+	AnyRate = -1
+)
+
 // Defaults and bounds.
 const (
 	defaultConnectTimeout = 2 * time.Second
@@ -83,7 +91,7 @@ type Options struct {
 	// to send a body, after BodyGrace and until its answer begins, and to take
 	// the answer while the backend still sends, so that a few slow clients cannot
 	// hold every permit. Time in which the backend is the slow one does not
-	// count. 0 = 500, negative = any rate will do.
+	// count. 0 = 500, [AnyRate] = any will do.
 	MinBodyRate int
 	// BodyGrace is the time that a client has before its rate counts; 0 = 20 s.
 	BodyGrace time.Duration
@@ -95,8 +103,8 @@ type Options struct {
 	// MaxHeader bounds the head of a request and of an answer, in bytes; 0 =
 	// 64 KiB.
 	MaxHeader int
-	// MaxBody bounds the body of a request, in bytes; 0 = 1 GiB, negative =
-	// unbounded.
+	// MaxBody bounds the body of a request, in bytes; 0 = 1 GiB, [Unbounded] =
+	// it may be of any length.
 	MaxBody int64
 	// MaxIdle bounds the idle connections kept to the backend; 0 = 256.
 	MaxIdle int
@@ -199,19 +207,19 @@ type Status struct {
 	Backends []ingress.BackendStatus
 }
 
-// withDefaults fills what is zero.
-func (o Options) withDefaults() Options {
-	o.ConnectTimeout = orDefault(o.ConnectTimeout, defaultConnectTimeout)
-	o.RequestTimeout = orDefault(o.RequestTimeout, defaultRequestTimeout)
-	o.StreamIdle = orDefault(o.StreamIdle, defaultStreamIdle)
-	o.BodyGrace = orDefault(o.BodyGrace, defaultBodyGrace)
+// WithDefaults returns o with what stands for its zeros.
+func (o Options) WithDefaults() Options {
+	o.ConnectTimeout = ingress.Or(o.ConnectTimeout, defaultConnectTimeout)
+	o.RequestTimeout = ingress.Or(o.RequestTimeout, defaultRequestTimeout)
+	o.StreamIdle = ingress.Or(o.StreamIdle, defaultStreamIdle)
+	o.BodyGrace = ingress.Or(o.BodyGrace, defaultBodyGrace)
 	if o.MinBodyRate == 0 {
 		o.MinBodyRate = defaultMinBodyRate
 	}
-	o.HeaderTimeout = orDefault(o.HeaderTimeout, defaultHeaderTimeout)
-	o.IdleTimeout = orDefault(o.IdleTimeout, defaultIdleTimeout)
-	o.MaxHeader = orDefault(o.MaxHeader, defaultMaxHeader)
-	o.MaxIdle = orDefault(o.MaxIdle, defaultMaxIdle)
+	o.HeaderTimeout = ingress.Or(o.HeaderTimeout, defaultHeaderTimeout)
+	o.IdleTimeout = ingress.Or(o.IdleTimeout, defaultIdleTimeout)
+	o.MaxHeader = ingress.Or(o.MaxHeader, defaultMaxHeader)
+	o.MaxIdle = ingress.Or(o.MaxIdle, defaultMaxIdle)
 	if o.OverloadStatus == nil {
 		o.OverloadStatus = []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	}
@@ -221,6 +229,7 @@ func (o Options) withDefaults() Options {
 	if o.MaxBody == 0 {
 		o.MaxBody = defaultMaxBody
 	}
+	o.Ingress = o.Ingress.WithDefaults()
 	return o
 }
 
@@ -234,12 +243,4 @@ func (o *Options) bodyTime(n int64) time.Duration {
 		return math.MaxInt64
 	}
 	return o.BodyGrace + time.Duration(float64(n)/float64(o.MinBodyRate)*float64(time.Second))
-}
-
-// orDefault returns v, or d when v is not positive.
-func orDefault[T int | time.Duration](v, d T) T {
-	if v > 0 {
-		return v
-	}
-	return d
 }

@@ -44,19 +44,15 @@ type Server struct {
 // New returns a server that asks gate. Its errors name every option that is
 // wrong.
 func New(gate *limiter.Gate, o Options) (*Server, error) {
+	o = o.WithDefaults()
 	s := &Server{
 		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: newStrays(), orphans: newStrays(),
-		log: o.Ingress.Log, timeout: orDefault(o.Ingress.DrainTimeout, ingress.DefaultDrainTimeout),
-		drain: make(chan struct{}), over: make(chan struct{}),
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+		log: o.Ingress.Log, timeout: o.Ingress.DrainTimeout, drain: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.health = ingress.NewHealth().Log(gate.Name(), s.log)
 	if err := s.swap(o); err != nil {
 		return nil, err
 	}
-	o = s.route.Load().o
 	s.http = &http.Server{
 		Handler: s, TLSConfig: o.Ingress.TLS,
 		ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout,
@@ -95,7 +91,7 @@ func (s *Server) Apply(o Options) error {
 
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, hot: &s.hot}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 )
 
@@ -103,7 +104,7 @@ type Refusal struct {
 	DenyRetries bool
 	// WaitAnnounced bounds how long commands wait in the limiter's queues when
 	// their client announced that it retries. 0 = as long as the policy says,
-	// negative = not at all.
+	// [limiter.NoWait] = not at all.
 	WaitAnnounced time.Duration
 	// WaitSilent is the same for clients that announced nothing and will not
 	// retry. Every wait is also bounded by the command's own maxTimeMS less
@@ -197,10 +198,18 @@ func (g Generation) String() string {
 	}
 }
 
-// orDefault returns v, or d when v is not positive.
-func orDefault[T int | time.Duration](v, d T) T {
-	if v > 0 {
-		return v
+// WithDefaults returns o with what stands for its zeros.
+func (o Options) WithDefaults() Options {
+	o.DialTimeout = ingress.Or(o.DialTimeout, relay.DefaultDialTimeout)
+	o.HandshakeTimeout = ingress.Or(o.HandshakeTimeout, relay.DefaultGreeting)
+	o.FrameTimeout = ingress.Or(o.FrameTimeout, relay.DefaultPatience)
+	o.MaxMessageBytes = ingress.Or(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	o.IdentifyWindow = ingress.Or(o.IdentifyWindow, DefaultIdentifyWindow)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return d
+	if o.Observer == nil {
+		o.Observer = blind{}
+	}
+	return o
 }

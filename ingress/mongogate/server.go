@@ -52,6 +52,7 @@ func New(g *limiter.Gate, o Options) (*Server, error) {
 
 // newServer is New for anything that decides.
 func newServer(g gate, o Options) (*Server, error) {
+	o = o.WithDefaults()
 	if err := validate(&o); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func newServer(g gate, o Options) (*Server, error) {
 	return s, nil
 }
 
-// validate checks the options and fills in defaults.
+// validate checks options that have their defaults.
 func validate(o *Options) error {
 	var errs []error
 	if len(o.Backends) == 0 {
@@ -93,11 +94,6 @@ func validate(o *Options) error {
 	if o.Topology.Mode == TopologyMembers && len(o.Topology.Members) == 0 {
 		errs = append(errs, errors.New("mongogate: the topology members needs a map of members"))
 	}
-	o.DialTimeout = orDefault(o.DialTimeout, relay.DefaultDialTimeout)
-	o.HandshakeTimeout = orDefault(o.HandshakeTimeout, relay.DefaultGreeting)
-	o.FrameTimeout = orDefault(o.FrameTimeout, relay.DefaultPatience)
-	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
-	o.IdentifyWindow = orDefault(o.IdentifyWindow, DefaultIdentifyWindow)
 	if o.MaxMessageBytes < 64<<10 || o.MaxMessageBytes > 1<<30 {
 		errs = append(errs, fmt.Errorf("mongogate: largest message %d bytes, want %d to %d", o.MaxMessageBytes, 64<<10, 1<<30))
 	}
@@ -108,12 +104,6 @@ func validate(o *Options) error {
 		if cost < 0 || cost > 1e9 || cost != cost {
 			errs = append(errs, fmt.Errorf("mongogate: cost of %s is %v, want 0 to 1e9", name, cost))
 		}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Observer == nil {
-		o.Observer = blind{}
 	}
 	return errors.Join(errs...)
 }

@@ -284,7 +284,7 @@ func (ses *session) maxWait() time.Duration {
 	}
 	left := ses.f.maxTime - ses.s.usual()
 	if left <= 0 {
-		return -1
+		return limiter.NoWait
 	}
 	if wait == 0 {
 		return left

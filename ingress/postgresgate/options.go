@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 )
@@ -78,6 +79,17 @@ type Exemptions struct {
 	Applications []string
 	// Operations; see [Operations].
 	Operations []string
+}
+
+// WithDefaults returns o with what stands for its zeros.
+func (o Options) WithDefaults() Options {
+	o.DialTimeout = ingress.Or(o.DialTimeout, relay.DefaultDialTimeout)
+	o.HandshakeTimeout = ingress.Or(o.HandshakeTimeout, relay.DefaultGreeting)
+	o.FrameTimeout = ingress.Or(o.FrameTimeout, relay.DefaultPatience)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
 
 // validate reports everything that is wrong with the options.

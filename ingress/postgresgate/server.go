@@ -49,9 +49,7 @@ func New(g gate, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o = o.WithDefaults()
 	dial := o.Dial
 	if o.BackendTLS != nil {
 		dial = relay.WithTLS(askTLS(dial), o.BackendTLS)

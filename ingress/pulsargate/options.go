@@ -2,11 +2,10 @@ package pulsargate
 
 import (
 	"crypto/tls"
-	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
@@ -35,7 +34,7 @@ type Options struct {
 	ReceiptWait time.Duration
 	// MinPause is the shortest pause of a topic or resource group that is over
 	// its rate, so that clients are not told to wait a hundred times a second;
-	// 0 = 100 ms, negative = none.
+	// 0 = 100 ms, [NoPause] = none.
 	MinPause time.Duration
 	// MaxMessageSize in bytes bounds what clients may send; 0 = 5 MiB. Brokers
 	// that announce more are overruled, so that clients split in time.
@@ -58,6 +57,9 @@ type Options struct {
 	// Log of the connections' troubles; nil = none.
 	Log *slog.Logger
 }
+
+// NoPause is an Options.MinPause that lets a pause be as short as it comes.
+const NoPause time.Duration = -1
 
 // By says what identifies a partition.
 type By uint8
@@ -142,21 +144,16 @@ type Limits struct {
 	MaxTopics int
 }
 
-// withDefaults fills in what is zero and reports what cannot work.
-func (o Options) withDefaults() (Options, error) {
-	if _, _, err := net.SplitHostPort(o.Backend); err != nil {
-		return o, fmt.Errorf("pulsargate: backend %q: %w", o.Backend, err)
-	}
-	o.ReceiptWait = orDefault(o.ReceiptWait, 100*time.Millisecond)
-	switch {
-	case o.MinPause == 0:
+// WithDefaults returns o with what stands for its zeros.
+func (o Options) WithDefaults() Options {
+	o.Limits = o.Limits.WithDefaults()
+	o.ReceiptWait = ingress.Or(o.ReceiptWait, 100*time.Millisecond)
+	if o.MinPause == 0 {
 		o.MinPause = 100 * time.Millisecond
-	case o.MinPause < 0:
-		o.MinPause = 0
 	}
-	o.MaxMessageSize = orDefault(o.MaxMessageSize, pulsarwire.DefaultMaxMessageSize)
-	o.DialTimeout = orDefault(o.DialTimeout, 10*time.Second)
-	o.StallTimeout = orDefault(o.StallTimeout, time.Minute)
+	o.MaxMessageSize = ingress.Or(o.MaxMessageSize, pulsarwire.DefaultMaxMessageSize)
+	o.DialTimeout = ingress.Or(o.DialTimeout, 10*time.Second)
+	o.StallTimeout = ingress.Or(o.StallTimeout, time.Minute)
 	if o.Observer == nil {
 		o.Observer = nobody{}
 	}
@@ -166,25 +163,17 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Dial == nil && o.TLS != nil {
 		o.Dial = relay.WithTLS(nil, o.TLS)
 	}
-	return o, nil
+	return o
 }
 
-// withDefaults fills in what is zero.
-func (l Limits) withDefaults() Limits {
-	l.MaxPending = orDefault(l.MaxPending, 1000)
-	l.MaxHeldBytes = orDefault(l.MaxHeldBytes, 16<<20)
-	l.MaxGateHeldBytes = orDefault(l.MaxGateHeldBytes, 256<<20)
-	l.MaxProducers = orDefault(l.MaxProducers, 10_000)
-	l.MaxTopics = orDefault(l.MaxTopics, 10_000)
+// WithDefaults returns l with what stands for its zeros.
+func (l Limits) WithDefaults() Limits {
+	l.MaxPending = ingress.Or(l.MaxPending, 1000)
+	l.MaxHeldBytes = ingress.Or(l.MaxHeldBytes, 16<<20)
+	l.MaxGateHeldBytes = ingress.Or(l.MaxGateHeldBytes, 256<<20)
+	l.MaxProducers = ingress.Or(l.MaxProducers, 10_000)
+	l.MaxTopics = ingress.Or(l.MaxTopics, 10_000)
 	return l
-}
-
-// orDefault returns v, or d when v is not positive.
-func orDefault[T ~int | ~int64](v, d T) T {
-	if v > 0 {
-		return v
-	}
-	return d
 }
 
 // Observer is told what the limiter cannot count by itself. All strings are from

@@ -3,6 +3,7 @@ package pulsargate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -54,14 +55,13 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	if gate == nil {
 		return nil, errors.New("pulsargate: no limiter")
 	}
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
+	if _, _, err := net.SplitHostPort(o.Backend); err != nil {
+		return nil, fmt.Errorf("pulsargate: backend %q: %w", o.Backend, err)
 	}
+	o = o.WithDefaults()
 	s := &Server{gate: gate, o: o, brokers: append(brokers{o.Backend}, o.Brokers...)}
-	l := o.Limits.withDefaults()
-	s.limits.Store(&l)
-	s.topics = newTopics(l, gate.Now())
+	s.limits.Store(&o.Limits)
+	s.topics = newTopics(o.Limits, gate.Now())
 	s.dialer = relay.NewDialer([]string{o.Backend}, o.DialTimeout, o.Dial)
 	s.dialer.Health().Log(gate.Name(), o.Log).Keep(s.brokers.named()...)
 	s.hall = relay.New(gate, relay.Options{
@@ -77,7 +77,7 @@ func (s *Server) maxFrame() int { return s.o.MaxMessageSize + pulsarwire.FramePa
 // Apply changes the limits while the server runs. Topics and groups that go on
 // existing keep the tokens that they have.
 func (s *Server) Apply(l Limits) {
-	l = l.withDefaults()
+	l = l.WithDefaults()
 	s.limits.Store(&l)
 	s.topics.apply(l, s.gate.Now())
 	s.applied.Add(1)

@@ -40,7 +40,7 @@ type DialFunc func(ctx context.Context, address string) (net.Conn, error)
 // is [DefaultDialTimeout], and bounds each attempt; a nil dial is plain TCP.
 func NewDialer(addresses []string, timeout time.Duration, dial DialFunc) *Dialer {
 	return &Dialer{
-		addresses: addresses, timeout: orDefault(timeout, DefaultDialTimeout), dial: orTCP(dial),
+		addresses: addresses, timeout: ingress.Or(timeout, DefaultDialTimeout), dial: orTCP(dial),
 		failed: make([]atomic.Int64, len(addresses)), health: ingress.NewHealth(addresses...),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -176,11 +177,11 @@ type Corridor struct {
 
 // New returns a corridor whose sessions are admitted by g.
 func New(g Gate, o Options) *Corridor {
-	o.Patience = orDefault(o.Patience, DefaultPatience)
-	o.Greeting = orDefault(o.Greeting, DefaultGreeting)
-	o.Linger = orDefault(o.Linger, DefaultLinger)
-	o.Finish = orDefault(o.Finish, DefaultFinish)
-	o.Window = max(orDefault(o.Window, DefaultWindow), bufSize)
+	o.Patience = ingress.Or(o.Patience, DefaultPatience)
+	o.Greeting = ingress.Or(o.Greeting, DefaultGreeting)
+	o.Linger = ingress.Or(o.Linger, DefaultLinger)
+	o.Finish = ingress.Or(o.Finish, DefaultFinish)
+	o.Window = max(ingress.Or(o.Window, DefaultWindow), bufSize)
 	c := &Corridor{gate: g, o: o}
 	c.windows.New = func() any {
 		b := make([]byte, o.Window)
@@ -198,12 +199,4 @@ func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error
 	c.watch.add(s)
 	s.serve(ctx)
 	return s.cause
-}
-
-// orDefault returns v, or d when v is not positive.
-func orDefault[T int | time.Duration](v, d T) T {
-	if v > 0 {
-		return v
-	}
-	return d
 }
