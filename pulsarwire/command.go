@@ -74,73 +74,9 @@ func PeekType(b []byte) (t Type, ok bool) {
 	return Type(int32(v)), n > 0
 }
 
-// fields walks the fields of one message.
-type fields struct {
-	rest  []byte
-	num   protowire.Number
-	kind  protowire.Type
-	value uint64 // of a varint
-	bytes []byte // of a length-delimited field
-	raw   []byte // the whole field, tag included
-	bad   bool   // the message ended in something that is not a field
-}
-
-// next reads the next field and reports whether there is one.
-func (f *fields) next() bool {
-	if len(f.rest) == 0 {
-		return false
-	}
-	num, kind, n := protowire.ConsumeTag(f.rest)
-	if n < 0 {
-		f.bad = true
-		return false
-	}
-	var m int
-	switch kind {
-	case protowire.VarintType:
-		f.value, m = protowire.ConsumeVarint(f.rest[n:])
-	case protowire.BytesType:
-		f.bytes, m = protowire.ConsumeBytes(f.rest[n:])
-	default:
-		m = protowire.ConsumeFieldValue(num, kind, f.rest[n:])
-	}
-	if m < 0 {
-		f.bad = true
-		return false
-	}
-	f.num, f.kind, f.raw, f.rest = num, kind, f.rest[:n+m], f.rest[n+m:]
-	return true
-}
-
-// varint reports whether the present field is number num and a varint.
-func (f *fields) varint(num protowire.Number) bool {
-	return f.num == num && f.kind == protowire.VarintType
-}
-
-// err returns [ErrMalformed] when the message was not a sequence of fields.
-func (f *fields) err(what string) error {
-	if f.bad {
-		return fmt.Errorf("%w: %s", ErrMalformed, what)
-	}
-	return nil
-}
-
 // appendCommand appends the envelope of a command and its body.
 func appendCommand(dst []byte, t Type, body []byte) []byte {
 	dst = appendUint(dst, 1, uint64(t))
 	dst = protowire.AppendTag(dst, protowire.Number(t), protowire.BytesType)
 	return protowire.AppendBytes(dst, body)
-}
-
-// appendUint appends a varint field.
-func appendUint(dst []byte, num protowire.Number, v uint64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(dst, num, protowire.VarintType), v)
-}
-
-// appendString appends a string field, unless it is empty.
-func appendString(dst []byte, num protowire.Number, s string) []byte {
-	if s == "" {
-		return dst
-	}
-	return protowire.AppendString(protowire.AppendTag(dst, num, protowire.BytesType), s)
 }

@@ -16,40 +16,39 @@ const (
 	connectFeatureFlags  = 10
 )
 
+// fields is the table of a CONNECT, without its flags.
+func (c *Connect) fields() [3]field {
+	return [...]field{
+		text(1, &c.ClientVersion), number(4, &c.ProtocolVersion), text(connectProxyToBroker, &c.ProxyToBroker),
+	}
+}
+
+// flags is the table of its feature flags.
+func (c *Connect) flags() [1]field { return [...]field{flag(FlagThrottleProducer, &c.Throttling)} }
+
 // DecodeConnect reads the body of a [TypeConnect].
 func DecodeConnect(body []byte) (Connect, error) {
 	var c Connect
+	table, flags := c.fields(), c.flags()
 	f := fields{rest: body}
 	for f.next() {
-		switch {
-		case f.num == 1 && f.kind == protowire.BytesType:
-			c.ClientVersion = string(f.bytes)
-		case f.varint(4):
-			c.ProtocolVersion = f.value
-		case f.num == connectProxyToBroker && f.kind == protowire.BytesType:
-			c.ProxyToBroker = string(f.bytes)
-		case f.num == connectFeatureFlags && f.kind == protowire.BytesType:
-			flags := fields{rest: f.bytes}
-			for flags.next() {
-				if flags.varint(FlagThrottleProducer) {
-					c.Throttling = flags.value != 0
-				}
+		if f.num == connectFeatureFlags && f.kind == protowire.BytesType {
+			if err := read(f.bytes, "feature flags", flags[:]); err != nil {
+				return c, err
 			}
-			f.bad = f.bad || flags.bad
 		}
 	}
-	return c, f.err("CONNECT")
+	err := read(body, "CONNECT", table[:])
+	return c, err
 }
 
 // Append appends the body of c.
 func (c Connect) Append(dst []byte) []byte {
-	dst = appendString(dst, 1, c.ClientVersion)
-	dst = appendUint(dst, 4, c.ProtocolVersion)
-	dst = appendString(dst, connectProxyToBroker, c.ProxyToBroker)
+	table, flags := c.fields(), c.flags()
+	dst = write(dst, table[:])
 	if c.Throttling {
-		flags := appendUint(nil, FlagThrottleProducer, 1)
 		dst = protowire.AppendTag(dst, connectFeatureFlags, protowire.BytesType)
-		dst = protowire.AppendBytes(dst, flags)
+		dst = protowire.AppendBytes(dst, write(nil, flags[:]))
 	}
 	return dst
 }
@@ -63,13 +62,8 @@ func StripConnect(dst, body []byte) ([]byte, error) {
 		switch {
 		case f.num == connectProxyToBroker:
 		case f.num == connectFeatureFlags && f.kind == protowire.BytesType:
-			kept, flags := []byte(nil), fields{rest: f.bytes}
-			for flags.next() {
-				if flags.num != FlagThrottleProducer {
-					kept = append(kept, flags.raw...)
-				}
-			}
-			if err := flags.err("feature flags"); err != nil {
+			kept, err := without(nil, f.bytes, "feature flags", FlagThrottleProducer)
+			if err != nil {
 				return nil, err
 			}
 			dst = protowire.AppendTag(dst, connectFeatureFlags, protowire.BytesType)
@@ -91,41 +85,32 @@ type Connected struct {
 // connectedMaxMessageSize is the field of CONNECTED that is rewritten.
 const connectedMaxMessageSize = 3
 
+// fields is the table of a CONNECTED.
+func (c *Connected) fields() [3]field {
+	return [...]field{
+		text(1, &c.ServerVersion), number(2, &c.ProtocolVersion), count(connectedMaxMessageSize, &c.MaxMessageSize),
+	}
+}
+
 // DecodeConnected reads the body of a [TypeConnected].
 func DecodeConnected(body []byte) (Connected, error) {
 	var c Connected
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.num == 1 && f.kind == protowire.BytesType:
-			c.ServerVersion = string(f.bytes)
-		case f.varint(2):
-			c.ProtocolVersion = f.value
-		case f.varint(connectedMaxMessageSize):
-			c.MaxMessageSize = max(int(int32(f.value)), 0)
-		}
-	}
-	return c, f.err("CONNECTED")
+	table := c.fields()
+	err := read(body, "CONNECTED", table[:])
+	c.MaxMessageSize = max(c.MaxMessageSize, 0)
+	return c, err
 }
 
 // Append appends the body of c.
 func (c Connected) Append(dst []byte) []byte {
-	dst = appendString(dst, 1, c.ServerVersion)
-	dst = appendUint(dst, 2, c.ProtocolVersion)
-	if c.MaxMessageSize > 0 {
-		dst = appendUint(dst, connectedMaxMessageSize, uint64(c.MaxMessageSize))
-	}
-	return dst
+	c.MaxMessageSize = max(c.MaxMessageSize, 0)
+	table := c.fields()
+	return write(dst, table[:])
 }
 
 // ReplaceMaxMessageSize appends a CONNECTED body that names another largest
 // message, in bytes, and keeps all other fields.
 func ReplaceMaxMessageSize(dst, body []byte, size int) ([]byte, error) {
-	f := fields{rest: body}
-	for f.next() {
-		if f.num != connectedMaxMessageSize {
-			dst = append(dst, f.raw...)
-		}
-	}
-	return appendUint(dst, connectedMaxMessageSize, uint64(size)), f.err("CONNECTED")
+	dst, err := without(dst, body, "CONNECTED", connectedMaxMessageSize)
+	return appendUint(dst, connectedMaxMessageSize, uint64(size)), err
 }

@@ -12,36 +12,30 @@ type Send struct {
 // maxBatch bounds what a peer may claim as the size of one batch.
 const maxBatch = 1 << 20
 
+// fields is the table of a SEND. messages is what stands in it for NumMessages.
+func (s *Send) fields(messages *int) [4]field {
+	return [...]field{
+		number(1, &s.ProducerID), number(2, &s.SequenceID), count(3, messages), option(6, &s.HighestSequenceID),
+	}
+}
+
 // DecodeSend reads the body of a [TypeSend].
 func DecodeSend(body []byte) (Send, error) {
-	s := Send{NumMessages: 1}
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.varint(1):
-			s.ProducerID = f.value
-		case f.varint(2):
-			s.SequenceID = f.value
-		case f.varint(3):
-			s.NumMessages = min(max(int(int32(f.value)), 1), maxBatch)
-		case f.varint(6):
-			s.HighestSequenceID = f.value
-		}
-	}
-	return s, f.err("SEND")
+	var s Send
+	table := s.fields(&s.NumMessages)
+	err := read(body, "SEND", table[:])
+	s.NumMessages = min(max(s.NumMessages, 1), maxBatch)
+	return s, err
 }
 
 // Append appends the body of s.
 func (s Send) Append(dst []byte) []byte {
-	dst = appendUint(dst, 1, s.ProducerID)
-	dst = appendUint(dst, 2, s.SequenceID)
+	messages := 0 // one need not be said
 	if s.NumMessages > 1 {
-		dst = appendUint(dst, 3, uint64(s.NumMessages))
+		messages = s.NumMessages
 	}
-	if s.HighestSequenceID != 0 {
-		dst = appendUint(dst, 6, s.HighestSequenceID)
-	}
-	return dst
+	table := s.fields(&messages)
+	return write(dst, table[:])
 }
 
 // SendReceipt is the answer to a SEND.
@@ -51,36 +45,27 @@ type SendReceipt struct {
 	LedgerID, EntryID      uint64 // written only
 }
 
+// fields is the table of a SEND_RECEIPT, without its message id.
+func (r *SendReceipt) fields() [3]field {
+	return [...]field{number(1, &r.ProducerID), number(2, &r.SequenceID), option(4, &r.HighestSequenceID)}
+}
+
 // DecodeSendReceipt reads the body of a [TypeSendReceipt], without its message id.
 func DecodeSendReceipt(body []byte) (SendReceipt, error) {
 	var r SendReceipt
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.varint(1):
-			r.ProducerID = f.value
-		case f.varint(2):
-			r.SequenceID = f.value
-		case f.varint(4):
-			r.HighestSequenceID = f.value
-		}
-	}
-	return r, f.err("SEND_RECEIPT")
+	table := r.fields()
+	err := read(body, "SEND_RECEIPT", table[:])
+	return r, err
 }
 
 // Append appends the body of r.
 func (r SendReceipt) Append(dst []byte) []byte {
-	dst = appendUint(dst, 1, r.ProducerID)
-	dst = appendUint(dst, 2, r.SequenceID)
+	table := r.fields()
+	dst = write(dst, table[:2])
 	dst = protowire.AppendTag(dst, 3, protowire.BytesType)
-	size := 2 + protowire.SizeVarint(r.LedgerID) + protowire.SizeVarint(r.EntryID)
-	dst = protowire.AppendVarint(dst, uint64(size))
-	dst = appendUint(dst, 1, r.LedgerID)
-	dst = appendUint(dst, 2, r.EntryID)
-	if r.HighestSequenceID != 0 {
-		dst = appendUint(dst, 4, r.HighestSequenceID)
-	}
-	return dst
+	dst = protowire.AppendVarint(dst, uint64(2+protowire.SizeVarint(r.LedgerID)+protowire.SizeVarint(r.EntryID)))
+	dst = appendUint(appendUint(dst, 1, r.LedgerID), 2, r.EntryID)
+	return write(dst, table[2:])
 }
 
 // SendError is a broker's refusal of one message.
@@ -90,31 +75,25 @@ type SendError struct {
 	Message                string
 }
 
+// fields is the table of a SEND_ERROR.
+func (e *SendError) fields() [4]field {
+	return [...]field{
+		number(1, &e.ProducerID), number(2, &e.SequenceID), written(code(3, (*int32)(&e.Code))), text(4, &e.Message),
+	}
+}
+
 // DecodeSendError reads the body of a [TypeSendError].
 func DecodeSendError(body []byte) (SendError, error) {
 	var e SendError
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.varint(1):
-			e.ProducerID = f.value
-		case f.varint(2):
-			e.SequenceID = f.value
-		case f.varint(3):
-			e.Code = ServerError(int32(f.value))
-		case f.num == 4:
-			e.Message = string(f.bytes)
-		}
-	}
-	return e, f.err("SEND_ERROR")
+	table := e.fields()
+	err := read(body, "SEND_ERROR", table[:])
+	return e, err
 }
 
 // Append appends the body of e.
 func (e SendError) Append(dst []byte) []byte {
-	dst = appendUint(dst, 1, e.ProducerID)
-	dst = appendUint(dst, 2, e.SequenceID)
-	dst = appendUint(dst, 3, uint64(e.Code))
-	return appendString(dst, 4, e.Message)
+	table := e.fields()
+	return write(dst, table[:])
 }
 
 // Producer asks for a producer on a topic.
@@ -124,31 +103,23 @@ type Producer struct {
 	Name                  string // "" = the broker chooses one
 }
 
+// fields is the table of a PRODUCER.
+func (p *Producer) fields() [4]field {
+	return [...]field{text(1, &p.Topic), number(2, &p.ProducerID), number(3, &p.RequestID), text(4, &p.Name)}
+}
+
 // DecodeProducer reads the body of a [TypeProducer].
 func DecodeProducer(body []byte) (Producer, error) {
 	var p Producer
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.num == 1 && f.kind == protowire.BytesType:
-			p.Topic = string(f.bytes)
-		case f.varint(2):
-			p.ProducerID = f.value
-		case f.varint(3):
-			p.RequestID = f.value
-		case f.num == 4 && f.kind == protowire.BytesType:
-			p.Name = string(f.bytes)
-		}
-	}
-	return p, f.err("PRODUCER")
+	table := p.fields()
+	err := read(body, "PRODUCER", table[:])
+	return p, err
 }
 
 // Append appends the body of p.
 func (p Producer) Append(dst []byte) []byte {
-	dst = appendString(dst, 1, p.Topic)
-	dst = appendUint(dst, 2, p.ProducerID)
-	dst = appendUint(dst, 3, p.RequestID)
-	return appendString(dst, 4, p.Name)
+	table := p.fields()
+	return write(dst, table[:])
 }
 
 // ProducerSuccess says that a producer exists.
@@ -157,24 +128,23 @@ type ProducerSuccess struct {
 	Name      string
 }
 
+// fields is the table of a PRODUCER_SUCCESS.
+func (p *ProducerSuccess) fields() [2]field {
+	return [...]field{number(1, &p.RequestID), text(2, &p.Name)}
+}
+
 // DecodeProducerSuccess reads the body of a [TypeProducerSuccess].
 func DecodeProducerSuccess(body []byte) (ProducerSuccess, error) {
 	var p ProducerSuccess
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.varint(1):
-			p.RequestID = f.value
-		case f.num == 2 && f.kind == protowire.BytesType:
-			p.Name = string(f.bytes)
-		}
-	}
-	return p, f.err("PRODUCER_SUCCESS")
+	table := p.fields()
+	err := read(body, "PRODUCER_SUCCESS", table[:])
+	return p, err
 }
 
 // Append appends the body of p.
 func (p ProducerSuccess) Append(dst []byte) []byte {
-	return appendString(appendUint(dst, 1, p.RequestID), 2, p.Name)
+	table := p.fields()
+	return write(dst, table[:])
 }
 
 // CloseProducer ends a producer. Either side may send it; a broker may name the
@@ -184,31 +154,26 @@ type CloseProducer struct {
 	AssignedURL, AssignedTLS string
 }
 
+// fields is the table of a CLOSE_PRODUCER.
+func (c *CloseProducer) fields() [4]field {
+	return [...]field{
+		number(1, &c.ProducerID), number(2, &c.RequestID), text(3, &c.AssignedURL), text(4, &c.AssignedTLS),
+	}
+}
+
 // DecodeCloseProducer reads the body of a [TypeCloseProducer], or of a
 // [TypeCloseConsumer], which has the same form.
 func DecodeCloseProducer(body []byte) (CloseProducer, error) {
 	var c CloseProducer
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.varint(1):
-			c.ProducerID = f.value
-		case f.varint(2):
-			c.RequestID = f.value
-		case f.num == 3 && f.kind == protowire.BytesType:
-			c.AssignedURL = string(f.bytes)
-		case f.num == 4 && f.kind == protowire.BytesType:
-			c.AssignedTLS = string(f.bytes)
-		}
-	}
-	return c, f.err("CLOSE_PRODUCER")
+	table := c.fields()
+	err := read(body, "CLOSE_PRODUCER", table[:])
+	return c, err
 }
 
 // Append appends the body of c.
 func (c CloseProducer) Append(dst []byte) []byte {
-	dst = appendUint(dst, 1, c.ProducerID)
-	dst = appendUint(dst, 2, c.RequestID)
-	return appendString(appendString(dst, 3, c.AssignedURL), 4, c.AssignedTLS)
+	table := c.fields()
+	return write(dst, table[:])
 }
 
 // Error is the refusal of a request.
@@ -218,40 +183,31 @@ type Error struct {
 	Message   string
 }
 
+// fields is the table of an ERROR.
+func (e *Error) fields() [3]field {
+	return [...]field{number(1, &e.RequestID), written(code(2, (*int32)(&e.Code))), text(3, &e.Message)}
+}
+
 // DecodeError reads the body of a [TypeError].
 func DecodeError(body []byte) (Error, error) {
 	var e Error
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.varint(1):
-			e.RequestID = f.value
-		case f.varint(2):
-			e.Code = ServerError(int32(f.value))
-		case f.num == 3 && f.kind == protowire.BytesType:
-			e.Message = string(f.bytes)
-		}
-	}
-	return e, f.err("ERROR")
+	table := e.fields()
+	err := read(body, "ERROR", table[:])
+	return e, err
 }
 
 // Append appends the body of e.
 func (e Error) Append(dst []byte) []byte {
-	dst = appendUint(dst, 1, e.RequestID)
-	dst = appendUint(dst, 2, uint64(e.Code))
-	return appendString(dst, 3, e.Message)
+	table := e.fields()
+	return write(dst, table[:])
 }
 
 // DecodeRequestID reads the request id of a body that carries it in field num,
 // such as [TypeSuccess] (1).
-func DecodeRequestID(body []byte, num int32) (uint64, error) {
-	id, f := uint64(0), fields{rest: body}
-	for f.next() {
-		if f.varint(protowire.Number(num)) {
-			id = f.value
-		}
-	}
-	return id, f.err("request id")
+func DecodeRequestID(body []byte, num int32) (id uint64, err error) {
+	table := [...]field{number(protowire.Number(num), &id)}
+	err = read(body, "request id", table[:])
+	return id, err
 }
 
 // AppendRequestID appends a body that is nothing but a request id in field 1.

@@ -45,6 +45,36 @@ func TestCommandsReadBack(t *testing.T) {
 			pulsarwire.Producer{Topic: "t", ProducerID: 1, RequestID: 2, Name: "n"},
 			func(b []byte) (any, error) { return pulsarwire.DecodeProducer(b) },
 		},
+		"send error": {
+			pulsarwire.SendError{ProducerID: 1, SequenceID: 2, Code: pulsarwire.TooManyRequests, Message: "m"}.Append(nil),
+			pulsarwire.SendError{ProducerID: 1, SequenceID: 2, Code: pulsarwire.TooManyRequests, Message: "m"},
+			func(b []byte) (any, error) { return pulsarwire.DecodeSendError(b) },
+		},
+		"producer success": {
+			pulsarwire.ProducerSuccess{RequestID: 1, Name: "n"}.Append(nil),
+			pulsarwire.ProducerSuccess{RequestID: 1, Name: "n"},
+			func(b []byte) (any, error) { return pulsarwire.DecodeProducerSuccess(b) },
+		},
+		"close producer": {
+			pulsarwire.CloseProducer{ProducerID: 1, RequestID: 2, AssignedURL: "a", AssignedTLS: "b"}.Append(nil),
+			pulsarwire.CloseProducer{ProducerID: 1, RequestID: 2, AssignedURL: "a", AssignedTLS: "b"},
+			func(b []byte) (any, error) { return pulsarwire.DecodeCloseProducer(b) },
+		},
+		"connected": {
+			pulsarwire.Connected{ServerVersion: "v", ProtocolVersion: 19, MaxMessageSize: 5}.Append(nil),
+			pulsarwire.Connected{ServerVersion: "v", ProtocolVersion: 19, MaxMessageSize: 5},
+			func(b []byte) (any, error) { return pulsarwire.DecodeConnected(b) },
+		},
+		"topic request": {
+			pulsarwire.TopicRequest{Topic: "t", RequestID: 4}.Append(nil),
+			pulsarwire.TopicRequest{Topic: "t", RequestID: 4},
+			func(b []byte) (any, error) { return pulsarwire.DecodeTopicRequest(b) },
+		},
+		"failed metadata": {
+			pulsarwire.PartitionedMetadata{RequestID: 4, Failed: true, Code: 6, Message: "m"}.Append(nil),
+			pulsarwire.PartitionedMetadata{RequestID: 4, Failed: true, Code: 6, Message: "m"},
+			func(b []byte) (any, error) { return pulsarwire.DecodePartitionedMetadata(b) },
+		},
 	} {
 		got, err := tc.decode(tc.body)
 		if err != nil {
@@ -52,6 +82,22 @@ func TestCommandsReadBack(t *testing.T) {
 		}
 		if d := cmp.Diff(tc.want, got); d != "" {
 			t.Errorf("%s reads back differently (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// What is required is written also when it is zero, and what is optional is not:
+// other implementations insist on the one and may misread the other.
+func TestWhatIsWritten(t *testing.T) {
+	for name, tc := range map[string]struct{ got, want []byte }{
+		"send":     {pulsarwire.Send{NumMessages: 1}.Append(nil), []byte{1 << 3, 0, 2 << 3, 0}},
+		"error":    {pulsarwire.Error{}.Append(nil), []byte{1 << 3, 0, 2 << 3, 0}},
+		"throttle": {pulsarwire.ThrottleProducer{}.Append(nil), []byte{1 << 3, 0, 2 << 3, 0, 4 << 3, 0, 5 << 3, 0}},
+		"lookup":   {pulsarwire.LookupResponse{}.Append(nil), []byte{3 << 3, 0, 4 << 3, 0}},
+		"receipt":  {pulsarwire.SendReceipt{}.Append(nil), []byte{1 << 3, 0, 2 << 3, 0, 3<<3 | 2, 4, 1 << 3, 0, 2 << 3, 0}},
+	} {
+		if !bytes.Equal(tc.got, tc.want) {
+			t.Errorf("%s: %x; want %x", name, tc.got, tc.want)
 		}
 	}
 }

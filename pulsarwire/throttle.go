@@ -7,30 +7,24 @@ type ThrottleProducer struct {
 	PauseMillis           uint64 // 0: the connection is paused anyway; nothing to wait for
 }
 
+// fields is the table of a THROTTLE_PRODUCER. The numbers are those of the
+// proposal, which leaves 3 out.
+func (t *ThrottleProducer) fields() [4]field {
+	return [...]field{
+		number(1, &t.RequestID), number(2, &t.ProducerID), written(code(4, (*int32)(&t.Reason))), number(5, &t.PauseMillis),
+	}
+}
+
 // DecodeThrottleProducer reads the body of a [TypeThrottleProducer].
 func DecodeThrottleProducer(body []byte) (ThrottleProducer, error) {
 	var t ThrottleProducer
-	f := fields{rest: body}
-	for f.next() {
-		switch {
-		case f.varint(1):
-			t.RequestID = f.value
-		case f.varint(2):
-			t.ProducerID = f.value
-		case f.varint(4):
-			t.Reason = Reason(int32(f.value))
-		case f.varint(5):
-			t.PauseMillis = f.value
-		}
-	}
-	return t, f.err("THROTTLE_PRODUCER")
+	table := t.fields()
+	err := read(body, "THROTTLE_PRODUCER", table[:])
+	return t, err
 }
 
-// Append appends the body of t. The numbers are those of the proposal, which
-// leaves 3 out.
+// Append appends the body of t.
 func (t ThrottleProducer) Append(dst []byte) []byte {
-	dst = appendUint(dst, 1, t.RequestID)
-	dst = appendUint(dst, 2, t.ProducerID)
-	dst = appendUint(dst, 4, uint64(t.Reason))
-	return appendUint(dst, 5, t.PauseMillis)
+	table := t.fields()
+	return write(dst, table[:])
 }
