@@ -3,18 +3,14 @@ package labels_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/admitd/admitd/internal/testkit/golden"
 	"github.com/admitd/admitd/labels"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // The bytes of every refusal are fixed: clients in other languages parse them.
 func TestDocumentGoldenBytes(t *testing.T) {
@@ -26,19 +22,7 @@ func TestDocumentGoldenBytes(t *testing.T) {
 				d.RetryAfterMS, d.BaseBackoffMS = 137, 100
 			}
 			got := append(d.AppendJSON(nil), '\n')
-			file := filepath.Join("testdata", string(reason)+".golden.json")
-			if *update {
-				if err := os.WriteFile(file, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("document changed (-want +got):\n%s", diff)
-			}
+			golden.Text(t, string(reason)+".golden.json", string(got))
 		})
 	}
 }

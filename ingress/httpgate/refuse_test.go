@@ -3,29 +3,23 @@ package httpgate_test
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/internal/testkit/golden"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // full is a policy without a single place.
 func full() limiter.Policy {
@@ -73,7 +67,7 @@ func TestRefusalBytes(t *testing.T) {
 			s.ServeHTTP(w, r)
 			var got strings.Builder
 			_ = w.Result().Write(&got)
-			golden(t, name, got.String())
+			golden.Text(t, name+".golden", got.String())
 			doc, err := labels.Parse(w.Body.Bytes())
 			if err != nil {
 				t.Fatalf("the body is not a rejection: %v", err)
@@ -82,27 +76,6 @@ func TestRefusalBytes(t *testing.T) {
 				t.Errorf("document says %d %s, head says %d %s", doc.Status, doc.Reason, w.Code, w.Header().Get(labels.HeaderReason))
 			}
 		})
-	}
-}
-
-// golden compares with a file, which -update rewrites.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
 }
 

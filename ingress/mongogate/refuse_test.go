@@ -2,11 +2,7 @@ package mongogate_test
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,43 +10,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/internal/testkit/golden"
 	"github.com/admitd/admitd/labels"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares bytes, as hex of 16 per line, with a file in testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".hex")
-	dump := hex.Dump(got)
-	if *update {
-		if err := os.WriteFile(path, []byte(dump), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), dump); d != "" {
-		t.Errorf("%s (-want +got):\n%s", path, d)
-	}
-}
 
 // The exact bytes of every refusal.
 func TestRefusalGolden(t *testing.T) {
 	for _, reason := range labels.Reasons() {
 		d := labels.New(reason, "orders", "checkout")
 		d.RetryAfterMS, d.BaseBackoffMS, d.Limit = 137, 400, labels.ByPartition
-		golden(t, string(reason), mongogate.RefusalFrame(7, false, d, mongogate.Hinted, mongogate.Refusal{}))
+		golden.Bytes(t, string(reason)+".hex", mongogate.RefusalFrame(7, false, d, mongogate.Hinted, mongogate.Refusal{}))
 	}
 	d := labels.New(labels.RequestRate, "orders", "checkout")
 	d.BaseBackoffMS = 400
-	golden(t, "client_silent", mongogate.RefusalFrame(7, false, d, mongogate.Silent, mongogate.Refusal{}))
-	golden(t, "client_retrying", mongogate.RefusalFrame(7, false, d, mongogate.Retrying, mongogate.Refusal{}))
-	golden(t, "legacy_query", mongogate.RefusalFrame(7, true, d, mongogate.Hinted, mongogate.Refusal{}))
-	golden(t, "retries_denied", mongogate.RefusalFrame(7, false, d, mongogate.Hinted, mongogate.Refusal{DenyRetries: true}))
+	golden.Bytes(t, "client_silent.hex", mongogate.RefusalFrame(7, false, d, mongogate.Silent, mongogate.Refusal{}))
+	golden.Bytes(t, "client_retrying.hex", mongogate.RefusalFrame(7, false, d, mongogate.Retrying, mongogate.Refusal{}))
+	golden.Bytes(t, "legacy_query.hex", mongogate.RefusalFrame(7, true, d, mongogate.Hinted, mongogate.Refusal{}))
+	golden.Bytes(t, "retries_denied.hex", mongogate.RefusalFrame(7, false, d, mongogate.Hinted, mongogate.Refusal{DenyRetries: true}))
 }
 
 // What drivers key on, read back by the driver's own library.

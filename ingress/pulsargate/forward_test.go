@@ -296,12 +296,8 @@ func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
 		p.client.open(1, "slow")
-		for i := range uint64(25) {
-			p.client.write(sendFrame(1, i, 10))
-		}
-		for i := range uint64(19) {
-			p.broker.write(receipt(1, i))
-		}
+		p.client.publish(1, 25, 10)
+		p.broker.store(1, 19)
 		p.drain()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -328,9 +324,7 @@ func TestDrainLeavesTheQueue(t *testing.T) {
 		}}
 		p := play(t, pulsargate.Options{}, policy, unaware())
 		p.client.open(1, "t")
-		for i := range uint64(3) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 3, 10)
 		p.drain()
 		time.Sleep(2 * time.Second)
 		p.broker.write(receipt(1, 0))
@@ -376,9 +370,7 @@ func TestNothingFollowsHalfAMessage(t *testing.T) {
 		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
 		p.client.open(1, "slow")
 		p.client.open(2, "t")
-		for i := range uint64(21) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 21, 10)
 		frame := sendFrame(2, 0, 1<<20)
 		p.client.write(frame[:100<<10])
 		time.Sleep(time.Second) // the held message waits for the end of the frame

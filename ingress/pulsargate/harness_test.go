@@ -116,6 +116,30 @@ func sendFrame(producer, sequence uint64, payload int) []byte {
 		pulsarwire.Metadata{ProducerName: "p", SequenceID: sequence, PublishTime: 1}, make([]byte, payload))
 }
 
+// publish sends n messages of a producer, numbered from 0.
+func (p *peer) publish(producer uint64, n, payload int) {
+	p.t.Helper()
+	for i := range uint64(n) {
+		p.write(sendFrame(producer, i, payload))
+	}
+}
+
+// published returns the SENDs that have arrived, one behind the other.
+func (p *peer) published() (stream []byte) {
+	for _, f := range p.all(pulsarwire.TypeSend) {
+		stream = append(stream, f.raw...)
+	}
+	return stream
+}
+
+// store sends the receipts of the first n messages of a producer.
+func (p *peer) store(producer uint64, n int) {
+	p.t.Helper()
+	for i := range uint64(n) {
+		p.write(receipt(producer, i))
+	}
+}
+
 // receipt returns a SEND_RECEIPT.
 func receipt(producer, sequence uint64) []byte {
 	body := pulsarwire.SendReceipt{ProducerID: producer, SequenceID: sequence, LedgerID: 1, EntryID: sequence}.Append(nil)

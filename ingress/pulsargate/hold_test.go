@@ -91,9 +91,7 @@ func TestPauseStopsTheNeighbour(t *testing.T) {
 		p.client.open(2, "fast")
 		start := time.Now()
 		go func() {
-			for i := range uint64(21) {
-				p.client.write(sendFrame(1, i, 10))
-			}
+			p.client.publish(1, 21, 10)
 			p.client.write(sendFrame(2, 0, 10))
 		}()
 		time.Sleep(time.Second)
@@ -112,9 +110,7 @@ func TestCloseProducerStaysBehindItsMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
 		p.client.open(1, "slow")
-		for i := range uint64(21) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 21, 10)
 		p.client.command(pulsarwire.TypeCloseProducer, pulsarwire.CloseProducer{ProducerID: 1, RequestID: 9}.Append(nil))
 		synctest.Wait()
 		if n := len(p.broker.all(pulsarwire.TypeCloseProducer)); n != 0 {
@@ -140,9 +136,7 @@ func TestHeldFramesGoWithTheirProducer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
 		p.client.open(1, "slow")
-		for i := range uint64(30) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 30, 10)
 		synctest.Wait()
 		p.broker.command(pulsarwire.TypeCloseProducer, pulsarwire.CloseProducer{
 			ProducerID: 1, RequestID: 5, AssignedURL: "pulsar://elsewhere:6650",
@@ -171,9 +165,7 @@ func TestPendingBoundPausesUntilHalf(t *testing.T) {
 		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{MaxPending: 4}}, off(), aware())
 		p.client.open(1, "t")
 		go func() {
-			for i := range uint64(6) {
-				p.client.write(sendFrame(1, i, 10))
-			}
+			p.client.publish(1, 6, 10)
 		}()
 		synctest.Wait()
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 4 {
@@ -221,9 +213,7 @@ func TestHeldBytesAreBounded(t *testing.T) {
 				p := play(t, o, off(), unaware())
 				p.client.open(1, "slow")
 				go func() {
-					for i := range uint64(60) {
-						p.client.write(sendFrame(1, i, 1000))
-					}
+					p.client.publish(1, 60, 1000)
 				}()
 				for range 40 {
 					synctest.Wait()
@@ -254,9 +244,7 @@ func TestConcurrencyHolds(t *testing.T) {
 		p := play(t, pulsargate.Options{}, policy, aware())
 		p.client.open(1, "a")
 		p.client.open(2, "b")
-		for i := range uint64(3) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 3, 10)
 		p.client.write(sendFrame(2, 0, 10))
 		synctest.Wait()
 		if got := sequences(p.broker, 1); len(got) != 2 {
@@ -293,20 +281,14 @@ func TestPendingBoundHoldsForWhatWasHeld(t *testing.T) {
 		p := play(t, o, off(), unaware())
 		p.client.open(1, "slow")
 		p.client.open(2, "t")
-		for i := range uint64(7) {
-			p.client.write(sendFrame(1, i, 10)) // four pass, three are held
-		}
-		for i := range uint64(4) {
-			p.client.write(sendFrame(2, i, 10))
-		}
+		p.client.publish(1, 7, 10) // four pass, three are held
+		p.client.publish(2, 4, 10)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 8 {
 			t.Errorf("%d messages without a receipt; want 8", n)
 		}
-		for i := range uint64(4) {
-			p.broker.write(receipt(2, i))
-		}
+		p.broker.store(2, 4)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := sequences(p.broker, 1); len(got) != 7 {
@@ -362,9 +344,7 @@ func TestAProducerAskedForTwiceStaysLimited(t *testing.T) {
 		}
 		p.broker.command(pulsarwire.TypeError, pulsarwire.Error{RequestID: 11, Code: pulsarwire.ServiceNotReady}.Append(nil))
 		p.broker.command(pulsarwire.TypeProducerSuccess, pulsarwire.ProducerSuccess{RequestID: 10, Name: "p"}.Append(nil))
-		for i := range uint64(30) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 30, 10)
 		synctest.Wait()
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 20 {
 			t.Errorf("%d messages passed; want 20", n)

@@ -227,11 +227,7 @@ func TestFramesInPieces(t *testing.T) {
 			sent = sent[k:]
 		}
 		synctest.Wait()
-		var got []byte
-		for _, f := range p.broker.all(pulsarwire.TypeSend) {
-			got = append(got, f.raw...)
-		}
-		if !bytes.Equal(got, stream) {
+		if got := p.broker.published(); !bytes.Equal(got, stream) {
 			t.Errorf("%d bytes arrived; want the %d that were sent", len(got), len(stream))
 		}
 	})
@@ -253,11 +249,7 @@ func TestHeldFramesInPieces(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		var got []byte
-		for _, f := range p.broker.all(pulsarwire.TypeSend) {
-			got = append(got, f.raw...)
-		}
-		if !bytes.Equal(got, stream) {
+		if got := p.broker.published(); !bytes.Equal(got, stream) {
 			t.Errorf("%d bytes arrived; want the %d that were sent", len(got), len(stream))
 		}
 	})
@@ -269,9 +261,7 @@ func TestHalfAHeldFrameGivesItsRoomBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, slowTopic(pulsargate.Hold), off(), unaware())
 		p.client.open(1, "slow")
-		for i := range uint64(21) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 21, 10)
 		p.client.write(sendFrame(1, 21, 1<<20)[:100<<10])
 		synctest.Wait()
 		if s := p.server.Status(); s.HeldFrames != 2 || s.HeldBytes < 1<<20 {

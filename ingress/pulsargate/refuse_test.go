@@ -1,37 +1,13 @@
 package pulsargate_test
 
 import (
-	"encoding/hex"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/internal/testkit/golden"
 	"github.com/admitd/admitd/pulsarwire"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares bytes with a file, as a hex dump that people can read.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	dump := hex.Dump(got)
-	if *update {
-		if err := os.WriteFile(path, []byte(dump), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != dump {
-		t.Errorf("%s: the bytes on the wire have changed:\n%s\nwant\n%s", name, dump, want)
-	}
-}
 
 // What the gate says of its own is pinned to the byte.
 func TestGoldenAnswers(t *testing.T) {
@@ -47,10 +23,10 @@ func TestGoldenAnswers(t *testing.T) {
 			}.Append(nil))
 		}
 		synctest.Wait()
-		golden(t, "producer_refused", p.client.all(pulsarwire.TypeError)[0].raw)
-		golden(t, "throttle_producer", p.client.all(pulsarwire.TypeThrottleProducer)[0].raw)
-		golden(t, "lookup_refused", p.client.all(pulsarwire.TypeLookupResponse)[0].raw)
-		golden(t, "lookup_rewritten", p.client.all(pulsarwire.TypeLookupResponse)[1].raw)
-		golden(t, "connect_forwarded", p.broker.all(pulsarwire.TypeConnect)[0].raw)
+		golden.Bytes(t, "producer_refused.golden", p.client.all(pulsarwire.TypeError)[0].raw)
+		golden.Bytes(t, "throttle_producer.golden", p.client.all(pulsarwire.TypeThrottleProducer)[0].raw)
+		golden.Bytes(t, "lookup_refused.golden", p.client.all(pulsarwire.TypeLookupResponse)[0].raw)
+		golden.Bytes(t, "lookup_rewritten.golden", p.client.all(pulsarwire.TypeLookupResponse)[1].raw)
+		golden.Bytes(t, "connect_forwarded.golden", p.broker.all(pulsarwire.TypeConnect)[0].raw)
 	})
 }

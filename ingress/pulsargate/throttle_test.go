@@ -34,9 +34,7 @@ func TestThrottleProducerWithReceipt(t *testing.T) {
 		p.client.open(1, "slow")
 		p.client.open(2, "fast")
 		start := time.Now()
-		for i := range uint64(25) { // five of them on their way when the notice comes
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 25, 10) // five of them on their way when the notice comes
 		synctest.Wait()
 		want := []pulsarwire.ThrottleProducer{{
 			RequestID: 1, ProducerID: 1, Reason: pulsarwire.TopicProduceQuotaExceeded, PauseMillis: 500,
@@ -80,9 +78,7 @@ func TestMissingReceiptFallsBackToPausing(t *testing.T) {
 		p.client.open(1, "slow")
 		p.client.open(2, "fast")
 		start := time.Now()
-		for i := range uint64(30) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 30, 10)
 		time.Sleep(90 * time.Millisecond)
 		p.client.write(sendFrame(2, 0, 10)) // within the wait: passes
 		time.Sleep(20 * time.Millisecond)
@@ -120,9 +116,7 @@ func TestUnawareClientsAreNeverNotified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, slowTopic(pulsargate.Auto), off(), unaware())
 		p.client.open(1, "slow")
-		for i := range uint64(30) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 30, 10)
 		p.client.command(pulsarwire.TypeThrottleProducerReceipt, pulsarwire.AppendRequestID(nil, 1))
 		synctest.Wait()
 		if n := notices(t, p.client); len(n) != 0 {
@@ -192,9 +186,7 @@ func TestApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 0.01}}}, off(), unaware())
 		p.client.open(1, "t")
-		for i := range uint64(3) {
-			p.client.write(sendFrame(1, i, 10))
-		}
+		p.client.publish(1, 3, 10)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 1 {
@@ -292,9 +284,7 @@ func TestModes(t *testing.T) {
 				Mode: mode, Topic: pulsargate.PublishRate{Messages: 1},
 			}}, off(), aware())
 			p.client.open(1, "t")
-			for i := range uint64(5) {
-				p.client.write(sendFrame(1, i, 1))
-			}
+			p.client.publish(1, 5, 1)
 			synctest.Wait()
 			if n := len(p.broker.all(pulsarwire.TypeSend)); n != 5 {
 				t.Errorf("%v: %d of 5 messages passed", mode, n)
