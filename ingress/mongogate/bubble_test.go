@@ -3,6 +3,7 @@ package mongogate_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -280,6 +281,36 @@ func TestDrainClosesBusyConnections(t *testing.T) {
 		<-lateEnded
 		ask(t, reader, readerUp, 2, more(7), opens(0))
 		<-readerEnded
+	})
+}
+
+// A client that asks again faster than the gate polls was refused for as long
+// as the drain lasted: the gate looked whether it may hang up only when it had
+// nothing to read.
+func TestDrainClosesQuickConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := stage(t, &limiter.Policy{}, mongogate.Options{})
+		reader, _ := sc.enter()
+		say(reader, msg(1, 0, cmd("find")))
+		readerUp := sc.backend()
+		readFrame(t, readerUp)
+		say(readerUp, reply(1, opens(7)))
+		readFrame(t, reader)
+		quick, ended := sc.enter()
+		sc.drain()
+		synctest.Wait()
+		refused := int32(0)
+		for head := make([]byte, 16); refused < 50; refused++ {
+			say(quick, msg(1+refused, 0, cmd("find")))
+			if _, err := io.ReadFull(quick, head); err != nil {
+				break
+			}
+			_, _ = io.CopyN(io.Discard, quick, int64(binary.LittleEndian.Uint32(head))-16)
+		}
+		if refused > 1 {
+			t.Errorf("refused %d times, want once and then closed", refused)
+		}
+		<-ended
 	})
 }
 

@@ -40,6 +40,11 @@ func (u *upward) fill() error {
 		u.reading[Client].set(true)
 	}
 	for {
+		// Before the read: a client that asks again faster than a draining
+		// session polls never lets a read time out.
+		if u.Draining() && u.over() {
+			return ErrDrained
+		}
 		if err := u.deadline(); err != nil {
 			return err
 		}
@@ -53,8 +58,6 @@ func (u *upward) fill() error {
 			return err
 		case !u.Draining():
 			return ErrGreeting
-		case u.over():
-			return ErrDrained
 		}
 	}
 }
