@@ -74,6 +74,13 @@ func refusals() map[string][]string {
 			"6: ingresses[0].partitions.by[2]: takes a prefix length from 1 to 32, such as client:24 (client:64)",
 			"6: ingresses[0].partitions.by[3]: must begin with database, collection, command, application, driver, user, client, readPreference or comment for protocol mongodb (topic)",
 		},
+		"postgres": {
+			"6: ingresses[0].connections.reserved: must be less than maxOpen (10)",
+			"7: ingresses[0].partitions.by[0]: takes the name of a tag, such as comment:route (comment)",
+			"9: ingresses[0].postgres.sqlstate.draining: must be five digits or capital letters, such as 53000 (0)",
+			"9: ingresses[0].postgres.sqlstate.nonsense: is no reason of a refusal: must be request_rate, concurrency_limit, queue_timeout, cost_exceeds_burst, shed or draining (nonsense)",
+			"13: ingresses[1].connections.reserved: belongs to protocol postgres only (3)",
+		},
 		"by_pulsar": {
 			"6: ingresses[0].partitions.by: lists more than 1 for protocol pulsar (2)",
 			"7: ingresses[0].requests.exempt: belongs to protocol http, mongodb or postgres only",

@@ -121,6 +121,9 @@ type Connections struct {
 	QueueDepth int `yaml:"queueDepth" default:"0" min:"0" max:"1000000"`
 	// Hard bound on open connections.
 	MaxOpen int `yaml:"maxOpen" default:"10000" min:"1" max:"10000000"`
+	// How many of these places are kept for those who must get in: superusers,
+	// replication, and the users and clients that are exempt. PostgreSQL only.
+	Reserved int `yaml:"reserved" default:"0" min:"0" max:"10000000"`
 	// Client addresses or CIDRs that are not limited.
 	Exempt []Prefix `yaml:"exempt" single:"true"`
 }

@@ -46,7 +46,7 @@ func protocolPostgres() *Protocol {
 			{"operation", nil},
 			{"comment", commentTag},
 		},
-		Costs: true, Exempts: true, Operation: postgresOperation,
+		Costs: true, Exempts: true, Reserves: true, Patience: true, Operation: postgresOperation,
 		check: func(v validator, path string, in *Ingress) {
 			if in.Postgres != nil {
 				v.postgres(path+".postgres", in.Postgres)
@@ -80,10 +80,18 @@ func postgresOperation(op string) string {
 // sqlState is the form of an SQLSTATE.
 var sqlState = regexp.MustCompile(`^[0-9A-Z]{5}$`)
 
+// Reasons are the reasons of refusals, as the table of labels has them.
+func Reasons() []string {
+	return []string{"request_rate", "concurrency_limit", "queue_timeout", "cost_exceeds_burst", "shed", "draining"}
+}
+
 // postgres checks the block of an ingress whose backend is given.
 func (v validator) postgres(path string, p *Postgres) {
 	for reason, code := range p.SQLState {
 		at := join(path+".sqlstate", reason)
+		if !slices.Contains(Reasons(), reason) {
+			v.relate("is no reason of a refusal: must be "+list(Reasons()), reason, at)
+		}
 		if !sqlState.MatchString(code) || code[:2] == "00" {
 			v.relate("must be five digits or capital letters, such as 53000", code, at)
 		}

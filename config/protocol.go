@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Protocol is what the configuration knows of a protocol. There is one literal
@@ -40,6 +41,11 @@ type Protocol struct {
 	Operation func(op string) string
 	// Classes are the words that stand for many operations in cost.byOperation.
 	Classes []string
+	// Reserves says that places at the door can be kept.
+	Reserves bool
+	// Patience says that no client waits or tries again by itself, so that the
+	// gate does it for them: see [Patience].
+	Patience bool
 	// Statuses says that the status of a refusal can be chosen.
 	Statuses bool
 
@@ -75,6 +81,22 @@ func protocol(name string) *Protocol {
 		}
 	}
 	return known[0]
+}
+
+// patientDepth is how many requests may wait where clients do not by themselves.
+const patientDepth = 1000
+
+// Patience returns what "queue: auto" means where no client waits or tries again
+// by itself: how many requests may wait in a partition, and how long, which is
+// three quarters of the objective, or a second. ok is false for other protocols.
+func Patience(in *Ingress) (depth int, wait time.Duration, ok bool) {
+	if !protocol(in.Protocol).Patience {
+		return 0, 0, false
+	}
+	if in.Objective > 0 {
+		return patientDepth, time.Duration(in.Objective) * 3 / 4, true
+	}
+	return patientDepth, time.Second, true
 }
 
 // protocolsThat names the protocols that have something.

@@ -29,6 +29,14 @@ func (v validator) ingress(path string, in *Ingress) {
 	if !proto.Statuses && in.Rejection.Status != 0 {
 		v.relate(onlyFor(func(p *Protocol) bool { return p.Statuses }), int(in.Rejection.Status), path+".rejection.status", path+".protocol")
 	}
+	if at := path + ".connections.reserved"; in.Connections.Reserved > 0 {
+		switch {
+		case !proto.Reserves:
+			v.relate(onlyFor(func(p *Protocol) bool { return p.Reserves }), in.Connections.Reserved, at, path+".protocol")
+		case in.Connections.Reserved >= in.Connections.MaxOpen:
+			v.relate("must be less than maxOpen", in.Connections.Reserved, at, path+".connections.maxOpen")
+		}
+	}
 	if proto.check != nil {
 		proto.check(v, path, in)
 	}

@@ -67,15 +67,19 @@ func buildPartition(in *config.Ingress, name string, form *config.Partition, tun
 	if err := s.Validate(); err != nil {
 		return limiter.PartitionPolicy{}, fmt.Errorf("partition %s: %w", name, err)
 	}
+	q := form.Queue
+	if depth, wait, ok := config.Patience(in); ok && q.Auto {
+		q = config.Queue{Depth: depth, MaxWait: config.Duration(wait)}
+	}
 	return limiter.PartitionPolicy{
 		Name:       name,
 		Rate:       limiter.Rate{PerSecond: form.Rate, BurstSeconds: form.BurstSeconds},
 		NewLimit:   func() limiter.Limit { return mustLimit(s) },
 		Signature:  signature,
 		Fallback:   form.Limit.Fallback.Limit,
-		QueueDepth: form.Queue.Depth,
-		MaxWait:    time.Duration(form.Queue.MaxWait),
-		QueueAuto:  form.Queue.Auto,
+		QueueDepth: q.Depth,
+		MaxWait:    time.Duration(q.MaxWait),
+		QueueAuto:  q.Auto,
 		Objective:  time.Duration(in.Objective),
 	}, nil
 }
@@ -142,7 +146,7 @@ func parseMode(s string) (limiter.Mode, error) {
 func connections(c *config.Connections) ingress.Connections {
 	out := ingress.Connections{
 		Rate:    limiter.Rate{PerSecond: c.Rate, BurstSeconds: c.BurstSeconds, QueueDepth: c.QueueDepth},
-		MaxOpen: c.MaxOpen,
+		MaxOpen: c.MaxOpen, Reserved: c.Reserved,
 	}
 	for _, p := range c.Exempt {
 		out.Exempt = append(out.Exempt, p.Prefix)

@@ -53,7 +53,7 @@ func TestEveryExampleBuilds(t *testing.T) {
 			}
 		}
 	}
-	if want := map[string]bool{"http": true, "mongodb": true, "pulsar": true}; !cmp.Equal(want, protocols) {
+	if want := map[string]bool{"http": true, "mongodb": true, "postgres": true, "pulsar": true}; !cmp.Equal(want, protocols) {
 		t.Errorf("protocols with an example: %v; want %v", protocols, want)
 	}
 }

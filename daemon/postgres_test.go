@@ -1,0 +1,42 @@
+package daemon_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/labels"
+)
+
+// The configuration cannot ask the table of reasons, and must know all of them.
+func TestReasonsOfTheConfiguration(t *testing.T) {
+	for _, reason := range labels.Reasons() {
+		if !slices.Contains(config.Reasons(), string(reason)) {
+			t.Errorf("config.Reasons() lacks %s", reason)
+		}
+	}
+}
+
+// No PostgreSQL client waits by itself: the gate does, unless it is told not to.
+func TestPostgresWaits(t *testing.T) {
+	for text, want := range map[string]struct {
+		depth int
+		wait  time.Duration
+	}{
+		``:                       {1000, time.Second},
+		`, "objective": "100ms"`: {1000, 75 * time.Millisecond},
+		`, "partitions": {"default": {"queue": {"depth": 7, "maxWait": "2s"}}}`: {7, 2 * time.Second},
+		`, "partitions": {"default": {"queue": {"depth": 0}}}`:                  {0, 0},
+	} {
+		cfg, err := config.Parse("test", []byte(`{"ingresses": [{"name": "a", "protocol": "postgres", "listen": "127.0.0.1:1", "backend": "127.0.0.1:2"`+text+`}]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := daemon.Policy(&cfg.Ingresses[0], nil)
+		if err != nil || p.Default.QueueDepth != want.depth || p.Default.MaxWait != want.wait || p.Default.QueueAuto {
+			t.Errorf("Policy of %q: depth %d, wait %v, auto %v, %v; want %+v", text, p.Default.QueueDepth, p.Default.MaxWait, p.Default.QueueAuto, err, want)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package ingress_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/admitd/admitd/ingress"
+)
+
+// verger says why, and who has a reserved place.
+type verger struct{ in chan bool }
+
+func (v verger) ServeConn(_ context.Context, c net.Conn) {
+	v.in <- ingress.Reserved(c)
+	_, _ = io.Copy(io.Discard, c)
+	_ = c.Close()
+}
+
+func (verger) TurnAway(c net.Conn, why ingress.Refusal) { _, _ = io.WriteString(c, why.String()) }
+
+// The last places are marked, and who finds none is told why.
+func TestReservedPlacesAndLastWords(t *testing.T) {
+	v := verger{in: make(chan bool, 8)}
+	s := ingress.NewServer("test", v, ingress.Options{Connections: ingress.Connections{MaxOpen: 3, Reserved: 1}})
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, ln) }()
+	for i, want := range []bool{false, false, true} {
+		c, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close() //nolint:errcheck,gocritic // three of them
+		if got := <-v.in; got != want {
+			t.Errorf("connection %d: Reserved() = %v; want %v", i, got, want)
+		}
+	}
+	c, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
+	if err != nil {
+		t.Fatal(err)
+	}
+	if word, err := io.ReadAll(c); string(word) != "max_open" || err != nil {
+		t.Errorf("the fourth connection read %q, %v; want max_open", word, err)
+	}
+	cancel()
+	if got := s.Status(); got.Refused[ingress.OverOpen] != 1 || got.Accepted != 3 {
+		t.Errorf("Status() = %+v; want 3 accepted and 1 refused", got)
+	}
+	_ = c.Close()
+}
