@@ -23,14 +23,25 @@ func Ours() []string {
 	}
 }
 
+// defaults returns what the configuration has when only an algorithm is chosen,
+// and the number of gates where they are told.
+func (s *Scenario) defaults(kind string) algorithms.Settings {
+	a := algorithms.Settings{Algorithm: kind}
+	if s.Told {
+		a.Gates = s.Gates
+	}
+	return a
+}
+
 // Contenders returns those that the lab knows by itself for a scenario: no gate,
-// a fixed limit tuned by hand for the model, ours with their defaults, and the default one with a queue.
+// a fixed limit tuned by hand for the model, ours with their defaults, and the
+// default one with a queue.
 func Contenders(s *Scenario) []Contender {
 	list := []Contender{None(), Fixed(s, tunedName, 2*s.Backend.Workers)}
 	for _, kind := range Ours() {
-		list = append(list, Gated(kind, s.gatePolicy(algorithms.Settings{Algorithm: kind}, false)))
+		list = append(list, Gated(kind, s.gatePolicy(s.defaults(kind), false)))
 	}
-	return append(list, Gated(queuedName, s.gatePolicy(algorithms.Settings{Algorithm: algorithms.KindKnee}, true)))
+	return append(list, Gated(queuedName, s.gatePolicy(s.defaults(algorithms.KindKnee), true)))
 }
 
 // Fixed returns a fixed limit over all gates of a scenario as a contender: each
@@ -41,17 +52,15 @@ func Fixed(s *Scenario, name string, limit int) Contender {
 }
 
 // gatePolicy returns the policy of a gate whose partitions all have the same
-// limit, and the automatic queue if they are to have one, with the randomness of the limit taken from the world.
+// limit, and the automatic queue if they are to have one, with the randomness of
+// the limit taken from the world.
 func (s *Scenario) gatePolicy(a algorithms.Settings, queue bool) func(*World) *limiter.Policy {
 	signature := fmt.Sprintf("%+v", a)
 	return func(w *World) *limiter.Policy {
 		settings := a
 		settings.Vegas.Rand, settings.Gradient.Rand = w.Rand, w.Rand
-		if s.Told {
-			settings.Knee.Gates = s.Gates
-		}
 		return &limiter.Policy{
-			Total: s.Total, MaxPartitions: s.Tenants.Max,
+			Total: s.Total, MaxPartitions: s.Tenants.Max, Gates: a.Gates,
 			Default: limiter.PartitionPolicy{Signature: signature, QueueAuto: queue, NewLimit: func() limiter.Limit {
 				l, err := algorithms.New(settings)
 				if err != nil {

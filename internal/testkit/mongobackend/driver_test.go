@@ -65,8 +65,12 @@ func startGateOn(t *testing.T, l net.Listener, backend string, p *limiter.Policy
 func unlimited() *limiter.Policy { return &limiter.Policy{Mode: limiter.Off} }
 
 // never refuses everything that may be refused: its bucket holds one token,
-// which the first command takes, and gets another after 11 days.
-func never() *limiter.Policy { return &limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}} }
+// which the first command takes, and gets another after 11 days. A gate alone
+// would rightly have drivers wait for seconds then; beside another one, which may
+// be idle, it has them wait for a tenth at first.
+func never() *limiter.Policy {
+	return &limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}, Gates: 2}
+}
 
 // events counts what a driver starts, by command.
 type events struct {
