@@ -132,6 +132,9 @@ lab: build ## run the overload lab, rewrite docs/lab/results.md and the table in
 lab-full: build ## every variant of every scenario; the report is bin/lab-full.md, the page bin/lab-full.html
 	$(BIN)/admitd lab report --full --out $(BIN)/lab-full.md --html $(BIN)/lab-full.html
 
+lab-targets: build ## what the default reaches of its targets, in every variant: docs/lab/targets.md
+	$(BIN)/admitd lab run --full --algorithm none,knee+queue --targets docs/lab/targets.md > $(BIN)/lab-targets.txt
+
 lab-ceilings: build ## compute the best fixed limits of scenarios that have changed, into lab/ceilings.json
 	$(BIN)/admitd lab ceilings --full --from lab/ceilings.json --out lab/ceilings.json
 
@@ -145,4 +148,4 @@ clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
 .PHONY: help build install run test test-nested deps check race cpus arch vet lint fmt fmt-check tidy-check \
-  measure fuzz bench bench-compare cover vuln lab lab-full lab-ceilings docs image clean
+  measure fuzz bench bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs image clean

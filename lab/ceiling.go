@@ -100,18 +100,18 @@ func (c Ceilings) know(s *Scenario) {
 
 // Refresh returns c with the ceilings of all given scenarios: those that are
 // missing or stale are computed, the others kept, those of other scenarios too.
-// Variants that are marked full are left alone unless full is set. progress is
-// called after each variant; nil = nobody.
-func (c Ceilings) Refresh(ctx context.Context, scenarios []*Scenario, full bool, progress func(done, of int)) (Ceilings, error) {
+// Only the variants that suite plays are computed. Its Progress is called after
+// each of them.
+func (c Ceilings) Refresh(ctx context.Context, suite *Suite) (Ceilings, error) {
 	out := maps.Clone(c)
 	var stale []*Scenario
-	for _, s := range scenarios {
+	for _, s := range suite.Scenarios {
 		out[s.Name] = map[string]VariantCeilings{}
 		for i := range s.Variants {
 			run, name := s.apply(&s.Variants[i]), s.Variants[i].Name
 			if known := c[s.Name][name]; known.Of == run.identity() {
 				out[s.Name][name] = known
-			} else if run.hasCeiling() && (full || !run.Full) {
+			} else if run.hasCeiling() && suite.plays(&s.Variants[i], run) {
 				stale = append(stale, run)
 			}
 		}
@@ -127,8 +127,8 @@ func (c Ceilings) Refresh(ctx context.Context, scenarios []*Scenario, full bool,
 			defer mu.Unlock()
 			out[run.Name][run.Variants[0].Name] = VariantCeilings{Of: run.identity(), Windows: found}
 			done++
-			if progress != nil {
-				progress(done, len(stale))
+			if suite.Progress != nil {
+				suite.Progress(done, len(stale))
 			}
 			return err
 		})

@@ -35,7 +35,7 @@ func parsed(t *testing.T, text string) *lab.Scenario {
 // better by more than the grid misses, and each window has its own.
 func TestCeilingIsTheBestFixedLimit(t *testing.T) {
 	s := parsed(t, crowded)
-	found, err := lab.Ceilings{}.Refresh(t.Context(), []*lab.Scenario{s}, false, nil)
+	found, err := lab.Ceilings{}.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestCeilingIsTheBestFixedLimit(t *testing.T) {
 // changed are computed anew, and the others are kept as they are.
 func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 	s := parsed(t, crowded)
-	found, err := lab.Ceilings{}.Refresh(t.Context(), []*lab.Scenario{s}, false, nil)
+	found, err := lab.Ceilings{}.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 		t.Errorf("ceilings changed in the file (-want +got):\n%s", diff)
 	}
 	computed := func(text string) (n int) {
-		if _, err := read.Refresh(t.Context(), []*lab.Scenario{parsed(t, text)}, false, func(int, int) { n++ }); err != nil {
+		if _, err := read.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{parsed(t, text)}, Progress: func(int, int) { n++ }}); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -16,6 +16,8 @@ type Criterion struct {
 	// Variants that it holds for, or names of what they are combined from; none =
 	// all.
 	Variants []string `yaml:"variants"`
+	// Except are those of them that it does not hold for.
+	Except []string `yaml:"except"`
 	// Window that is judged; "" = the first.
 	Window string `yaml:"window"`
 	// Measure is one of [Measures].
@@ -24,10 +26,12 @@ type Criterion struct {
 	AtLeast *float64 `yaml:"atLeast"`
 	AtMost  *float64 `yaml:"atMost"`
 	// By names contenders that must each keep it, or "best": one of ours must.
-	// None = best.
+	// None = what the configuration has when nothing is chosen.
 	By []string `yaml:"by"`
 	// Why says where the bound comes from.
 	Why string `yaml:"why"`
+	// Known says where it is missed today.
+	Known []Known `yaml:"known"`
 }
 
 // measures turn a window of a result into a number.
@@ -116,14 +120,14 @@ func (c *Criterion) subject() string {
 // who returns By with its default.
 func (c *Criterion) who() []string {
 	if len(c.By) == 0 {
-		return []string{Best}
+		return []string{queuedName}
 	}
 	return c.By
 }
 
 // appliesTo reports whether the criterion is about a variant.
 func (c *Criterion) appliesTo(v *Variant) bool {
-	return len(c.Variants) == 0 || slices.ContainsFunc(c.Variants, v.named)
+	return (len(c.Variants) == 0 || slices.ContainsFunc(c.Variants, v.named)) && !slices.ContainsFunc(c.Except, v.named)
 }
 
 // validate reports every problem.
@@ -142,7 +146,7 @@ func (c *Criterion) validate(s *Scenario) error {
 			fail("%s: by must be of %v (%s)", c.Measure, known, name)
 		}
 	}
-	for _, name := range c.Variants {
+	for _, name := range slices.Concat(c.Variants, c.Except) {
 		if !slices.ContainsFunc(s.Variants, func(v Variant) bool { return v.named(name) }) {
 			fail("%s: there is no variant %s", c.Measure, name)
 		}
@@ -154,5 +158,5 @@ func (c *Criterion) validate(s *Scenario) error {
 			fail("%s: variant %s has no window %s", c.Measure, v.Name, c.Window)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.validateKnown(s))...)
 }

@@ -114,7 +114,7 @@ func (r *Report) writeScenario(b *strings.Builder, s *ScenarioReport) {
 		if v.Scenario != s.Name {
 			continue
 		}
-		line := []string{v.Variant, v.Criterion, strings.Join(v.By, ", "), v.word()}
+		line := []string{v.Variant, v.Criterion, strings.Join(v.By, ", "), word(v.State)}
 		for _, n := range names {
 			line = append(line, v.cell(n, func(x float64) string { return fmt.Sprintf("%.3g", x) }))
 		}
@@ -151,16 +151,12 @@ func (r *Report) contenders() []string {
 	return names
 }
 
-// word says whether a criterion is kept.
-func (v *Verdicts) word() string {
-	switch {
-	case !v.Judged:
-		return "not run"
-	case !v.Pass:
+// word renders the state of a verdict.
+func word(state string) string {
+	if state == stateMissed {
 		return "**no**"
-	default:
-		return "yes"
 	}
+	return state
 }
 
 // cell returns one contender's value, bold when it keeps the bound.

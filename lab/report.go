@@ -31,7 +31,9 @@ type VariantReport struct {
 	// Load at the beginning, as a multiple of the capacity.
 	Load    float64  `json:"load"`
 	Windows []string `json:"windows"`
-	Rows    []Row    `json:"rows"`
+	// Ceilings by window; none = unknown.
+	Ceilings map[string]Ceiling `json:"ceilings,omitempty"`
+	Rows     []Row              `json:"rows"`
 }
 
 // Row is one contender in one variant.
@@ -39,7 +41,8 @@ type Row struct {
 	Contender string `json:"contender"`
 	Seeds     int    `json:"seeds"`
 	// Windows in the order of the variant: means over the seeds by measure.
-	Windows []map[string]Stat `json:"windows"`
+	Windows  []map[string]Stat `json:"windows"`
+	capacity float64           // of the healthy backend, requests per second
 	// Series of the first seed. It is in the page and in results, not in the
 	// JSON of the report.
 	Series []Step `json:"-"`
@@ -61,9 +64,20 @@ type Verdicts struct {
 	By        []string           `json:"by"`
 	Values    map[string]float64 `json:"values"`
 	Passing   []string           `json:"passing"` // contenders whose value holds
-	Pass      bool               `json:"pass"`
-	// Judged is false when contenders that By names did not run.
+	// Known is the mark on the variant, where the target is known to be missed;
+	// nil = it is to be kept.
+	Known *Known `json:"known,omitempty"`
+	// Pass says that the target is kept, or missed by no more than is known.
+	Pass bool `json:"pass"`
+	// Judged is false when contenders that By names did not run, or what is
+	// possible is not known.
 	Judged bool `json:"judged"`
+	// State is one word for all that: yes, no, known (missed, by no more than is
+	// known), better (kept where it was known to be missed), not run, no ceiling.
+	State string `json:"state"`
+
+	measure string // that is judged
+	window  int    // of the variant
 }
 
 // NewReport sums results up. Results of scenarios that are not listed are left
@@ -77,7 +91,7 @@ func NewReport(scenarios []*Scenario, results []*Result) *Report {
 		}
 		for i := range s.Variants {
 			run := s.apply(&s.Variants[i])
-			v := VariantReport{Name: s.Variants[i].Name, Load: run.loadSteps()[0].Load}
+			v := VariantReport{Name: s.Variants[i].Name, Load: run.loadSteps()[0].Load, Ceilings: run.ceilings}
 			for _, w := range run.Windows {
 				v.Windows = append(v.Windows, w.Name)
 			}
@@ -88,7 +102,7 @@ func NewReport(scenarios []*Scenario, results []*Result) *Report {
 			sr.Variants = append(sr.Variants, v)
 			for j := range s.Pass {
 				if s.Pass[j].appliesTo(&s.Variants[i]) {
-					r.Verdicts = append(r.Verdicts, judge(s.Name, &v, &s.Pass[j]))
+					r.Verdicts = append(r.Verdicts, judge(s.Name, &v, &s.Pass[j], s.Pass[j].known(&s.Variants[i])))
 				}
 			}
 		}
@@ -127,7 +141,7 @@ func rows(run *Scenario, results []*Result) []Row {
 	var list []Row
 	for _, name := range order {
 		runs := by[name]
-		row := Row{Contender: name, Seeds: len(runs), Series: runs[0].Series}
+		row := Row{Contender: name, Seeds: len(runs), Series: runs[0].Series, capacity: runs[0].Windows[0].Capacity}
 		for i := range runs[0].Windows {
 			row.Windows = append(row.Windows, stats(runs, i))
 		}
@@ -157,34 +171,6 @@ func stats(runs []*Result, window int) map[string]Stat {
 			s.Min, s.Max = min(s.Min, v), max(s.Max, v)
 		}
 		out[m] = s
-	}
-	return out
-}
-
-// judge decides about one criterion in one variant.
-func judge(scenario string, v *VariantReport, c *Criterion) Verdicts {
-	out := Verdicts{
-		Scenario: scenario, Variant: v.Name, Criterion: c.String(), Why: c.Why, By: c.who(), Values: map[string]float64{}, Judged: true,
-	}
-	window := max(slices.Index(v.Windows, c.Window), 0)
-	for _, row := range v.Rows {
-		value := row.Windows[window][c.Measure].Mean
-		out.Values[row.Contender] = value
-		if c.Holds(value) {
-			out.Passing = append(out.Passing, row.Contender)
-		}
-	}
-	out.Pass = true
-	for _, name := range out.By {
-		if name != Best {
-			_, ran := out.Values[name]
-			out.Judged = out.Judged && ran
-			out.Pass = out.Pass && slices.Contains(out.Passing, name)
-			continue
-		}
-		ran := slices.ContainsFunc(Ours(), func(n string) bool { _, ok := out.Values[n]; return ok })
-		out.Judged = out.Judged && ran
-		out.Pass = out.Pass && slices.ContainsFunc(Ours(), func(n string) bool { return slices.Contains(out.Passing, n) })
 	}
 	return out
 }

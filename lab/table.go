@@ -79,24 +79,3 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	return nil
 }
-
-// String returns the verdict as one line.
-func (v *Verdicts) String() string {
-	word := "pass"
-	switch {
-	case !v.Judged:
-		word = "----"
-	case !v.Pass:
-		word = "FAIL"
-	}
-	return fmt.Sprintf("%s  %s, %s: %s by %s; kept by %s", word, v.Scenario, v.Variant, v.Criterion,
-		strings.Join(v.By, ", "), orNobody(v.Passing))
-}
-
-// orNobody joins names.
-func orNobody(names []string) string {
-	if len(names) == 0 {
-		return "nobody"
-	}
-	return strings.Join(names, ", ")
-}

@@ -76,7 +76,7 @@ type labRun struct {
 	seed                                   uint64
 	seeds                                  int
 	config, ingress                        string
-	json, html, results, peers             string
+	json, html, results, peers, targets    string
 	full, quiet                            bool
 }
 
@@ -100,6 +100,7 @@ func (o *labRun) outputs(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.json, "json", "", "write the report as JSON to this file")
 	f.StringVar(&o.html, "html", "", "write the report as one HTML page with plots to this file")
+	f.StringVar(&o.targets, "targets", "", "write what the default reaches of its targets, Markdown, to this file")
 	f.StringVar(&o.results, "results", "", "write the result of every run to this file, for compare and report")
 	f.StringVar(&o.peers, "peers", "", "add results from this file, such as those of other libraries")
 }
@@ -190,6 +191,11 @@ func (o *labRun) chosen(list []*lab.Result) []*lab.Result {
 func (o *labRun) write(report *lab.Report) error {
 	if o.json != "" {
 		if err := writeFile(o.json, func(f *os.File) error { return report.WriteJSON(f) }); err != nil {
+			return err
+		}
+	}
+	if o.targets != "" {
+		if err := writeFile(o.targets, func(f *os.File) error { return report.WriteTargets(f) }); err != nil {
 			return err
 		}
 	}

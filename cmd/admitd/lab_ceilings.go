@@ -38,10 +38,11 @@ not changed is kept.`,
 			}
 			bar := newBar(s, -1, "searching")
 			defer func() { _ = bar.Clear() }() // cosmetics
-			found, err := known.Refresh(cmd.Context(), scenarios, o.full, func(done, of int) {
+			suite := lab.Suite{Scenarios: scenarios, Variants: o.variants, Full: o.full, Progress: func(done, of int) {
 				bar.ChangeMax(of)
 				_ = bar.Set(done) // cosmetics
-			})
+			}}
+			found, err := known.Refresh(cmd.Context(), &suite)
 			if err != nil {
 				return err
 			}
@@ -54,6 +55,7 @@ not changed is kept.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios, by name; none = all")
 	f.StringSliceVar(&o.files, "file", nil, "scenario files instead of the shipped ones")
+	f.StringSliceVar(&o.variants, "variant", nil, "variants to compute, by name or part of it; none = all")
 	f.BoolVar(&o.full, "full", false, "also of the variants that are left out for the time they take")
 	f.StringVar(&from, "from", "", "ceilings that are known already")
 	f.StringVar(&out, "out", "", "write to this file instead of stdout")

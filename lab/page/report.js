@@ -34,7 +34,7 @@ function table(parent, head, lines, marks) {
 // Verdicts.
 el("h2", "Criteria");
 table(app, ["scenario", "criterion", "by", "kept", "kept by", "because"],
-  report.verdicts.map((v) => [v.scenario + ", " + v.variant, v.criterion, v.by.join(", "), !v.judged ? "not run" : v.pass ? "yes" : "no", (v.passing || []).join(", ") || "nobody", v.why]),
+  report.verdicts.map((v) => [v.scenario + ", " + v.variant, v.criterion, v.by.join(", "), v.state, (v.passing || []).join(", ") || "nobody", v.why]),
   (i, j) => j === 3 ? (report.verdicts[i].judged && !report.verdicts[i].pass ? "no l" : "yes l") : "l");
 
 // Goodput and p99 against offered load.
