@@ -33,6 +33,10 @@ func (s *Server) routes() http.Handler {
 			r.Use(s.authorize)
 		}
 		r.Get("/v1/status", s.status)
+		r.Get("/v1/explain/{ingress}", s.explain)
+		r.Get("/v1/explain/{ingress}/*", s.explain)
+		r.Get("/v1/history", s.history)
+		r.Get("/v1/", s.index)
 		r.Get("/v1/config", s.config)
 		r.Get("/v1/events", s.events)
 		r.Get("/v1/tuner", s.tunerState)

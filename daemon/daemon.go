@@ -199,6 +199,12 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
 	})
+	d.metrics.WatchLimits(func() (out []observe.LimitChanges) {
+		for _, c := range s.LimitChanges() {
+			out = append(out, observe.LimitChanges(c))
+		}
+		return out
+	})
 	return s, ln, nil
 }
 

@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 )
 
 // A backend that is dead is the first thing that the page says, in red, and that
@@ -155,5 +158,39 @@ func (d *daemon) patch(t *testing.T, body string) {
 	defer res.Body.Close()
 	if answer, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
 		t.Fatalf("PATCH: %s %s", res.Status, answer)
+	}
+}
+
+// The page opens full: what happened before is drawn as soon as it is there, and
+// a reload of it loses nothing.
+func TestOpensFull(t *testing.T) {
+	d := start(t)
+	d.load(t, "checkout", 60)
+	after := d.admitted(t)
+	eventually(t, "some seconds pass", func() bool { return d.admitted(t) > after+60*8 })
+	p := open(t, d)
+	p.choose("window", "60")
+	full := func() bool { all, right := p.ink("requests", "--c-admitted"); return all > 40 && right > 40 }
+	eventually(t, "the chart begins with the past", full)
+	first := eval[float64](p, `(() => document.querySelectorAll("#charts .plot").length)()`)
+	if first < 5 {
+		t.Errorf("%v charts", first)
+	}
+	p.do(chromedp.Reload())
+	p.choose("window", "60")
+	opened := time.Now()
+	eventually(t, "a reload loses nothing", full)
+	if since := time.Since(opened); since > 6*time.Second {
+		t.Logf("slow machine: the chart was full after %v", since)
+	}
+	got := events[[]float64](p, `
+		store.take(event(100, [partition("a", 1)]), true);
+		const at = Array.from({ length: 2000 }, (_, i) => Date.parse("2023-11-14T22:00:00Z") + 1000 * i);
+		store.fill("orders", { at, columns: { admitted: at.map((_, i) => i) }, partitions: { a: { at: at.slice(-3), columns: { admitted: [7, 8, 9] } } } });
+		const whole = column("", "admitted", 1e9), part = column("a", "admitted", 1e9);
+		return [whole.length, whole.at(-1), part.at(-1), part.at(-4) ?? -1];
+	`)
+	if want := []float64{930, 1999, 9, -1}; !slices.Equal(got, want) {
+		t.Errorf("filled %v, want %v", got, want)
 	}
 }

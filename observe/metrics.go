@@ -30,6 +30,7 @@ type Metrics struct {
 	gates     *gates
 	doors     *doors
 	backends  *backends
+	moves     *moves
 	config    *configMetrics
 	clock     *clockMetrics
 	all       prometheus.Gatherer
@@ -47,6 +48,7 @@ func New(o Options) *Metrics {
 		gates:     gates,
 		doors:     newDoors(gates.tokens),
 		backends:  newBackends(),
+		moves:     newMoves(),
 		config:    newConfigMetrics(),
 		clock:     newClockMetrics(),
 	}
@@ -55,7 +57,7 @@ func New(o Options) *Metrics {
 		Help:        "Always 1; the labels say which build is running.",
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
-	m.all = &gatherer{sources: []source{m.durations, m.gates, m.doors, m.backends, m.config, m.clock}, registry: m.registry}
+	m.all = &gatherer{sources: []source{m.durations, m.gates, m.doors, m.backends, m.moves, m.config, m.clock}, registry: m.registry}
 	m.registry.MustRegister(build)
 	if o.Process {
 		m.registry.MustRegister(

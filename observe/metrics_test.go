@@ -64,6 +64,7 @@ func house(t *testing.T) (*observe.Metrics, *limiter.Gate) {
 	m.Watch("orders", gate)
 	m.WatchDoor("orders", door{Open: 7, Accepted: 9, Refused: []uint64{0, 4}, Tokens: 2.5})
 	m.WatchBackends("orders", backends(t))
+	m.WatchLimits(func() []observe.LimitChanges { return []observe.LimitChanges{{"orders", "default", "queue", 3}} })
 	m.WatchClock(func() observe.ClockState {
 		return observe.ClockState{Trusted: true, Faults: map[string]uint64{"frozen": 2}}
 	})
@@ -158,6 +159,7 @@ func TestContract(t *testing.T) {
 		"admitd_connections_open":                             {dto.MetricType_GAUGE, "ingress"},
 		"admitd_connections_accepted_total":                   {dto.MetricType_COUNTER, "ingress"},
 		"admitd_connections_rejected_total":                   {dto.MetricType_COUNTER, "ingress reason"},
+		"admitd_limit_changes_total":                          {dto.MetricType_COUNTER, "ingress partition why"},
 		"admitd_backend_up":                                   {dto.MetricType_GAUGE, "backend ingress"},
 		"admitd_backend_failures_total":                       {dto.MetricType_COUNTER, "backend cause ingress"},
 		"admitd_clock_trusted":                                {dto.MetricType_GAUGE, ""},
@@ -204,6 +206,7 @@ func TestValues(t *testing.T) {
 		"admitd_connections_open":                             "ingress=orders 7",
 		"admitd_connections_accepted_total":                   "ingress=orders 9",
 		"admitd_connections_rejected_total":                   "ingress=orders,reason=max_open 4",
+		"admitd_limit_changes_total":                          "ingress=orders,partition=default,why=queue 3",
 		"admitd_backend_up":                                   "backend=db:1,ingress=orders 0",
 		"admitd_backend_failures_total":                       "backend=db:1,cause=timeout,ingress=orders 3",
 		"admitd_clock_trusted":                                " 1",

@@ -46,6 +46,9 @@ type record struct {
 	pace       pace
 	partitions map[string]*partition
 	reading    uint64 // counts readings
+	series     Series
+	moved      map[[2]string]uint64 // times that limits moved, by label and why
+	histories  int                  // partitions with changes
 }
 
 // totals are the counts of one reading.
@@ -53,14 +56,14 @@ type totals struct {
 	at                                 time.Time
 	received, admitted, refused, would uint64
 	failed, succeeded                  uint64
-	busy                               time.Duration
+	busy, waited                       time.Duration
 	byCause                            map[limiter.Cause]uint64
 }
 
 // pace is what happens per second.
 type pace struct {
 	received, admitted, refused, would, failed float64
-	rtt, base                                  time.Duration // 0 = unknown
+	rtt, base, wait                            time.Duration // 0 = unknown
 	cause                                      limiter.Cause // of most refusals
 }
 
@@ -70,6 +73,17 @@ type partition struct {
 	reading uint64  // in which it was seen last
 	refused float64 // per second, smoothed
 	active  float64 // requests per second, smoothed
+	now     second
+	series  *Series   // nil = it is not among those that are asked most
+	first   time.Time // it was seen
+	base    Baseline
+	changes []Change // of its limit, the oldest first
+}
+
+// second is what happened in a partition since the last reading, per second.
+type second struct {
+	admitted, refused, would, dropped float32
+	rtt                               time.Duration // 0 = unknown
 }
 
 // Take adds what was read now. Ingresses that are not among all are forgotten.
@@ -117,9 +131,10 @@ func (r *record) take(now time.Time, in *Reading) {
 		r.window = append(r.window[:0], r.window[1:]...)
 	}
 	if in.Partitions != nil {
-		r.glance(seconds, in.Partitions)
+		r.glance(now, seconds, in.Partitions)
 	}
 	r.pace = r.paceNow()
+	r.remember(now)
 }
 
 // newTotals adds the counts of an ingress up.
@@ -131,6 +146,7 @@ func newTotals(now time.Time, in *Reading) totals {
 		t.received += c.Received()
 		t.admitted += c.Admitted
 		t.busy += c.Busy
+		t.waited += c.Waited
 		t.succeeded += c.Succeeded(l.InFlight)
 		for cause, n := range c.RejectedBy {
 			t.byCause[cause] += n
@@ -163,6 +179,9 @@ func (r *record) paceNow() (p pace) {
 	if n := last.succeeded - min(first.succeeded, last.succeeded); n > 0 && last.busy > first.busy {
 		p.rtt = (last.busy - first.busy) / time.Duration(n)
 	}
+	if n := last.admitted - min(first.admitted, last.admitted); n > 0 {
+		p.wait = max(last.waited-first.waited, 0) / time.Duration(n)
+	}
 	var weight, base float64
 	for _, part := range r.partitions {
 		if part.last.BaseRTT > 0 && part.active > least {
@@ -183,7 +202,7 @@ func (r *record) paceNow() (p pace) {
 }
 
 // glance takes the partitions' counts.
-func (r *record) glance(seconds float64, all iter.Seq[limiter.Glance]) {
+func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Glance]) {
 	for g := range all {
 		name := g.Name
 		if g.Key {
@@ -198,18 +217,35 @@ func (r *record) glance(seconds float64, all iter.Seq[limiter.Glance]) {
 			}
 		}
 		if seconds > 0 && r.reading > 1 {
-			refused := float64(g.Refused-min(p.last.Refused, g.Refused)) / seconds
-			admitted := float64(g.Admitted-min(p.last.Admitted, g.Admitted)) / seconds
+			p.now = p.since(&g, seconds)
+			refused := float64(p.now.refused)
 			p.refused += smooth * (refused - p.refused)
-			p.active += smooth * (refused + admitted - p.active)
+			p.active += smooth * (refused + float64(p.now.admitted) - p.active)
 		}
+		r.watchLimit(now, p, &g)
 		p.last, p.reading = g, r.reading
 	}
 	for name, p := range r.partitions {
 		if p.reading != r.reading {
+			if p.changes != nil {
+				r.histories--
+			}
 			delete(r.partitions, name)
 		}
 	}
+}
+
+// since takes what happened since the last glance.
+func (p *partition) since(g *limiter.Glance, seconds float64) (s second) {
+	per := func(from, to uint64) float32 { return float32(float64(to-min(from, to)) / seconds) }
+	s = second{
+		admitted: per(p.last.Admitted, g.Admitted), refused: per(p.last.Refused, g.Refused),
+		would: per(p.last.WouldRefuse, g.WouldRefuse), dropped: per(p.last.Dropped, g.Dropped),
+	}
+	if n := g.Succeeded - min(p.last.Succeeded, g.Succeeded); n > 0 && g.Busy > p.last.Busy {
+		s.rtt = (g.Busy - p.last.Busy) / time.Duration(n)
+	}
+	return s
 }
 
 // keyMark stands before the names of partitions of clients' keys.
@@ -228,13 +264,17 @@ func (r *record) most() (name string, rate float64) {
 // Bad returns what makes callers fail as of now, one line for each ingress where
 // something does, by name.
 func (b *Book) Bad(now time.Time) (lines []string) {
-	b.mu.Lock()
-	names := slices.Sorted(maps.Keys(b.ingresses))
-	b.mu.Unlock()
-	for _, name := range names {
+	for _, name := range b.Names() {
 		if v := b.Verdict(name, now); v.Level == LevelBad {
 			lines = append(lines, name+": "+v.Text)
 		}
 	}
 	return lines
+}
+
+// Names returns the ingresses that were read last, in order.
+func (b *Book) Names() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.ingresses))
 }

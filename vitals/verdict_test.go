@@ -99,19 +99,23 @@ func TestVerdict(t *testing.T) {
 		},
 		"backend dead, and nobody asks": {scene{dead: 2}, vitals.LevelBad, "Backend answers nothing (unreachable) for 9 s; last asked 0 s ago."},
 		"one of two is dead": {
-			scene{admitted: 200, answered: 200, latency: 12 * time.Millisecond, dead: 1}, vitals.LevelBad,
+			scene{admitted: 200, answered: 200, latency: 12 * time.Millisecond, dead: 1},
+			vitals.LevelBad,
 			"1 of 2 backends answer nothing: db:1 (unreachable, for 9 s). Backend at 12.0 ms, 1.2× its base.",
 		},
 		"some fail": {
-			scene{admitted: 200, answered: 160, latency: 12 * time.Millisecond, fails: 20}, vitals.LevelBad,
+			scene{admitted: 200, answered: 160, latency: 12 * time.Millisecond, fails: 20},
+			vitals.LevelBad,
 			"The backend fails: 20 % of 200/s failed (timeout). Backend at 12.0 ms, 1.2× its base.",
 		},
 		"refused as configured": {
-			scene{admitted: 150, answered: 150, refused: 50, by: limiter.Cause{Reason: labels.RequestRate, Limit: labels.ByIngress}, latency: 12 * time.Millisecond}, vitals.LevelWarn,
+			scene{admitted: 150, answered: 150, refused: 50, by: limiter.Cause{Reason: labels.RequestRate, Limit: labels.ByIngress}, latency: 12 * time.Millisecond},
+			vitals.LevelWarn,
 			"Refusing 25 % of 200/s: request rate, the ingress may take 150/s, most for tenant-5 (48/s). Backend at 12.0 ms, 1.2× its base.",
 		},
 		"the total binds": {
-			scene{admitted: 100, answered: 100, refused: 100, by: full, total: 12, latency: 12 * time.Millisecond}, vitals.LevelWarn,
+			scene{admitted: 100, answered: 100, refused: 100, by: full, total: 12, latency: 12 * time.Millisecond},
+			vitals.LevelWarn,
 			"Refusing 50 % of 200/s: concurrency limit, the total of 12 permits is used up; most asked for by tenant-5 (95/s refused). Backend at 12.0 ms, 1.2× its base.",
 		},
 		"shadow":   {scene{mode: limiter.Shadow, admitted: 200, answered: 200, would: 20, latency: 12 * time.Millisecond}, vitals.LevelWarn, "Shadow mode: would refuse 10 % of 200/s. Backend at 12.0 ms, 1.2× its base."},

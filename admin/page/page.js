@@ -141,6 +141,7 @@ function showTabs() {
       tab.addEventListener("click", () => {
         [view.ingress, view.partition] = [name, null];
         announced.delete("verdict");
+        recall();
         show();
       });
       return tab;
@@ -193,6 +194,17 @@ function show() {
 
 // ---- the stream ----
 
+/** Has the charts of the ingress that is shown begin with what the daemon remembers. */
+async function recall() {
+  const name = view.ingress ?? store.doc.ingresses[0]?.name;
+  if (name === undefined) return;
+  const answer = await fetch(`v1/history?since=15m&ingress=${encodeURIComponent(name)}`).catch(() => null);
+  if (!answer?.ok) return; // the charts begin empty
+  const past = (await answer.json())[name];
+  if (past && !view.frozen) store.fill(name, past);
+  show();
+}
+
 const RETRY = 3000; // milliseconds; the browser itself tries again only after what is not an answer
 
 function connect() {
@@ -202,6 +214,7 @@ function connect() {
       view.connected = true;
       heard = performance.now();
       store.take(JSON.parse(e.data), kind === "status");
+      if (kind === "status") recall();
       show();
     });
   }

@@ -100,6 +100,27 @@ export class Store {
     this.#tick(at, false);
   }
 
+  /** Takes what the daemon remembers of an ingress, in place of what was seen so far, so that charts begin full. */
+  fill(name, past, spare = 0) {
+    const ingress = this.ingresses.get(name);
+    if (!ingress) return;
+    const first = Math.max(0, past.at.length - CAPACITY + spare);
+    this.#forgetHistory();
+    for (let i = first; i < past.at.length; i++) this.times[i - first] = past.at[i] / 1000;
+    this.ticks = past.at.length - first;
+    const put = (entity, { at, columns }) => {
+      if (!entity?.series) return;
+      const from = past.at.findIndex((t) => t >= (at[0] ?? Infinity));
+      if (from < 0) return;
+      entity.born = Math.max(0, from - first);
+      for (const [field, values] of Object.entries(columns)) {
+        values.forEach((v, k) => from + k >= first && entity.put(from + k - first, field, v));
+      }
+    };
+    put(ingress.entity, past);
+    for (const [part, series] of Object.entries(past.partitions)) put(ingress.partitions.get(part), series);
+  }
+
   #forgetHistory() {
     this.ticks = 0;
     for (const { entity, partitions } of this.ingresses.values()) {

@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,29 +14,13 @@ import (
 	"github.com/admitd/admitd/tuner"
 )
 
-// The exit codes of tune, besides 0.
-const (
-	exitRefused     = 1
-	exitUnreachable = 2
-)
-
-// tuneTimeout bounds one question to the admin port.
-const tuneTimeout = 10 * time.Second
-
-// tuneAnswer bounds what is read of an answer.
-const tuneAnswer = 16 << 20
-
 // tuneFlags are where the daemon is.
-type tuneFlags struct {
-	s                streams
-	admin, tokenFile string
-	json             bool
-}
+type tuneFlags struct{ adminPort }
 
 // newTune returns the command that shows and steers the tuner of a running
 // daemon.
 func newTune(s streams) *cobra.Command {
-	o := &tuneFlags{s: s}
+	o := &tuneFlags{adminPort{s: s, verb: "tune"}}
 	cmd := &cobra.Command{
 		Use:   "tune",
 		Short: "Show and steer the tuner of a running daemon",
@@ -57,10 +37,7 @@ Ends with 1 when the daemon refuses, and with 2 when it cannot be reached.`,
 		Args:    cobra.NoArgs,
 	}
 	f := cmd.PersistentFlags()
-	f.StringVar(&o.admin, "admin", "http://127.0.0.1:9462", "URL of the admin port")
-	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token, for an admin port that asks for one")
-	f.BoolVar(&o.json, "json", false, "print the daemon's answer as it is")
-	_ = cmd.MarkPersistentFlagFilename("token-file")
+	o.flags(f)
 	cmd.AddCommand(
 		o.command("status", "Show signals, policies and settings", 0, o.status),
 		o.command("history", "List decisions, the newest first", 0, o.history),
@@ -210,67 +187,6 @@ func (o *tuneFlags) revert(ctx context.Context, args []string) error {
 func (o *tuneFlags) say(text string) error {
 	_, err := fmt.Fprintln(o.s.out, text)
 	return err
-}
-
-// ask asks the admin port and decodes the answer, or prints it as it is and is
-// done.
-func (o *tuneFlags) ask(ctx context.Context, method, path string, into any) (done bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, tuneTimeout)
-	defer cancel()
-	body, err := o.fetch(ctx, method, path)
-	if err != nil {
-		return false, err
-	}
-	if o.json {
-		_, err = o.s.out.Write(body)
-		return true, err
-	}
-	if into == nil {
-		return false, nil
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return false, exitError{exitUnreachable, fmt.Errorf("tune: %s does not answer as admitd does: %w", o.admin, err)}
-	}
-	return false, nil
-}
-
-func (o *tuneFlags) fetch(ctx context.Context, method, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(o.admin, "/")+path, http.NoBody)
-	if err != nil {
-		return nil, exitError{exitUnreachable, fmt.Errorf("tune: %w", err)}
-	}
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if o.tokenFile != "" {
-		token, err := os.ReadFile(o.tokenFile)
-		if err != nil {
-			return nil, exitError{exitUnreachable, fmt.Errorf("tune: %w", err)}
-		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, exitError{exitUnreachable, fmt.Errorf("tune: %w", err)}
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, tuneAnswer))
-	if err != nil {
-		return nil, exitError{exitUnreachable, fmt.Errorf("tune: %w", err)}
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, exitError{exitRefused, refusedAnswer(resp.Status, body)}
-	}
-	return body, nil
-}
-
-// refusedAnswer words an answer that is a problem.
-func refusedAnswer(status string, body []byte) error {
-	var problem struct{ Detail string }
-	if json.Unmarshal(body, &problem) == nil && problem.Detail != "" {
-		return errors.New("tune: " + problem.Detail)
-	}
-	return errors.New("tune: the admin port answered " + status)
 }
 
 // amount is a value that may be without bound.

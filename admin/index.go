@@ -1,0 +1,43 @@
+package admin
+
+import "net/http"
+
+// endpoint is one thing that the port answers.
+type endpoint struct {
+	Method  string `json:"method"`
+	Path    string `json:"path"`
+	Does    string `json:"does"`
+	Changes bool   `json:"changes,omitempty"` // asks for the token, where there is one
+}
+
+// endpoints lists what the port answers, for a person that asks GET /v1/. A test
+// compares it with the routes.
+func endpoints() []endpoint {
+	return []endpoint{
+		{"GET", "/v1/status", "what exists now; ?ingress= one, ?partitions=N&after=NAME a page of it", false},
+		{"GET", "/v1/events", "the same as a stream of changes", false},
+		{"GET", "/v1/history", "the last half hour; ?ingress= one, ?since=5m less of it", false},
+		{"GET", "/v1/explain/{ingress}", "why the limit of the partition default is what it is", false},
+		{"GET", "/v1/explain/{ingress}/*", "the same of the partition of a key", false},
+		{"GET", "/v1/config", "the configuration in force, without secrets", false},
+		{"GET", "/v1/hello", "what clients that select servers want to know", false},
+		{"GET", "/v1/tuner", "what the tuner reads and did; ?records=N", false},
+		{"GET", "/v1/tuner/records/{id}", "everything about one decision of the tuner", false},
+		{"GET", "/metrics", "for Prometheus", false},
+		{"GET", "/healthz", "whether the process is alive", false},
+		{"GET", "/readyz", "whether traffic should be sent here, and what an operator should know", false},
+		{"POST", "/v1/reload", "reads the configuration now", true},
+		{"PATCH", "/v1/ingresses/{name}", "changes rates, limits or the mode until the next reload", true},
+		{"POST", "/v1/tuner/freeze", "stops every change of the tuner", true},
+		{"POST", "/v1/tuner/unfreeze", "lets it go on", true},
+		{"POST", "/v1/tuner/revert", "takes all its changes back", true},
+		{"POST", "/v1/tuner/revert/{id}", "takes one of them back", true},
+		{"POST", "/v1/admissions", "asks for a permit", true},
+		{"DELETE", "/v1/admissions/{permit}", "gives it back; ?outcome=success|ignored|dropped", true},
+	}
+}
+
+// index lists the endpoints.
+func (*Server) index(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, map[string]any{"endpoints": endpoints()})
+}
