@@ -124,7 +124,7 @@ func (d *doorstep) Read(p []byte) (int, error) {
 		if err != nil || n == 0 {
 			return n, err
 		}
-		refused, err := d.judge(p[:n], len(p) < wholeRead)
+		refused, err := d.meet(p[:n], len(p) < wholeRead)
 		if err != nil {
 			return 0, err
 		}
@@ -134,10 +134,10 @@ func (d *doorstep) Read(p []byte) (int, error) {
 	}
 }
 
-// judge looks at what came where a request begins, and reports whether it was
+// meet looks at what came where a request begins, and reports whether it was
 // answered. Otherwise net/http gets it. few says that net/http asked only for
 // the first bytes.
-func (d *doorstep) judge(raw []byte, few bool) (refused bool, err error) {
+func (d *doorstep) meet(raw []byte, few bool) (refused bool, err error) {
 	if few || len(d.prefix) > 0 {
 		d.first(raw, few)
 		return false, nil

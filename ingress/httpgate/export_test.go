@@ -1,11 +1,10 @@
 package httpgate
 
 import (
-	"bufio"
 	"errors"
-	"io"
 	"net/http"
 
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -19,35 +18,6 @@ func Identify(o Options) (func(*http.Request) limiter.Request, error) {
 	return id.identify, nil
 }
 
-// Answer is an answer as the gate reads it.
-type Answer struct {
-	Status  int
-	Fields  [][2]string
-	Body    []byte
-	Trailer [][2]string
-}
-
-// ReadAnswer opens the reading of answers to tests.
-func ReadAnswer(br *bufio.Reader, method string, limit int) (Answer, error) {
-	var h head
-	if err := h.readHead(br, limit); err != nil {
-		return Answer{}, err
-	}
-	a := Answer{Status: h.status, Fields: pairs(h.fields)}
-	b := newBody(br, &h, method)
-	var err error
-	a.Body, err = io.ReadAll(&b)
-	a.Trailer = pairs(b.trailer)
-	return a, err
-}
-
-func pairs(fields []field) (out [][2]string) {
-	for _, f := range fields {
-		out = append(out, [2]string{f.name, f.value})
-	}
-	return out
-}
-
 // AtDoorstep returns the request that raw holds as the doorstep reads it, nil
 // when it leaves raw to net/http.
 func AtDoorstep(raw []byte) *http.Request {
@@ -59,13 +29,13 @@ func AtDoorstep(raw []byte) *http.Request {
 }
 
 // Upstream returns what keeps the connections to the backend, to be compared.
-func (s *Server) Upstream() any { return s.route.Load().upstream }
+func (s *Server) Upstream() any { return s.route.Load().pool }
 
 // RequestHead opens the writing of a request's head to tests.
 func RequestHead(o Options) (func(*http.Request) []byte, error) {
 	o = o.WithDefaults()
 	id, errID := newIdentifier(&o)
-	up, errUp := newUpstream(&o)
-	rt := &route{o: o, id: id, upstream: up}
+	up, errUp := upstream.New(o.upstream())
+	rt := &route{o: o, id: id, pool: up}
 	return func(r *http.Request) []byte { return rt.appendRequest(nil, r, "") }, errors.Join(errID, errUp)
 }

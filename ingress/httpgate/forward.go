@@ -3,6 +3,7 @@ package httpgate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -43,7 +45,7 @@ type exchange struct {
 	permit limiter.Permit
 	method string
 
-	bc       *backendConn
+	bc       *upstream.Conn
 	stop     func() bool // takes back what happens to bc when the client leaves
 	deadline time.Time   // the client's; zero = none
 	upgrade  string      // what the client asks to switch to
@@ -51,14 +53,14 @@ type exchange struct {
 	wrote    int         // bytes of the request that bc took
 	sent     bool        // all of the request, unless the body streams
 
-	head    head
-	body    body   // of the answer, once its head was passed on
-	out     []byte // the request as it is sent
-	buf     []byte // bodyBuffer bytes
-	start   int64  // gate's clock when the backend had the request
-	waited  int64  // ns of it spent waiting for the client
-	taken   int64  // bytes of the answer's body that the client took
-	sampled bool   // the permit was held before start: its own latency is too long
+	head    upstream.Head
+	body    upstream.Body // of the answer, once its head was passed on
+	out     []byte        // the request as it is sent
+	buf     []byte        // bodyBuffer bytes
+	start   int64         // gate's clock when the backend had the request
+	waited  int64         // ns of it spent waiting for the client
+	taken   int64         // bytes of the answer's body that the client took
+	sampled bool          // the permit was held before start: its own latency is too long
 	touched time.Time
 	rc      *http.ResponseController // nil until control is called
 }
@@ -70,11 +72,11 @@ var exchanges = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool 
 
 // release returns x to the pool.
 func (x *exchange) release() {
-	*x = exchange{buf: x.buf, out: x.out[:0], head: head{fields: x.head.fields[:0]}}
+	x.head.Reset()
+	*x = exchange{buf: x.buf, out: x.out[:0], head: x.head}
 	if cap(x.out) > 2*bodyBuffer {
 		x.out = make([]byte, 0, 4<<10)
 	}
-	clear(x.head.fields[:cap(x.head.fields)])
 	exchanges.Put(x)
 }
 
@@ -112,7 +114,7 @@ func (x *exchange) run() result {
 	x.start, x.sampled = x.rt.gate.Now(), x.r.ContentLength != 0
 	err := x.attempt(false)
 	if err != nil && x.mayRetry(err) {
-		x.rt.upstream.retries.Add(1)
+		x.rt.retries.Add(1)
 		err = x.attempt(true)
 	}
 	if err != nil {
@@ -128,7 +130,7 @@ func (x *exchange) run() result {
 		x.hangUp()
 		return x.failed(err, left)
 	}
-	if x.head.status == http.StatusSwitchingProtocols {
+	if x.head.Status == http.StatusSwitchingProtocols {
 		return x.tunnel()
 	}
 	return x.relay()
@@ -157,14 +159,14 @@ func (x *exchange) readSmall() error {
 func (x *exchange) attempt(fresh bool) (err error) {
 	x.wrote, x.sent = 0, false
 	if fresh {
-		x.bc, err = x.rt.upstream.dial(x.ctx)
+		x.bc, err = x.rt.pool.Dial(x.ctx)
 	} else {
-		x.bc, err = x.rt.upstream.get(x.ctx)
+		x.bc, err = x.rt.pool.Get(x.ctx)
 	}
 	if err != nil {
 		return err
 	}
-	x.stop = context.AfterFunc(x.ctx, x.bc.leave)
+	x.stop = context.AfterFunc(x.ctx, x.bc.Leave)
 	x.arm(x.rt.o.RequestTimeout)
 	x.out = x.rt.appendRequest(x.out[:0], x.r, x.upgrade)
 	if n := x.r.ContentLength; n > 0 && n <= smallUpload {
@@ -183,19 +185,19 @@ func (x *exchange) attempt(fresh bool) (err error) {
 // readAnswer reads the head of the answer, past interim ones.
 func (x *exchange) readAnswer() error {
 	for range maxInterim {
-		if err := x.head.readHead(x.bc.br, x.rt.o.MaxHeader); err != nil {
+		if err := x.head.Read(x.bc.Reader, x.rt.o.MaxHeader); err != nil {
 			return err
 		}
-		if x.head.status >= 200 {
+		if x.head.Status >= 200 {
 			x.rt.backend.Answered()
 			return nil
 		}
-		if x.head.status == http.StatusSwitchingProtocols {
+		if x.head.Status == http.StatusSwitchingProtocols {
 			return x.mayTunnel()
 		}
 		x.interim()
 	}
-	return orBad(nil, "too many interim answers")
+	return fmt.Errorf("%w: too many interim answers", upstream.ErrBadResponse)
 }
 
 // mayRetry reports whether the request can be sent again because the backend
@@ -203,8 +205,8 @@ func (x *exchange) readAnswer() error {
 // had left, no byte of an answer came, and either no byte was sent or the
 // method allows a repetition.
 func (x *exchange) mayRetry(err error) bool {
-	if x.bc == nil || !x.bc.used || x.up != nil || x.ctx.Err() != nil || x.bc.br.Buffered() > 0 ||
-		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrBadResponse) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if x.bc == nil || !x.bc.Used || x.up != nil || x.ctx.Err() != nil || x.bc.Reader.Buffered() > 0 ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, upstream.ErrBadResponse) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return false
 	}
 	if x.wrote > 0 && !isIdempotent(x.r.Method) {

@@ -132,8 +132,8 @@ func (sc *scratch) write(rt *route, rej *limiter.Rejection, req limiter.Request,
 	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(doc.Status), 10)
 	b = append(append(append(b, ' '), http.StatusText(doc.Status)...), "\r\n"...)
 	for _, f := range fields {
-		if f.value != "" {
-			b = appendField(b, f.name, f.value)
+		if f.Value != "" {
+			b = appendField(b, f.Name, f.Value)
 		}
 	}
 	b = append(b, "Content-Type: application/problem+json\r\nDate: "...)

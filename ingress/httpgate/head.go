@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 )
 
 // appendRequest appends the head of r as the backend gets it. Everything that
@@ -14,13 +16,13 @@ func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte
 	b = append(b, target(r)...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	if r.Host == "" { // HTTP/1.0
-		b = append(b, rt.upstream.addr...)
+		b = append(b, rt.pool.Address()...)
 	}
 	b = append(append(b, r.Host...), "\r\n"...)
 
 	listed := strings.Join(r.Header["Connection"], ",")
 	for name, values := range r.Header {
-		if rt.withholds(name) || isHop(name, listed) {
+		if rt.withholds(name) || upstream.IsHop(name, listed) {
 			continue
 		}
 		for _, v := range values {
@@ -28,7 +30,7 @@ func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte
 		}
 	}
 	b = rt.appendForwarded(b, r)
-	if hasToken(strings.Join(r.Header["Te"], ","), "trailers") {
+	if upstream.HasToken(strings.Join(r.Header["Te"], ","), "trailers") {
 		b = append(b, "Te: trailers\r\n"...)
 	}
 	switch {
@@ -139,8 +141,8 @@ func appendField(b []byte, name, value string) []byte {
 // gate could not see requests any more.
 func upgradeOf(r *http.Request) string {
 	to := first(r.Header["Upgrade"])
-	if to == "" || r.ProtoMajor != 1 || r.ContentLength != 0 || hasToken(to, "h2c") ||
-		!hasToken(strings.Join(r.Header["Connection"], ","), "upgrade") {
+	if to == "" || r.ProtoMajor != 1 || r.ContentLength != 0 || upstream.HasToken(to, "h2c") ||
+		!upstream.HasToken(strings.Join(r.Header["Connection"], ","), "upgrade") {
 		return ""
 	}
 	return to

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -166,7 +167,7 @@ func (id *identifier) ambiguous(r *http.Request) string {
 			return name
 		}
 		for _, listed := range r.Header["Connection"] {
-			if hasToken(listed, name) {
+			if upstream.HasToken(listed, name) {
 				return name
 			}
 		}
@@ -181,7 +182,7 @@ func (id *identifier) poses(name string) bool {
 		return false
 	}
 	name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	return isOurs(name) || isHop(name, "") || isForwarded(name) || name == id.costHeader || slices.Contains(id.headers, name)
+	return isOurs(name) || upstream.IsHop(name, "") || isForwarded(name) || name == id.costHeader || slices.Contains(id.headers, name)
 }
 
 // isExempt reports whether r is never refused.

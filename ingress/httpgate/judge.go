@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -32,7 +33,7 @@ func fault(err error) (cause ingress.Cause, detail string) {
 	switch {
 	case isTimeout(err):
 		return ingress.Silent, "the backend did not answer in time"
-	case errors.Is(err, ErrBadResponse):
+	case errors.Is(err, upstream.ErrBadResponse):
 		return ingress.Garbled, "the backend's answer is not HTTP"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ingress.HungUp, "the backend closed the connection"

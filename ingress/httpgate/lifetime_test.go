@@ -67,12 +67,12 @@ func TestLongUploadIsAnswered(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 	})
 	for _, proto := range []string{"1", "2"} {
-		g := start(t, backend, limiter.Policy{}, httpgate.Options{RequestTimeout: 100 * time.Millisecond, StreamIdle: 150 * time.Millisecond})
+		g := start(t, backend, limiter.Policy{}, httpgate.Options{RequestTimeout: 300 * time.Millisecond, StreamIdle: 600 * time.Millisecond})
 		body, in := io.Pipe()
 		go func() {
 			tick := time.NewTicker(40 * time.Millisecond)
 			defer tick.Stop()
-			for range 20 { // twice as long as the bound
+			for range 45 { // longer than the bound, 1.5 s
 				<-tick.C
 				_, _ = io.WriteString(in, strings.Repeat("x", 100))
 			}

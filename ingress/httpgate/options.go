@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -231,6 +232,13 @@ func (o Options) WithDefaults() Options {
 	}
 	o.Ingress = o.Ingress.WithDefaults()
 	return o
+}
+
+// upstream returns what concerns the connections to the backend.
+func (o *Options) upstream() upstream.Options {
+	return upstream.Options{
+		Backend: o.Backend, TLS: o.BackendTLS, ConnectTimeout: o.ConnectTimeout, MaxIdle: o.MaxIdle, IdleTimeout: o.IdleTimeout,
+	}
 }
 
 // writeTimeout bounds the time from the last byte of a request to the end of its

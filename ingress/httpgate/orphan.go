@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -65,7 +66,7 @@ func (x *exchange) goOn() bool {
 		return false
 	}
 	if !x.stop() {
-		<-x.bc.left // or it would make a later read fail
+		<-x.bc.Left // or it would make a later read fail
 	}
 	if !x.rt.orphans.add(x.bc) {
 		return false
@@ -90,20 +91,20 @@ func (x *exchange) outlive() {
 // waits: the head by RequestTimeout, the rest by StreamIdle.
 func (x *exchange) hear() (o limiter.Outcome, whole bool) {
 	rt := x.rt
-	if x.body.br == nil {
+	if !x.body.HasBegun() {
 		left := rt.o.RequestTimeout - time.Duration(rt.gate.Now()-x.start)
 		_ = x.bc.SetDeadline(time.Now().Add(left)) // fails only when closed, which the next read tells
 		if err := x.readAnswer(); err != nil {
 			cause, _ := fault(err)
 			return rt.blame(cause, err), false
 		}
-		if x.head.status == http.StatusSwitchingProtocols {
+		if x.head.Status == http.StatusSwitchingProtocols {
 			return limiter.Success, false
 		}
-		x.body = newBody(x.bc.br, &x.head, x.method)
+		x.body = upstream.NewBody(x.bc.Reader, &x.head, x.method)
 	}
-	o = rt.judge(x.head.status)
-	if x.head.isStream() {
+	o = rt.judge(x.head.Status)
+	if x.head.IsStream() {
 		return o, false // it has no end
 	}
 	_ = x.bc.SetDeadline(time.Now().Add(rt.o.StreamIdle))
@@ -111,7 +112,7 @@ func (x *exchange) hear() (o limiter.Outcome, whole bool) {
 		n, err := x.body.Read(x.buf)
 		unheard += n
 		switch {
-		case errors.Is(err, io.EOF), err == nil && x.body.isOver():
+		case errors.Is(err, io.EOF), err == nil && x.body.IsOver():
 			return o, true
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return limiter.Dropped, false

@@ -36,8 +36,8 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 	doc, fields := rt.rejection(rej, req)
 	h := w.Header()
 	for _, f := range fields {
-		if f.value != "" {
-			h[textproto.CanonicalMIMEHeaderKey(f.name)] = []string{f.value}
+		if f.Value != "" {
+			h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
 		}
 	}
 	buf, _ := documents.Get().(*[]byte)
@@ -49,18 +49,14 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 
 // rejection returns what a refusal says: its document and its header fields,
 // of which those without a value are left out.
-func (rt *route) rejection(rej *limiter.Rejection, req limiter.Request) (labels.Document, [6]field) {
+func (rt *route) rejection(rej *limiter.Rejection, req limiter.Request) (labels.Document, [6]labels.Field) {
 	doc := rej.Document(req, !rt.o.NoHints)
 	form := labels.HTTPForm{NoHints: rt.o.NoHints, Status: rt.o.Status}
 	if rt.o.Rate != nil && doc.Reason.ByRate() {
 		rate := rt.o.Rate(rej.Partition)
 		form.PerSecond, form.BurstSeconds = rate.PerSecond, rate.BurstSeconds
 	}
-	var fields [6]field
-	for i, f := range doc.HTTPFields(form) {
-		fields[i] = field{f.Name, f.Value}
-	}
-	return doc, fields
+	return doc, doc.HTTPFields(form)
 }
 
 // spare prepares an answer to a request whose body nobody will read, and

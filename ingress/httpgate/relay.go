@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
 // relay passes the answer on. The permit's latency ends with the last byte
 // from the backend; waiting for the client is left out.
 func (x *exchange) relay() result {
-	res := result{status: x.head.status, outcome: x.rt.judge(x.head.status)}
+	res := result{status: x.head.Status, outcome: x.rt.judge(x.head.Status)}
 	if x.up != nil {
 		if x.up.answer() {
 			x.start = x.up.endedAt
@@ -25,18 +26,18 @@ func (x *exchange) relay() result {
 		x.established(res.outcome)
 		x.openEnd()
 	}
-	x.w.WriteHeader(x.head.status)
-	x.body = newBody(x.bc.br, &x.head, x.method)
-	if b := &x.body; !stream && !b.isOver() && (b.chunked || int64(b.br.Buffered()) < b.left) {
+	x.w.WriteHeader(x.head.Status)
+	x.body = upstream.NewBody(x.bc.Reader, &x.head, x.method)
+	if b := &x.body; !stream && !b.IsOver() && !b.IsHere() {
 		x.arm(x.rt.o.StreamIdle) // until now it was for the head
 	}
 	if err := x.copyBody(stream, res.outcome); err != nil {
 		return x.brokenOff(err, stream, res)
 	}
-	for _, f := range x.body.trailer {
-		if !isHop(f.name, "") && !isOurs(f.name) {
+	for _, f := range x.body.Trailer() {
+		if !upstream.IsHop(f.Name, "") && !isOurs(f.Name) {
 			h := x.w.Header()
-			h[http.TrailerPrefix+f.name] = append(h[http.TrailerPrefix+f.name], f.value)
+			h[http.TrailerPrefix+f.Name] = append(h[http.TrailerPrefix+f.Name], f.Value)
 		}
 	}
 	if !x.touched.IsZero() && x.r.ProtoMajor == 1 {
@@ -57,7 +58,7 @@ func (x *exchange) brokenOff(err error, stream bool, res result) result {
 		if res.detached = !stream && x.goOn(); res.detached {
 			return res
 		}
-	case errors.Is(err, ErrBadResponse):
+	case errors.Is(err, upstream.ErrBadResponse):
 		res.outcome = limiter.Ignored
 	default:
 		res.outcome = limiter.Dropped
@@ -81,36 +82,36 @@ func (x *exchange) early(res *result) {
 // follows.
 func (x *exchange) copyHeader() (stream bool) {
 	h := x.w.Header()
-	values := make([]string, len(x.head.fields)+1)
-	for i := range x.head.fields {
-		f := &x.head.fields[i]
-		if isHop(f.name, x.head.listed) {
+	values := make([]string, len(x.head.Fields)+1)
+	for i := range x.head.Fields {
+		f := &x.head.Fields[i]
+		if upstream.IsHop(f.Name, x.head.Listed) {
 			continue
 		}
-		if old, ok := h[f.name]; ok {
-			h[f.name] = append(old, f.value)
+		if old, ok := h[f.Name]; ok {
+			h[f.Name] = append(old, f.Value)
 			continue
 		}
-		values[i] = f.value
-		h[f.name] = values[i : i+1 : i+1]
+		values[i] = f.Value
+		h[f.Name] = values[i : i+1 : i+1]
 	}
-	if x.head.length >= 0 && x.head.status != http.StatusNoContent {
+	if x.head.Length >= 0 && x.head.Status != http.StatusNoContent {
 		last := len(values) - 1
-		values[last] = x.head.lengthText
+		values[last] = x.head.LengthText
 		h["Content-Length"] = values[last:]
 	}
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // no guessing
 	}
-	return x.head.isStream()
+	return x.head.IsStream()
 }
 
 // copyBody passes the body on. A body of unknown length is flushed whenever
 // the backend pauses, its head too. The backend's part is over with the last
 // byte that it sends, however long the client takes for it.
 func (x *exchange) copyBody(stream bool, o limiter.Outcome) error {
-	pauses := x.body.chunked || x.body.toEOF
-	if pauses && x.body.br.Buffered() == 0 {
+	pauses := x.body.IsOfUnknownLength()
+	if pauses && x.body.Buffered() == 0 {
 		if err := x.flush(stream); err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func (x *exchange) copyBody(stream bool, o limiter.Outcome) error {
 		if over || err != nil {
 			return err
 		}
-		if stream || pauses && x.body.br.Buffered() == 0 {
+		if stream || pauses && x.body.Buffered() == 0 {
 			if err := x.flush(stream); err != nil {
 				return err
 			}
@@ -131,7 +132,7 @@ func (x *exchange) copyBody(stream bool, o limiter.Outcome) error {
 // copyOnce passes on what one read yields and reports whether that was the end.
 func (x *exchange) copyOnce(first, stream bool, o limiter.Outcome) (over bool, err error) {
 	n, err := x.fetch(stream)
-	if over = errors.Is(err, io.EOF) || err == nil && x.body.isOver(); over {
+	if over = errors.Is(err, io.EOF) || err == nil && x.body.IsOver(); over {
 		x.finish(o)
 		err = nil
 	}
@@ -148,7 +149,7 @@ func (x *exchange) copyOnce(first, stream bool, o limiter.Outcome) (over bool, e
 func (x *exchange) fetch(stream bool) (n int, err error) {
 	b := &x.body
 	n, err = b.Read(x.buf)
-	for err == nil && !stream && !b.chunked && b.left > 0 && b.left <= int64(len(x.buf)-n) {
+	for err == nil && !stream && b.Fits(len(x.buf)-n) {
 		x.arm(x.rt.o.StreamIdle)
 		var more int
 		more, err = b.Read(x.buf[n:])
@@ -238,8 +239,8 @@ func (x *exchange) finish(o limiter.Outcome) {
 // giveBack keeps the backend connection for the next exchange when it is alive
 // and the answer was read to its end, and closes it otherwise.
 func (x *exchange) giveBack(alive bool) {
-	if alive && !x.head.close && !x.body.toEOF {
-		x.rt.upstream.put(x.bc)
+	if alive && !x.head.Closes() && !x.body.EndsConnection() {
+		x.rt.pool.Put(x.bc)
 	} else {
 		_ = x.bc.Close()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -17,14 +18,15 @@ const helloPath = "/v1/hello"
 // route is everything that a request meets on its way. It is immutable;
 // [Server.Apply] replaces it as a whole.
 type route struct {
-	o        Options
-	gate     *limiter.Gate
-	id       *identifier
-	upstream *upstream
-	tunnels  *strays
-	orphans  *strays
-	backend  *ingress.Backend
-	hot      *atomic.Int32 // > 0: refusals are to be expected; see doorstep
+	o       Options
+	gate    *limiter.Gate
+	id      *identifier
+	pool    *upstream.Pool
+	retries *atomic.Uint64 // requests that were sent again
+	tunnels *strays
+	orphans *strays
+	backend *ingress.Backend
+	hot     *atomic.Int32 // > 0: refusals are to be expected; see doorstep
 }
 
 // ServeHTTP implements http.Handler: it takes one request from identification

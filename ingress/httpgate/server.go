@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -32,6 +33,7 @@ type Server struct {
 	orphans *strays // connections to the backend whose callers have left
 	health  *ingress.Health
 	hot     atomic.Int32 // see doorstep
+	retries atomic.Uint64
 	log     *slog.Logger
 	timeout time.Duration // of a drain
 
@@ -83,8 +85,8 @@ func (s *Server) Apply(o Options) error {
 		return err
 	}
 	s.door.Apply(o.Ingress.Connections)
-	if old.upstream != s.route.Load().upstream {
-		old.upstream.closeIdle()
+	if old.pool != s.route.Load().pool {
+		old.pool.CloseIdle()
 	}
 	return nil
 }
@@ -92,13 +94,13 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.WithDefaults()
-	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, hot: &s.hot}
+	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, hot: &s.hot, retries: &s.retries}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
-	if old := s.route.Load(); old != nil && sameUpstream(&old.o, &o) {
-		rt.upstream = old.upstream
+	if old := s.route.Load(); old != nil && old.pool.WillDo(o.upstream()) {
+		rt.pool = old.pool
 	} else {
-		rt.upstream, errUp = newUpstream(&o)
+		rt.pool, errUp = upstream.New(o.upstream())
 	}
 	switch o.Status {
 	case 0, http.StatusTooManyRequests, http.StatusServiceUnavailable, 462:
@@ -182,7 +184,7 @@ func (s *Server) finish(ctx context.Context) {
 		}
 	}
 	s.finishOrphans(ctx)
-	s.route.Load().upstream.closeIdle()
+	s.route.Load().pool.CloseIdle()
 }
 
 // finishOrphans waits for answers to nobody, and cuts them off when ctx is done:
@@ -205,9 +207,9 @@ func (s *Server) finishOrphans(ctx context.Context) {
 
 // Status returns the server's counts.
 func (s *Server) Status() Status {
-	up := s.route.Load().upstream
+	up := s.route.Load().pool
 	return Status{
-		Connections: s.door.Status(), Tunnels: s.tunnels.count(), BackendIdle: up.idleCount(),
-		BackendDials: up.dials.Load(), Retries: up.retries.Load(), Backends: s.health.Status(time.Now()),
+		Connections: s.door.Status(), Tunnels: s.tunnels.count(), BackendIdle: up.Idle(),
+		BackendDials: up.Dials(), Retries: s.retries.Load(), Backends: s.health.Status(time.Now()),
 	}
 }

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -16,7 +18,7 @@ import (
 // asked for it.
 func (x *exchange) mayTunnel() error {
 	if x.upgrade == "" {
-		return orBad(nil, "switches protocols unasked")
+		return fmt.Errorf("%w: switches protocols unasked", upstream.ErrBadResponse)
 	}
 	return nil
 }
@@ -24,16 +26,16 @@ func (x *exchange) mayTunnel() error {
 // interim passes a 1xx answer on, less 100: the gate has answered Expect
 // itself.
 func (x *exchange) interim() {
-	if x.head.status == http.StatusContinue || x.r == nil || !x.r.ProtoAtLeast(1, 1) {
+	if x.head.Status == http.StatusContinue || x.r == nil || !x.r.ProtoAtLeast(1, 1) {
 		return
 	}
 	h := x.w.Header()
-	for _, f := range x.head.fields {
-		if !isHop(f.name, x.head.listed) {
-			h[f.name] = append(h[f.name], f.value)
+	for _, f := range x.head.Fields {
+		if !upstream.IsHop(f.Name, x.head.Listed) {
+			h[f.Name] = append(h[f.Name], f.Value)
 		}
 	}
-	x.w.WriteHeader(x.head.status)
+	x.w.WriteHeader(x.head.Status)
 	clear(h)
 }
 
@@ -61,18 +63,18 @@ func (x *exchange) tunnel() result {
 	}
 	var both sync.WaitGroup
 	both.Go(func() { pump(bc, client, rw.Reader, x.rt.o.StreamIdle) })
-	pump(client, bc, bc.br, x.rt.o.StreamIdle)
+	pump(client, bc, bc.Reader, x.rt.o.StreamIdle)
 	both.Wait()
 	return res
 }
 
 // appendSwitch appends the head of the 101 answer.
 func (x *exchange) appendSwitch(b []byte) []byte {
-	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(x.head.status), 10)
+	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(x.head.Status), 10)
 	b = append(b, " Switching Protocols\r\n"...)
-	for _, f := range x.head.fields {
-		if f.name == "Upgrade" || !isHop(f.name, x.head.listed) {
-			b = appendField(b, f.name, f.value)
+	for _, f := range x.head.Fields {
+		if f.Name == "Upgrade" || !upstream.IsHop(f.Name, x.head.Listed) {
+			b = appendField(b, f.Name, f.Value)
 		}
 	}
 	return append(b, "Connection: Upgrade\r\n\r\n"...)

@@ -8,13 +8,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 )
 
 // upload streams a request body to the backend while the exchange waits for
 // the answer, which may come before the body is through.
 type upload struct {
 	x        *exchange
-	bc       *backendConn
+	bc       *upstream.Conn
 	done     chan struct{}
 	last     atomic.Bool // only the last write is left; the answer may come any time now
 	complete atomic.Bool // the backend has all of it
@@ -49,7 +51,7 @@ func (u *upload) run() {
 		defer u.mu.Unlock()
 		if !u.stopped { // otherwise it is end that made the reading fail
 			u.err = clientErr
-			u.bc.abort()
+			u.bc.Abort()
 		}
 	case err == nil:
 		_ = u.x.rc.SetReadDeadline(time.Time{}) // as in readSmall
@@ -124,7 +126,7 @@ func (u *upload) lastChunk(b []byte) []byte {
 	b = append(b, "0\r\n"...)
 	for name, values := range u.x.r.Trailer {
 		rt := u.x.rt
-		if isHop(name, "") || rt.withholds(name) || slices.Contains(rt.id.headers, name) {
+		if upstream.IsHop(name, "") || rt.withholds(name) || slices.Contains(rt.id.headers, name) {
 			continue // as net/http says of trailers that were announced
 		}
 		for _, v := range values {
@@ -179,7 +181,7 @@ func (u *upload) end() {
 		_ = u.bc.SetWriteDeadline(time.Now().Add(lastWrite))
 	default:
 		_ = u.x.rc.SetReadDeadline(time.Unix(1, 0))
-		u.bc.abort()
+		u.bc.Abort()
 	}
 	u.mu.Unlock()
 	<-u.done

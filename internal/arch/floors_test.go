@@ -15,12 +15,13 @@ const anything = "*"
 // that is missing fails the test: a new room is drawn on the plan first.
 var floors = map[string][]string{
 	// 0: nothing of ours
-	"labels":     {},
-	"algorithms": {},
-	"clock":      {},
-	"config":     {},
-	"config/gen": {"config"}, // a program: writes the schema and its documents
-	"pulsarwire": {},
+	"ingress/httpgate/upstream": {},
+	"labels":                    {},
+	"algorithms":                {},
+	"clock":                     {},
+	"config":                    {},
+	"config/gen":                {"config"}, // a program: writes the schema and its documents
+	"pulsarwire":                {},
 
 	// 1
 	"limiter":           {"labels"},
@@ -36,7 +37,7 @@ var floors = map[string][]string{
 	"client/pulsarproducer": {"pulsarwire"},
 
 	// 3: siblings do not know each other; daemon introduces them
-	"ingress/httpgate":     {"ingress", "limiter", "labels"},
+	"ingress/httpgate":     {"ingress", "ingress/httpgate/upstream", "limiter", "labels"},
 	"ingress/mongogate":    {"ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/postgresgate": {"ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"ingress", "ingress/relay", "limiter", "labels", "pulsarwire"},

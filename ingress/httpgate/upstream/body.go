@@ -1,4 +1,4 @@
-package httpgate
+package upstream
 
 import (
 	"bufio"
@@ -13,39 +13,61 @@ import (
 // maxTrailer bounds the trailer section, in bytes.
 const maxTrailer = 16 << 10
 
-// body reads the body of an answer off its frame. It is not an io.ReadCloser:
-// the connection belongs to the exchange.
-type body struct {
+// Body reads the body of an answer off its frame. It is not an io.ReadCloser:
+// the connection belongs to the exchange. The zero Body has not begun.
+type Body struct {
 	br      *bufio.Reader
 	left    int64 // bytes to the end of the body, or of the chunk
 	chunked bool
 	open    bool // a chunk has been read, less the CRLF behind it
 	toEOF   bool // the end of the connection is the end of the body
-	trailer []field
+	trailer []Field
 }
 
-// newBody returns the body that follows h, which answers a request made with
+// NewBody returns the body that follows h, which answers a request made with
 // method.
-func newBody(br *bufio.Reader, h *head, method string) body {
+func NewBody(br *bufio.Reader, h *Head, method string) Body {
 	switch {
-	case method == "HEAD" || h.status == 204 || h.status == 304:
-		return body{br: br}
+	case method == "HEAD" || h.Status == 204 || h.Status == 304:
+		return Body{br: br}
 	case h.chunked:
-		return body{br: br, chunked: true}
-	case h.length >= 0:
-		return body{br: br, left: h.length}
+		return Body{br: br, chunked: true}
+	case h.Length >= 0:
+		return Body{br: br, left: h.Length}
 	default:
-		return body{br: br, toEOF: true, left: math.MaxInt64}
+		return Body{br: br, toEOF: true, left: math.MaxInt64}
 	}
 }
 
-// isOver reports whether there is nothing left to read, as far as that is known
+// IsOver reports whether there is nothing left to read, as far as that is known
 // without reading.
-func (b *body) isOver() bool { return b.left == 0 && !b.chunked }
+func (b *Body) IsOver() bool { return b.left == 0 && !b.chunked }
+
+// HasBegun reports whether b is the body of an answer.
+func (b *Body) HasBegun() bool { return b.br != nil }
+
+// Buffered returns how many bytes can be read without waiting, of this body or
+// its frame.
+func (b *Body) Buffered() int { return b.br.Buffered() }
+
+// IsHere reports whether all of the rest is known to be buffered.
+func (b *Body) IsHere() bool { return !b.chunked && int64(b.br.Buffered()) >= b.left }
+
+// Fits reports whether there is a rest that is known to fit into n bytes.
+func (b *Body) Fits(n int) bool { return !b.chunked && b.left > 0 && b.left <= int64(n) }
+
+// EndsConnection reports whether the connection ends with the body.
+func (b *Body) EndsConnection() bool { return b.toEOF }
+
+// IsOfUnknownLength reports whether only reading tells where the body ends.
+func (b *Body) IsOfUnknownLength() bool { return b.chunked || b.toEOF }
+
+// Trailer returns the fields behind the body, once it was read to its end.
+func (b *Body) Trailer() []Field { return b.trailer }
 
 // Read implements io.Reader. A body that is cut short ends in
 // [io.ErrUnexpectedEOF], a broken frame in [ErrBadResponse].
-func (b *body) Read(p []byte) (int, error) {
+func (b *Body) Read(p []byte) (int, error) {
 	if b.chunked && b.left == 0 {
 		if err := b.nextChunk(); err != nil {
 			return 0, err
@@ -73,7 +95,7 @@ func (b *body) Read(p []byte) (int, error) {
 const noTrailer = "0\r\n\r\n"
 
 // closeChunk reads the CRLF behind a chunk.
-func (b *body) closeChunk() error {
+func (b *Body) closeChunk() error {
 	if line, err := b.line(); err != nil || line != "" {
 		return orBad(err, "chunk does not end where it says")
 	}
@@ -83,7 +105,7 @@ func (b *body) closeChunk() error {
 
 // nextChunk reads the line before a chunk. After the last chunk it reads the
 // trailer, stops being chunked, and leaves nothing to read.
-func (b *body) nextChunk() error {
+func (b *Body) nextChunk() error {
 	if b.open {
 		if err := b.closeChunk(); err != nil {
 			return err
@@ -110,7 +132,7 @@ func (b *body) nextChunk() error {
 }
 
 // readTrailer reads the trailer section.
-func (b *body) readTrailer() error {
+func (b *Body) readTrailer() error {
 	section := []byte("HTTP/1.1 200\r\n")
 	for len(section) <= maxTrailer {
 		line, err := b.line()
@@ -121,11 +143,11 @@ func (b *body) readTrailer() error {
 		if line != "" {
 			continue
 		}
-		var h head
+		var h Head
 		if err := h.parse(string(section)); err != nil {
 			return err
 		}
-		b.trailer = h.fields // less Content-Length and Transfer-Encoding, which parse takes out
+		b.trailer = h.Fields // less Content-Length and Transfer-Encoding, which parse takes out
 		return nil
 	}
 	return fmt.Errorf("%w: trailer above %d bytes", ErrBadResponse, maxTrailer)
@@ -133,7 +155,7 @@ func (b *body) readTrailer() error {
 
 // line reads a line that ends in CRLF and returns it without. On an error
 // nothing is taken, so that a read that was interrupted can be done again.
-func (b *body) line() (string, error) {
+func (b *Body) line() (string, error) {
 	for {
 		there, _ := b.br.Peek(b.br.Buffered())
 		if i := bytes.IndexByte(there, '\n'); i >= 0 {

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package httpgate
+package upstream
 
 // isQuiet cannot tell; a stale connection shows when it is used.
 func isQuiet(uintptr) bool { return true }

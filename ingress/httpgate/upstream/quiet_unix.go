@@ -1,6 +1,6 @@
 //go:build unix
 
-package httpgate
+package upstream
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package httpgate_test
+package upstream_test
 
 import (
 	"bufio"
@@ -10,8 +10,25 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
 )
+
+// answer is an answer as it is read.
+type answer struct {
+	Status int
+	Body   []byte
+}
+
+// readAnswer reads one to its end.
+func readAnswer(br *bufio.Reader, method string, limit int) (answer, error) {
+	var h upstream.Head
+	if err := h.Read(br, limit); err != nil {
+		return answer{}, err
+	}
+	b := upstream.NewBody(br, &h, method)
+	body, err := io.ReadAll(&b)
+	return answer{h.Status, body}, err
+}
 
 // Whatever a backend sends, reading it ends in an answer or in one of a few
 // errors; what is accepted is what net/http reads, however it is cut up.
@@ -26,13 +43,13 @@ func FuzzReadAnswer(f *testing.F) {
 		if head {
 			method = http.MethodHead
 		}
-		got, err := httpgate.ReadAnswer(bufio.NewReaderSize(bytes.NewReader(raw), 4096), method, 64<<10)
-		slow, slowErr := httpgate.ReadAnswer(bufio.NewReaderSize(iotest.OneByteReader(bytes.NewReader(raw)), 4096), method, 64<<10)
+		got, err := readAnswer(bufio.NewReaderSize(bytes.NewReader(raw), 4096), method, 64<<10)
+		slow, slowErr := readAnswer(bufio.NewReaderSize(iotest.OneByteReader(bytes.NewReader(raw)), 4096), method, 64<<10)
 		if (err == nil) != (slowErr == nil) || !bytes.Equal(got.Body, slow.Body) || got.Status != slow.Status {
 			t.Errorf("at once: %d %q %v; byte by byte: %d %q %v", got.Status, got.Body, err, slow.Status, slow.Body, slowErr)
 		}
 		if err != nil {
-			if !errors.Is(err, httpgate.ErrBadResponse) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			if !errors.Is(err, upstream.ErrBadResponse) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("error %v is none of the known", err)
 			}
 			return

@@ -1,4 +1,4 @@
-package httpgate
+package upstream
 
 import (
 	"bufio"
@@ -15,28 +15,37 @@ import (
 
 // ErrBadResponse is wrapped by every error about an answer of the backend that
 // is not HTTP/1.x as RFC 9112 has it.
-var ErrBadResponse = errors.New("httpgate: bad answer from the backend")
+var ErrBadResponse = errors.New("upstream: bad answer from the backend")
 
-// field is one header field. The name is canonical.
-type field struct{ name, value string }
+// Field is one header field. The name is canonical.
+type Field struct{ Name, Value string }
 
-// head is the head of an answer. The fields are valid until the next readHead
-// into the same head; the strings for ever.
-type head struct {
-	status int
-	minor  int // of HTTP/1.minor
-	fields []field
-	listed string // values of Connection, joined by ","
+// Head is the head of an answer. The fields are valid until the next
+// [Head.Read] into the same head; the strings for ever.
+type Head struct {
+	Status int
+	// Fields are those of the answer but for Content-Length and
+	// Transfer-Encoding, which say where the body ends.
+	Fields []Field
+	Listed string // values of Connection, joined by ","
 
-	length     int64 // Content-Length, -1 without one
-	lengthText string
-	chunked    bool
-	close      bool // the backend closes after this answer
+	Length     int64  // Content-Length, -1 without one
+	LengthText string // as it was written
+
+	minor   int // of HTTP/1.minor
+	chunked bool
+	close   bool // the backend closes after this answer
 }
 
-// readHead reads the head of an answer of at most limit bytes. It returns
+// Reset empties h and keeps its memory.
+func (h *Head) Reset() {
+	clear(h.Fields[:cap(h.Fields)])
+	*h = Head{Fields: h.Fields[:0]}
+}
+
+// Read reads the head of an answer of at most limit bytes. It returns
 // io.EOF only when the connection ended before the first byte.
-func (h *head) readHead(br *bufio.Reader, limit int) error {
+func (h *Head) Read(br *bufio.Reader, limit int) error {
 	raw, err := rawHead(br, limit)
 	if err != nil {
 		return err
@@ -100,8 +109,8 @@ func rawHeadSlow(br *bufio.Reader, limit int, cause error) (string, error) {
 // parse takes a whole head apart. It is strict: a line folded over two, a bare
 // CR or LF, a space before the colon, or two ways to tell where the body ends
 // are errors, because two parsers may read them differently.
-func (h *head) parse(raw string) error {
-	*h = head{fields: h.fields[:0], length: -1}
+func (h *Head) parse(raw string) error {
+	*h = Head{Fields: h.Fields[:0], Length: -1}
 	line, rest, _ := strings.Cut(raw, "\r\n")
 	if err := h.parseStatus(line); err != nil {
 		return err
@@ -116,11 +125,11 @@ func (h *head) parse(raw string) error {
 		if !httpguts.ValidHeaderFieldValue(value) {
 			return fmt.Errorf("%w: value of header %.40q", ErrBadResponse, name)
 		}
-		if err := h.add(field{textproto.CanonicalMIMEHeaderKey(name), value}); err != nil {
+		if err := h.add(Field{textproto.CanonicalMIMEHeaderKey(name), value}); err != nil {
 			return err
 		}
 	}
-	if h.chunked && h.length >= 0 {
+	if h.chunked && h.Length >= 0 {
 		return fmt.Errorf("%w: both Transfer-Encoding and Content-Length", ErrBadResponse)
 	}
 	if h.chunked && h.minor == 0 {
@@ -130,7 +139,7 @@ func (h *head) parse(raw string) error {
 }
 
 // parseStatus parses "HTTP/1.x NNN reason".
-func (h *head) parseStatus(line string) error {
+func (h *Head) parseStatus(line string) error {
 	if len(line) < 12 || line[:7] != "HTTP/1." || line[8] != ' ' || len(line) > 12 && line[12] != ' ' ||
 		!httpguts.ValidHeaderFieldValue(line) { // a bare LF here would hide a header line
 		return fmt.Errorf("%w: status line %.40q", ErrBadResponse, line)
@@ -140,71 +149,74 @@ func (h *head) parseStatus(line string) error {
 	if minor != '0' && minor != '1' || err != nil || status < 100 {
 		return fmt.Errorf("%w: status line %.40q", ErrBadResponse, line)
 	}
-	h.minor, h.status = int(minor-'0'), int(status)
+	h.minor, h.Status = int(minor-'0'), int(status)
 	h.close = h.minor == 0
 	return nil
 }
 
 // add takes a field and what it says about the frame.
-func (h *head) add(f field) error {
-	switch f.name {
+func (h *Head) add(f Field) error {
+	switch f.Name {
 	case "Content-Length":
-		n, err := strconv.ParseUint(f.value, 10, 63)
-		if err != nil || h.length >= 0 && h.length != int64(n) {
-			return fmt.Errorf("%w: Content-Length %.40q", ErrBadResponse, f.value)
+		n, err := strconv.ParseUint(f.Value, 10, 63)
+		if err != nil || h.Length >= 0 && h.Length != int64(n) {
+			return fmt.Errorf("%w: Content-Length %.40q", ErrBadResponse, f.Value)
 		}
-		h.length, h.lengthText = int64(n), f.value
+		h.Length, h.LengthText = int64(n), f.Value
 		return nil // written anew
 	case "Transfer-Encoding":
-		if h.chunked || !strings.EqualFold(f.value, "chunked") {
-			return fmt.Errorf("%w: Transfer-Encoding %.40q", ErrBadResponse, f.value)
+		if h.chunked || !strings.EqualFold(f.Value, "chunked") {
+			return fmt.Errorf("%w: Transfer-Encoding %.40q", ErrBadResponse, f.Value)
 		}
 		h.chunked = true
 		return nil
 	case "Connection":
-		if hasToken(f.value, "close") {
+		if HasToken(f.Value, "close") {
 			h.close = true
 		}
-		if h.minor == 0 && hasToken(f.value, "keep-alive") {
+		if h.minor == 0 && HasToken(f.Value, "keep-alive") {
 			h.close = false
 		}
-		if h.listed != "" {
-			h.listed += ","
+		if h.Listed != "" {
+			h.Listed += ","
 		}
-		h.listed += f.value
+		h.Listed += f.Value
 	}
-	h.fields = append(h.fields, f)
+	h.Fields = append(h.Fields, f)
 	return nil
 }
 
-// isStream reports whether a stream of events follows, which has no end.
-func (h *head) isStream() bool {
+// IsStream reports whether a stream of events follows, which has no end.
+func (h *Head) IsStream() bool {
 	return strings.HasPrefix(h.value("Content-Type"), "text/event-stream")
 }
 
+// Closes reports whether the backend closes the connection after this answer.
+func (h *Head) Closes() bool { return h.close }
+
 // value returns the first value of the field with a canonical name.
-func (h *head) value(name string) string {
-	for i := range h.fields {
-		if h.fields[i].name == name {
-			return h.fields[i].value
+func (h *Head) value(name string) string {
+	for i := range h.Fields {
+		if h.Fields[i].Name == name {
+			return h.Fields[i].Value
 		}
 	}
 	return ""
 }
 
-// isHop reports whether a field with a canonical name concerns one connection
+// IsHop reports whether a field with a canonical name concerns one connection
 // and is not passed on. listed are the values of Connection.
-func isHop(name, listed string) bool {
+func IsHop(name, listed string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
 		"Te", "Transfer-Encoding", "Upgrade", "Http2-Settings":
 		return true
 	}
-	return listed != "" && hasToken(listed, name)
+	return listed != "" && HasToken(listed, name)
 }
 
-// hasToken reports whether a comma separated list has the token, in any case.
-func hasToken(list, token string) bool {
+// HasToken reports whether a comma separated list has the token, in any case.
+func HasToken(list, token string) bool {
 	for list != "" {
 		var item string
 		item, list, _ = strings.Cut(list, ",")
