@@ -6,9 +6,10 @@ set -euo pipefail
 
 # command:package
 required=(git:git gcc:gcc)
-optional=(curl:curl nginx:nginx-light haproxy:haproxy promtool:prometheus chromium:chromium)
+optional=(curl:curl nginx:nginx-light haproxy:haproxy promtool:prometheus chromium:chromium initdb:postgresql)
 
 PATH=$PATH:/usr/sbin:/sbin
+for bin in /usr/lib/postgresql/*/bin; do PATH=$PATH:$bin; done # where Debian keeps the server's programs
 missing() { # prints the packages behind the commands that cannot be found
   local pair
   for pair in "$@"; do

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Measures the PostgreSQL gate beside the server, a copying proxy and pgbouncer in
+# session mode, in one run on one machine: look at ratios, not at figures.
+# usage: scripts/bench-postgres.sh [SECONDS]     (of each measurement; default 5)
+# Needs the Debian packages postgresql, pgbouncer and haproxy (the copying proxy); the last two may be missing.
+set -euo pipefail
+seconds=${1:-5}
+cd "$(dirname "$0")/.."
+bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
+dir=$(mktemp -d /tmp/bench-pg-XXXXXX)
+pids=()
+as() { if [[ $(id -u) -eq 0 ]]; then su postgres -s /bin/bash -c "$*"; else bash -c "$*"; fi; }
+finish() {
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+  as "$bin/pg_ctl -D $dir/d stop -m immediate" >/dev/null 2>&1 || true
+  rm -rf "$dir"
+}
+trap finish EXIT
+port=${PORT_BASE:-55430} copy=$((port + 1)) bouncer=$((port + 2)) gate=$((port + 3)) admin=$((port + 4))
+[[ $(id -u) -eq 0 ]] && chown postgres "$dir"
+chmod 755 "$dir"
+
+as "$bin/initdb -D $dir/d -A trust -U postgres -N --no-locale" >/dev/null
+as "$bin/pg_ctl -D $dir/d -w -l $dir/log -o '-p $port -k $dir -c max_connections=400 -c fsync=off -c shared_buffers=256MB' start" >/dev/null
+"$bin/psql" -q -h 127.0.0.1 -p "$port" -U postgres -c 'create user app' -c 'create database app owner app'
+"$bin/pgbench" -q -i -s 5 -h 127.0.0.1 -p "$port" -U app app 2>/dev/null
+
+cat >"$dir/gate.yaml" <<EOF
+admin: { listen: 127.0.0.1:$admin }
+log: { level: error }
+ingresses:
+  - { name: pg, protocol: postgres, listen: "127.0.0.1:$gate", backend: "127.0.0.1:$port", objective: ${OBJECTIVE:-100ms},
+      partitions: { by: application, default: { limit: { algorithm: ${ALGORITHM:-knee} } },
+      named: [ { name: hog, match: hog, limit: { algorithm: fixed, limit: 1 }, queue: { depth: 100, maxWait: 1m } } ] } }
+EOF
+go build -o "$dir/admitd" ./cmd/admitd
+"$dir/admitd" serve --config "$dir/gate.yaml" 2>"$dir/gate.log" &
+pids+=($!)
+gatepid=$!
+proxies=(direct:$port)
+if command -v haproxy >/dev/null; then
+  printf 'global\n maxconn 2000\ndefaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\nlisten pg\n bind 127.0.0.1:%d\n server pg 127.0.0.1:%d\n' "$copy" "$port" >"$dir/haproxy.cfg"
+  haproxy -f "$dir/haproxy.cfg" 2>/dev/null &
+  pids+=($!) proxies+=(copy:$copy)
+fi
+if command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer ]]; then
+  printf '[databases]\napp = host=127.0.0.1 port=%d\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=%d\nauth_type=any\npool_mode=session\nmax_client_conn=400\ndefault_pool_size=300\nunix_socket_dir=\n' "$port" "$bouncer" >"$dir/bouncer.ini"
+  sed -i 's/^app = .*/app = host=127.0.0.1 port='"$port"' user=app/' "$dir/bouncer.ini"
+  as "$(command -v pgbouncer || echo /usr/sbin/pgbouncer) -q $dir/bouncer.ini" 2>/dev/null &
+  pids+=($!) proxies+=(pgbouncer:$bouncer)
+fi
+proxies+=(gate:$gate)
+sleep 1
+
+# bench PORT ARGS…: transactions per second
+bench() {
+  local p=$1
+  shift
+  "$bin/pgbench" -n -h 127.0.0.1 -p "$p" -U app -T "$seconds" -j 2 "$@" app 2>/dev/null | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
+}
+# tail FILE…: percentiles and goodput of pgbench's log
+tail_of() {
+  cat "$dir"/lat.* 2>/dev/null | awk -v s="$seconds" '$3 ~ /^[0-9]+$/ {n++; v[n]=$3; if ($3 <= 100000) good++} END {
+    if (!n) {print "- - -"; exit}; asort(v); printf "%.0f tps, %.0f within 100 ms, p99 %.0f ms", n/s, good/s, v[int(n*0.99)+(n<100)]/1000 }'
+  rm -f "$dir"/lat.*
+}
+
+echo "select-only, prepared (transactions per second; two rounds, alternating)"
+for clients in 8 64; do
+  for round in 1 2; do
+    for p in "${proxies[@]}"; do
+      printf '  %2d clients  %-10s %s\n' "$clients" "${p%:*}" "$(bench "${p#*:}" -S -M prepared -c "$clients")"
+    done
+  done
+done
+command -v gawk >/dev/null && awk() { gawk "$@"; } || { echo "no gawk: no percentiles"; exit 0; }
+echo "TPC-B, simple protocol"
+for clients in 10 50 100 200; do
+  for p in "direct:$port" "gate:$gate"; do
+    rm -f "$dir"/lat.*
+    failed=$("$bin/pgbench" -n -h 127.0.0.1 -p "${p#*:}" -U app -T "$seconds" -j 2 -c "$clients" -l --log-prefix="$dir/lat" app 2>&1 | grep -c 'aborted' || true)
+    printf '  %3d clients  %-7s %s, %s clients gave up\n' "$clients" "${p%:*}" "$(tail_of)" "$failed"
+  done
+done
+echo "lookups (4 clients) beside 8 scans"
+echo 'select sum(abalance) from pgbench_accounts a, generate_series(1, 3);' >"$dir/scan.sql"
+for p in "direct:$port" "gate:$gate"; do
+  solo=$(bench "${p#*:}" -S -c 4)
+  PGAPPNAME=hog "$bin/pgbench" -n -h 127.0.0.1 -p "${p#*:}" -U app -T $((seconds + 2)) -j 1 -c 8 -f "$dir/scan.sql" app >/dev/null 2>&1 &
+  hog=$!
+  sleep 1
+  printf '  %-7s %s alone, %s beside\n' "${p%:*}" "$solo" "$(bench "${p#*:}" -S -c 4)"
+  wait "$hog" || true
+done
