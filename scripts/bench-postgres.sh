@@ -2,7 +2,7 @@
 # Measures the PostgreSQL gate beside the server, a copying proxy and pgbouncer in
 # session mode, in one run on one machine: look at ratios, not at figures.
 # usage: scripts/bench-postgres.sh [SECONDS]     (of each measurement; default 5)
-# Needs the Debian packages postgresql, pgbouncer and haproxy (the copying proxy); the last two may be missing.
+# Needs the Debian packages postgresql and pgbouncer; the latter may be missing.
 set -euo pipefail
 seconds=${1:-5}
 cd "$(dirname "$0")/.."
@@ -21,7 +21,7 @@ port=${PORT_BASE:-55430} copy=$((port + 1)) bouncer=$((port + 2)) gate=$((port +
 chmod 755 "$dir"
 
 as "$bin/initdb -D $dir/d -A trust -U postgres -N --no-locale" >/dev/null
-as "$bin/pg_ctl -D $dir/d -w -l $dir/log -o '-p $port -k $dir -c max_connections=400 -c fsync=off -c shared_buffers=256MB' start" >/dev/null
+as "$bin/pg_ctl -D $dir/d -w -l $dir/log -o '-p $port -k $dir -c max_connections=400 -c fsync=off -c shared_buffers=256MB' start" >/dev/null || { cat "$dir/log" >&2; exit 1; }
 "$bin/psql" -q -h 127.0.0.1 -p "$port" -U postgres -c 'create user app' -c 'create database app owner app'
 "$bin/pgbench" -q -i -s 5 -h 127.0.0.1 -p "$port" -U app app 2>/dev/null
 
@@ -38,11 +38,9 @@ go build -o "$dir/admitd" ./cmd/admitd
 pids+=($!)
 gatepid=$!
 proxies=(direct:$port)
-if command -v haproxy >/dev/null; then
-  printf 'global\n maxconn 2000\ndefaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\nlisten pg\n bind 127.0.0.1:%d\n server pg 127.0.0.1:%d\n' "$copy" "$port" >"$dir/haproxy.cfg"
-  haproxy -f "$dir/haproxy.cfg" 2>/dev/null &
-  pids+=($!) proxies+=(copy:$copy)
-fi
+(cd bench && go build -o "$dir/copyproxy" ./copyproxy)
+"$dir/copyproxy" "127.0.0.1:$copy" "127.0.0.1:$port" &
+pids+=($!) proxies+=(copy:$copy)
 if command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer ]]; then
   printf '[databases]\napp = host=127.0.0.1 port=%d\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=%d\nauth_type=any\npool_mode=session\nmax_client_conn=400\ndefault_pool_size=300\nunix_socket_dir=\n' "$port" "$bouncer" >"$dir/bouncer.ini"
   sed -i 's/^app = .*/app = host=127.0.0.1 port='"$port"' user=app/' "$dir/bouncer.ini"
@@ -58,10 +56,10 @@ bench() {
   shift
   "$bin/pgbench" -n -h 127.0.0.1 -p "$p" -U app -T "$seconds" -j 2 "$@" app 2>/dev/null | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
 }
-# tail FILE…: percentiles and goodput of pgbench's log
+# tail_of: what pgbench's logs say
 tail_of() {
-  cat "$dir"/lat.* 2>/dev/null | awk -v s="$seconds" '$3 ~ /^[0-9]+$/ {n++; v[n]=$3; if ($3 <= 100000) good++} END {
-    if (!n) {print "- - -"; exit}; asort(v); printf "%.0f tps, %.0f within 100 ms, p99 %.0f ms", n/s, good/s, v[int(n*0.99)+(n<100)]/1000 }'
+  cat "$dir"/lat.* 2>/dev/null | awk '$3 ~ /^[0-9]+$/ {print $3}' | sort -n | awk -v s="$seconds" '{v[NR]=$1; if ($1 <= 100000) good++} END {
+    if (!NR) {print "nothing"; exit}; printf "%.0f tps, %.0f within 100 ms, p99 %.0f ms", NR/s, good/s, v[int(NR*0.99)+(NR<100)]/1000 }'
   rm -f "$dir"/lat.*
 }
 
@@ -73,7 +71,6 @@ for clients in 8 64; do
     done
   done
 done
-command -v gawk >/dev/null && awk() { gawk "$@"; } || { echo "no gawk: no percentiles"; exit 0; }
 echo "TPC-B, simple protocol"
 for clients in 10 50 100 200; do
   for p in "direct:$port" "gate:$gate"; do

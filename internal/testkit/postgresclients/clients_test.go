@@ -57,7 +57,9 @@ func (c sqlConn) do(ctx context.Context, sql string) error {
 }
 func (c sqlConn) close() { _, _ = c.Conn.Close(), c.db.Close() }
 
-func url(port int) string { return fmt.Sprintf("postgres://app@127.0.0.1:%d/app?sslmode=disable", port) }
+func url(port int) string {
+	return fmt.Sprintf("postgres://app@127.0.0.1:%d/app?sslmode=disable", port)
+}
 
 // clients are the ways to connect.
 func clients() map[string]func(t *testing.T, port int) conn {
