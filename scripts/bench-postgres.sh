@@ -30,8 +30,9 @@ admin: { listen: 127.0.0.1:$admin }
 log: { level: error }
 ingresses:
   - { name: pg, protocol: postgres, listen: "127.0.0.1:$gate", backend: "127.0.0.1:$port", objective: ${OBJECTIVE:-100ms},
-      partitions: { by: application, default: { limit: { algorithm: ${ALGORITHM:-knee} } },
-      named: [ { name: hog, match: hog, limit: { algorithm: fixed, limit: 1 }, queue: { depth: 100, maxWait: 1m } } ] } }
+      partitions: { by: application, default: { limit: { algorithm: ${ALGORITHM:-knee} }, queue: { depth: 1000, maxWait: 10s } },
+      named: [ { name: hog, match: hog, limit: { algorithm: fixed, limit: 1 }, queue: { depth: 100, maxWait: 1m } } ] },
+      postgres: { idleInTransaction: ${IDLE:-release} } }
 EOF
 go build -o "$dir/admitd" ./cmd/admitd
 "$dir/admitd" serve --config "$dir/gate.yaml" 2>"$dir/gate.log" &
@@ -44,7 +45,7 @@ pids+=($!) proxies+=(copy:$copy)
 if command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer ]]; then
   printf '[databases]\napp = host=127.0.0.1 port=%d\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=%d\nauth_type=any\npool_mode=session\nmax_client_conn=400\ndefault_pool_size=300\nunix_socket_dir=\n' "$port" "$bouncer" >"$dir/bouncer.ini"
   sed -i 's/^app = .*/app = host=127.0.0.1 port='"$port"' user=app/' "$dir/bouncer.ini"
-  as "$(command -v pgbouncer || echo /usr/sbin/pgbouncer) -q $dir/bouncer.ini" 2>/dev/null &
+  as "$(command -v pgbouncer || echo /usr/sbin/pgbouncer) -q $dir/bouncer.ini" >"$dir/bouncer.log" 2>&1 </dev/null &
   pids+=($!) proxies+=(pgbouncer:$bouncer)
 fi
 proxies+=(gate:$gate)
@@ -64,7 +65,7 @@ tail_of() {
 }
 
 echo "select-only, prepared (transactions per second; two rounds, alternating)"
-for clients in 8 64; do
+for clients in ${CLIENTS:-8 64}; do
   for round in 1 2; do
     for p in "${proxies[@]}"; do
       printf '  %2d clients  %-10s %s\n' "$clients" "${p%:*}" "$(bench "${p#*:}" -S -M prepared -c "$clients")"
