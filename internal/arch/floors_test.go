@@ -60,9 +60,10 @@ var floors = map[string][]string{
 
 	// beside the house
 	"internal/arch":           {},
-	"internal/demo":           {"daemon", "admin", "config", "lab", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpulsar"},
+	"internal/demo":           {"daemon", "admin", "config", "lab", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
 	"internal/modelhttp":      {},
 	"internal/modelmongo":     {},
+	"internal/modelpostgres":  {},
 	"internal/modelpulsar":    {"pulsarwire"},
 	"internal/testkit/golden": {},
 }

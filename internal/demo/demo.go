@@ -41,7 +41,7 @@ type Options struct {
 }
 
 // Protocols lists the protocols that have a demo, as a user writes them.
-func Protocols() string { return "http, mongodb or pulsar" }
+func Protocols() string { return "http, mongodb, postgres or pulsar" }
 
 // leg is one part of the demo.
 type leg struct {

@@ -23,8 +23,10 @@ func newTarget(protocol string) (target, error) {
 		return &demoHTTP{}, nil
 	case "mongodb":
 		return &demoMongo{}, nil
+	case "postgres":
+		return &demoPostgres{}, nil
 	default:
-		return nil, fmt.Errorf("demo: --protocol must be http, mongodb or pulsar (%s)", protocol)
+		return nil, fmt.Errorf("demo: --protocol must be http, mongodb, postgres or pulsar (%s)", protocol)
 	}
 }
 
