@@ -29,7 +29,23 @@ func (x *exchange) isWhole() bool {
 	return x.bc != nil && (x.sent || x.up != nil && x.up.complete.Load())
 }
 
-// part ends the caller's share of an exchange that has no answer yet. A client
+// lateBody reports whether the caller's deadline passes before the first byte
+// of a body. Nothing was said to it yet, so it can still be told. For the first
+// byte of a body that the backend writes in pauses nobody waits here.
+func (x *exchange) lateBody() bool {
+	b := &x.body
+	if x.deadline.IsZero() || b.IsOver() || x.head.IsStream() || b.Buffered() > 0 {
+		return false
+	}
+	if !b.IsOfUnknownLength() {
+		if _, err := x.bc.Reader.Peek(1); !isTimeout(err) {
+			return false
+		}
+	}
+	return x.callerGone()
+}
+
+// part ends the caller's share of an exchange of whose answer it heard nothing. A client
 // whose deadline passed is told so; its patience says nothing against the
 // backend.
 func (x *exchange) part() result {

@@ -309,3 +309,34 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		resp.Body.Close()
 	}
 }
+
+// A deadline that passed between the head of an answer and its body cut the
+// connection, although the caller had been told nothing: it is told 504, and the
+// rest of the answer is read to nobody.
+func TestDeadlineBeforeBody(t *testing.T) {
+	release := make(chan struct{})
+	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+		if _, err := readRequestHead(br); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")
+		<-release
+		_, _ = io.WriteString(c, "done")
+		_, _ = br.ReadByte() // until the gate closes
+	})
+	g := start(t, backend, one(), httpgate.Options{})
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url, nil)
+	req.Header.Set(labels.HeaderDeadline, "50")
+	resp, err := newClient(t, "1").Do(req)
+	close(release)
+	if err != nil {
+		t.Fatalf("%v, want an answer", err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("answer %s, want 504", resp.Status)
+	}
+	if e := g.ends.wait(t); e.outcome != limiter.Success {
+		t.Errorf("outcome %v, want success", e.outcome)
+	}
+}

@@ -21,13 +21,16 @@ func (x *exchange) relay() result {
 			x.early(&res)
 		}
 	}
+	x.body = upstream.NewBody(x.bc.Reader, &x.head, x.method)
+	if x.lateBody() {
+		return x.part()
+	}
 	stream := x.copyHeader()
 	if stream {
 		x.established(res.outcome)
 		x.openEnd()
 	}
 	x.w.WriteHeader(x.head.Status)
-	x.body = upstream.NewBody(x.bc.Reader, &x.head, x.method)
 	if b := &x.body; !stream && !b.IsOver() && !b.IsHere() {
 		x.arm(x.rt.o.StreamIdle) // until now it was for the head
 	}
