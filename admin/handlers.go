@@ -36,8 +36,8 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 // ?partitions= bounds how many of clients' keys are listed per ingress, in the
 // order of their names, 0 = no partition at all, and ?after= begins behind a
 // name: pages. Those of the configuration are on the first one. Without any of
-// these the answer is shared for a second: anyone may ask for it, and it takes
-// time proportional to the partitions.
+// these the answer is shared for a second, or until a setting changes: anyone may
+// ask for it, and it takes time proportional to the partitions.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	name, after, bound := q.Get("ingress"), q.Get("after"), q.Get("partitions")
@@ -81,6 +81,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
+	s.whole.forget()
 	s.book.Mark(time.Now(), "", "configuration reloaded")
 	answer(w, http.StatusOK, map[string]bool{"reloaded": true})
 }
@@ -97,6 +98,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
+	s.whole.forget()
 	s.book.Mark(time.Now(), name, "settings changed")
 	s.o.Log.InfoContext(r.Context(), "settings changed at run time",
 		slog.String("ingress", name), slog.String("client", r.RemoteAddr))

@@ -61,6 +61,14 @@ func (a *whole) read(pack bool) (plain, packed []byte, err error) {
 	return a.plain, a.packed, nil
 }
 
+// forget has the next one who asks see what was just changed. It is safe for
+// concurrent use.
+func (a *whole) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.plain = nil
+}
+
 // answerTo answers with JSON, packed where that is worth it and the client takes
 // it.
 func answerTo(w http.ResponseWriter, r *http.Request, v any) {

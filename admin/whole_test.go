@@ -63,6 +63,26 @@ func TestStatusOfManyPartitions(t *testing.T) {
 	}
 }
 
+// Who changed a setting and looked at the status was shown, for up to a second,
+// what was true before.
+func TestStatusAfterChange(t *testing.T) {
+	for _, change := range []call{
+		{method: "PATCH", path: "/v1/ingresses/orders", body: `{"mode":"off"}`}, {method: "POST", path: "/v1/reload"},
+	} {
+		d := newDaemon(&limiter.Policy{})
+		s := newServer(t, d, admin.Options{})
+		call{method: "GET", path: "/v1/status"}.do(t, s)
+		if w := change.do(t, s); w.Code != 200 {
+			t.Fatalf("%s %s = %d %s", change.method, change.path, w.Code, w.Body)
+		}
+		before := d.snapshots.Load()
+		call{method: "GET", path: "/v1/status"}.do(t, s)
+		if d.snapshots.Load() == before {
+			t.Errorf("%s %s: the status that follows is the one before", change.method, change.path)
+		}
+	}
+}
+
 // Whatever is sent as JSON is answered and breaks nothing.
 func FuzzBodies(f *testing.F) {
 	f.Add("POST", `{"ingress":"orders","partition":"a","operation":"read","cost":2.5,"ttlMS":1500}`)
