@@ -42,7 +42,8 @@ func compared(t *testing.T) []run {
 			continue
 		}
 		for i := range s.Variants {
-			if v, _ := s.Variant(s.Variants[i].Name); !v.Full {
+			// Nobody can tell a library how many gates there are.
+			if v, _ := s.Variant(s.Variants[i].Name); !v.Full && !v.Told {
 				runs = append(runs, run{s.Name, s.Variants[i].Name, min(v.Seeds, comparedSeeds)})
 			}
 		}
