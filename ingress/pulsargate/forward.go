@@ -45,10 +45,10 @@ func (s *session) send(now int64, m *pulsarwire.Send, msg *relay.Message) relay.
 	}
 	size := msg.Total
 	if s.room.inFlight >= s.srv.limits.Load().MaxPending {
-		return s.pauseLocked(now, why{kind: pausePending, producer: p})
+		return s.pause.beginLocked(now, why{kind: pausePending, producer: p})
 	}
 	if p.hold.on {
-		return s.queueLocked(now, p, heldFrame{send: *m, size: size})
+		return s.holdLocked(now, p, heldFrame{send: *m, size: size})
 	}
 	full := s.room.full(size)
 	v := p.decideLocked(now, m, size, full == "" && s.srv.o.Method != Pause)
@@ -60,14 +60,14 @@ func (s *session) send(now int64, m *pulsarwire.Send, msg *relay.Message) relay.
 		}
 		return relay.Pass
 	case s.srv.o.Method == Pause:
-		return s.pauseLocked(now, why{kind: pauseTime, producer: p, until: now + int64(v.wait), block: v.block})
+		return s.pause.beginLocked(now, why{kind: pauseTime, producer: p, until: now + int64(v.wait), block: v.block})
 	case full != "":
-		return s.pauseLocked(now, why{
+		return s.pause.beginLocked(now, why{
 			kind: pauseRoom, producer: p, size: size, until: now + int64(v.wait), block: block{limit: full},
 		})
 	}
-	p.blockLocked(now, &v, m)
-	return s.holdLocked(p, heldFrame{send: *m, size: size})
+	p.blockLocked(now, &v)
+	return s.holdLocked(now, p, heldFrame{send: *m, size: size})
 }
 
 // open registers a producer, or refuses it when the connection or the gate is
@@ -85,28 +85,12 @@ func (s *session) open(body []byte) (relay.Verdict, error) {
 	if s.book.conflicts(&m) {
 		return refuse(m.RequestID, pulsarwire.ServiceNotReady, "the producer is still open"), nil
 	}
-	if why := s.crowdedLocked(); why != "" {
+	if why := s.room.crowded(&s.book); why != "" {
 		s.srv.o.Observer.Happened(EventProducerRefused)
 		return refuse(m.RequestID, pulsarwire.TooManyRequests, why), nil
 	}
 	s.registerLocked(&m)
 	return relay.Verdict{}, nil
-}
-
-// crowdedLocked returns the bound that leaves no room for another producer, ""
-// when there is room.
-func (s *session) crowdedLocked() (why string) {
-	limits := s.srv.limits.Load()
-	switch {
-	case len(s.book.producers) >= limits.MaxProducers || len(s.book.requests) >= 2*limits.MaxProducers:
-		return "too many producers on this connection"
-	case s.room.inFlight >= limits.MaxPending || s.room.frames >= limits.MaxPending:
-		return "too many pending messages on this connection"
-	case s.room.bytes >= limits.MaxHeldBytes || s.srv.heldBytes.Load() >= int64(limits.MaxGateHeldBytes):
-		return "too many bytes held"
-	default:
-		return ""
-	}
 }
 
 // registerLocked adds a producer to the book.
@@ -143,7 +127,7 @@ func (s *session) close(body []byte, size int) (relay.Verdict, error) {
 		return relay.Verdict{}, nil
 	}
 	if p.hold.on {
-		act := s.queueLocked(s.r.Now(), p, heldFrame{size: size, control: true, request: m.RequestID})
+		act := s.holdLocked(s.r.Now(), p, heldFrame{size: size, control: true, request: m.RequestID})
 		p.ending = p.ending || act == relay.Keep
 		return relay.Verdict{Action: act}, nil
 	}

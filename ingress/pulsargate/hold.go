@@ -36,7 +36,6 @@ type waiting struct {
 	paid   limiter.Receipt // to the meters
 	next   int64           // monotonic ns when the ticket wants to be looked at again; 0 = at once
 	rest   float64         // tokens that its permit is to be charged
-	send   pulsarwire.Send
 }
 
 // maxBatch bounds what is released at once, in bytes, so that a neighbour never
@@ -48,26 +47,21 @@ const maxBatch = 64 << 10
 const pendingRetry = 5 * time.Millisecond
 
 // blockLocked notes why a producer has to wait from now on.
-func (p *producer) blockLocked(now int64, v *verdict, m *pulsarwire.Send) {
+func (p *producer) blockLocked(now int64, v *verdict) {
 	h := &p.hold
 	h.since, h.resumeAt, h.block = now, now+int64(v.wait), v.block
 	p.notice.due = true
 	if v.ticket != nil {
-		h.waiting = &waiting{ticket: v.ticket, paid: v.paid, rest: v.rest, send: *m}
+		h.waiting = &waiting{ticket: v.ticket, paid: v.paid, rest: v.rest}
 	}
 }
 
-// queueLocked holds a frame behind those that its producer has held already, or
-// pauses when there is no room.
-func (s *session) queueLocked(now int64, p *producer, f heldFrame) relay.Action {
+// holdLocked reserves the room of a frame that Keep is about to be handed, or
+// pauses when there is none.
+func (s *session) holdLocked(now int64, p *producer, f heldFrame) relay.Action {
 	if full := s.room.full(f.size); full != "" {
-		return s.pauseLocked(now, why{kind: pauseRoom, producer: p, size: f.size, block: block{limit: full}})
+		return s.pause.beginLocked(now, why{kind: pauseRoom, producer: p, size: f.size, block: block{limit: full}})
 	}
-	return s.holdLocked(p, f)
-}
-
-// holdLocked reserves the room of a frame that Keep is about to be handed.
-func (s *session) holdLocked(p *producer, f heldFrame) relay.Action {
 	s.room.take(&f)
 	s.keeping = keeping{producer: p, frame: f}
 	p.hold.on = true
@@ -190,7 +184,7 @@ func (p *producer) step() step {
 		h.frames = h.frames[1:]
 	}
 	if len(next.frames) > 0 {
-		s.signalLocked()
+		s.pause.signalLocked()
 	}
 	next.notice = p.noticeLocked(now)
 	next.wait, next.ready = p.waitLocked(now)
@@ -208,7 +202,7 @@ func (p *producer) admitHeldLocked(now int64) bool {
 		s.book.closing(p, f.request, limits.MaxProducers)
 		return true
 	case h.waiting != nil:
-		return p.redeemLocked(now)
+		return p.redeemLocked(now, &f.send)
 	case now < h.resumeAt:
 		return false
 	case s.room.inFlight >= limits.MaxPending: // held or not, it would be one too many
@@ -224,7 +218,7 @@ func (p *producer) admitHeldLocked(now int64) bool {
 	if !same {
 		p.accountLocked(now)
 	}
-	p.blockLocked(now, &v, &f.send)
+	p.blockLocked(now, &v)
 	if same {
 		h.since, p.notice.due = since, !v.reason.ConnectionLevel()
 	}
@@ -232,7 +226,7 @@ func (p *producer) admitHeldLocked(now int64) bool {
 }
 
 // redeemLocked asks whether the limiter's queue has come to the first held message.
-func (p *producer) redeemLocked(now int64) bool {
+func (p *producer) redeemLocked(now int64, m *pulsarwire.Send) bool {
 	w := p.hold.waiting
 	permit, next, done, err := w.ticket.Step(now)
 	if !done {
@@ -242,11 +236,11 @@ func (p *producer) redeemLocked(now int64) bool {
 	p.hold.waiting = nil
 	if err != nil { // its time in the queue is over; it starts again
 		w.paid.Refund()
-		p.hold.resumeAt = now + int64(retryAfter(err, float64(w.send.NumMessages)))
+		p.hold.resumeAt = now + int64(retryAfter(err, float64(m.NumMessages)))
 		return false
 	}
 	permit.Charge(w.rest)
-	p.launchLocked(now, &w.send, permit)
+	p.launchLocked(now, m, permit)
 	return true
 }
 
@@ -272,7 +266,7 @@ func (p *producer) openLocked(now int64) {
 		p.s.notices.missing.Add(-1)
 	}
 	p.notice.missing, p.notice.pending = false, false
-	p.s.signalLocked()
+	p.s.pause.signalLocked()
 }
 
 // accountLocked counts the time for which a producer was throttled.

@@ -65,7 +65,7 @@ func (s *session) landed(id, sequence uint64, outcome limiter.Outcome) (last boo
 	}
 	s.room.inFlight--
 	fl.permit.EndSampled(time.Duration(max(now-fl.start, 1)), outcome)
-	s.signalLocked()
+	s.pause.signalLocked()
 	return s.room.inFlight == 0 && (s.left || s.r.Draining())
 }
 

@@ -1,6 +1,11 @@
 package pulsargate_test
 
 import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,6 +108,104 @@ func TestUnreadReceipts(t *testing.T) {
 		}
 		if n := p.work(); n != 0 {
 			t.Errorf("%d permits are held in the end", n)
+		}
+	})
+}
+
+// A connection that is paused was not looked at, so that a client that left was
+// noticed when its pause was over: with a broker that stores nothing, never.
+func TestPausedClientsMayLeave(t *testing.T) {
+	if testing.Short() {
+		t.Skip("over sockets, of which alone it can be seen")
+	}
+	dial, stopBroker := loopback(func(ctx context.Context, c net.Conn) {
+		defer context.AfterFunc(ctx, func() { c.Close() })()
+		_, _ = io.Copy(io.Discard, c) // no receipts
+	})
+	s, err := pulsargate.New(limiter.New("q", off(), limiter.Options{}), pulsargate.Options{
+		Backend: "b:1", Dial: dial, CancelAbandoned: true, Limits: pulsargate.Limits{MaxPending: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	connect, stopGate := loopback(func(ctx context.Context, c net.Conn) {
+		s.ServeConn(ctx, c)
+		close(served)
+	})
+	defer stopGate()
+	defer stopBroker() // which ends what is still served
+	c, err := connect(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := pulsarwire.AppendFrame(nil, pulsarwire.TypeConnect, unaware().Append(nil))
+	open := pulsarwire.AppendFrame(hello, pulsarwire.TypeProducer, pulsarwire.Producer{Topic: "t", ProducerID: 1}.Append(nil))
+	_, err = c.Write(append(append(open, sendFrame(1, 0, 1)...), sendFrame(1, 1, 1)...))
+	for i := 0; err == nil && s.Status().Paused == 0; i++ {
+		if i == 1000 {
+			t.Fatal("the connection is not paused")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	c.Close()
+	select {
+	case <-served:
+	case <-time.After(30 * time.Second):
+		t.Error("a client that left is still served")
+	}
+}
+
+// A drain ends a pause, and waits for what was forwarded before it.
+func TestDrainOfAPausedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{MaxPending: 2}}, off(), unaware())
+		p.client.open(1, "t")
+		p.client.publish(1, 3, 10) // the last one is not taken
+		synctest.Wait()
+		if s := p.server.Status(); s.Paused != 1 {
+			t.Fatalf("%+v; want a pause", s)
+		}
+		p.drain()
+		p.broker.store(1, 1)
+		synctest.Wait()
+		if p.client.closed() {
+			t.Fatal("closed before the last receipt")
+		}
+		p.broker.write(receipt(1, 1))
+		<-p.served
+		if n := len(p.client.all(pulsarwire.TypeSendReceipt)); n != 2 {
+			t.Errorf("the client got %d receipts; want 2", n)
+		}
+		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 2 {
+			t.Errorf("the broker got %d messages; want the 2 from before", n)
+		}
+	})
+}
+
+// Clients that misbehave come back at once, each with a line in the log. Now
+// there is one a second, with how many there were.
+func TestBadConnectionsAreLoggedAsARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s, err := pulsargate.New(limiter.New("q", off(), limiter.Options{}), pulsargate.Options{
+			Backend: "b:1", Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for range 30 {
+			near, far := net.Pipe()
+			go func() {
+				_, _ = near.Write(raw(8, 4, 0xff, 0xff, 0xff, 0xff))
+				near.Close()
+			}()
+			s.ServeConn(t.Context(), far)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 3 || !bytes.Contains(log.Bytes(), []byte("connections=10")) {
+			t.Errorf("%d lines in 3 s; want 3, with 10 connections each after the first:\n%s", lines, log.String())
 		}
 	})
 }

@@ -231,14 +231,6 @@ func Events() []string {
 	}
 }
 
-// LimitNames returns the name of every limit in a fixed order.
-func LimitNames() []string {
-	return []string{
-		LimitTopicMessages, LimitTopicBytes, LimitGroupMessages, LimitGroupBytes, LimitGateMessages,
-		LimitGateBytes, LimitRequestRate, LimitConcurrency, LimitPending, LimitHeldBytes, LimitGateHeldBytes,
-	}
-}
-
 // nobody observes nothing.
 type nobody struct{}
 

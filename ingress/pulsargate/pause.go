@@ -31,6 +31,7 @@ type why struct {
 // pause is a time in which nothing is read from a client. All but on is guarded
 // by session.mu.
 type pause struct {
+	s     *session
 	on    atomic.Bool // also in a drain
 	lasts bool
 	began int64 // monotonic ns
@@ -39,8 +40,8 @@ type pause struct {
 	why
 }
 
-// pauseLocked begins a pause.
-func (s *session) pauseLocked(now int64, because why) relay.Action {
+// beginLocked begins a pause.
+func (p *pause) beginLocked(now int64, because why) relay.Action {
 	switch because.kind {
 	case pausePending:
 		because.block = block{limit: LimitPending, reason: pulsarwire.ConnectionPendingMessagesBreach}
@@ -51,8 +52,8 @@ func (s *session) pauseLocked(now int64, because why) relay.Action {
 		}
 	default:
 	}
-	p := &s.pause
-	p.why, p.lasts, p.began, p.tell = because, true, now, because.producer != nil && s.notifies()
+	s := p.s
+	p.why, p.lasts, p.began, p.tell = because, true, now, because.producer != nil && s.notices.on
 	p.on.Store(true)
 	s.srv.paused.Add(1)
 	o := s.srv.o.Observer
@@ -65,44 +66,44 @@ func (s *session) pauseLocked(now int64, because why) relay.Action {
 }
 
 // endLocked ends the pause, if there is one.
-func (p *pause) endLocked(s *session) {
+func (p *pause) endLocked() {
 	p.on.Store(false)
 	if !p.lasts {
 		return
 	}
 	p.timer.Stop()
-	s.srv.paused.Add(-1)
+	p.s.srv.paused.Add(-1)
 	p.lasts, p.why = false, why{}
 }
 
 // reads reports whether the client is read from: there is no pause, or it is
 // over.
-func (s *session) reads() bool {
-	if !s.pause.on.Load() && s.notices.missing.Load() == 0 {
+func (p *pause) reads() bool {
+	s := p.s
+	if !p.on.Load() && s.notices.missing.Load() == 0 {
 		return true
 	}
 	now := s.r.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &s.pause
-	if p.lasts && !s.overLocked(now) {
+	if p.lasts && !p.overLocked(now) {
 		p.timer.Reset(p.lookAgain(now))
 		return false
 	}
 	if p.lasts && p.producer != nil {
 		s.srv.o.Observer.Throttled(p.producer.topic.meters.Load().label, p.reason.String(), time.Duration(now-p.began))
 	}
-	p.endLocked(s)
+	p.endLocked()
 	if s.notices.missing.Load() == 0 {
 		return true
 	}
-	s.pauseLocked(now, why{kind: pauseMissing})
+	p.beginLocked(now, why{kind: pauseMissing})
 	return false
 }
 
 // overLocked reports whether the cause of the pause is gone.
-func (s *session) overLocked(now int64) bool {
-	p := &s.pause
+func (p *pause) overLocked(now int64) bool {
+	s := p.s
 	switch p.kind {
 	case pauseMissing:
 		return s.notices.missing.Load() == 0
@@ -117,9 +118,9 @@ func (s *session) overLocked(now int64) bool {
 }
 
 // signalLocked has the client's side look again when a pause may be over.
-func (s *session) signalLocked() {
-	if s.pause.lasts && s.overLocked(s.r.Now()) {
-		s.r.Wake()
+func (p *pause) signalLocked() {
+	if p.lasts && p.overLocked(p.s.r.Now()) {
+		p.s.r.Wake()
 	}
 }
 
@@ -138,25 +139,18 @@ func (p *pause) lookAgain(now int64) time.Duration {
 
 // announce tells a client that understands it why its connection is paused.
 // There is nothing to wait for: the receipt could not be read anyway.
-func (s *session) announce() error {
-	notice := s.announcement()
-	if notice == nil {
-		return nil
-	}
-	s.srv.o.Observer.Happened(EventNotified)
-	return s.r.Tell(notice)
-}
-
-// announcement returns what announce has to say, nil when it is nothing.
-func (s *session) announcement() []byte {
+func (p *pause) announce() error {
+	s := p.s
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.pause.tell {
+	if !p.tell {
+		s.mu.Unlock()
 		return nil
 	}
-	s.pause.tell = false
-	p := s.pause.producer
-	p.notice.deadline, p.notice.pending, p.notice.heeded = 0, false, false
-	m := pulsarwire.ThrottleProducer{RequestID: s.notices.next(p), ProducerID: p.id, Reason: s.pause.reason}
-	return pulsarwire.AppendFrame(nil, pulsarwire.TypeThrottleProducer, m.Append(nil))
+	p.tell = false
+	to := p.producer
+	to.notice.deadline, to.notice.pending, to.notice.heeded = 0, false, false
+	m := pulsarwire.ThrottleProducer{RequestID: s.notices.next(to), ProducerID: to.id, Reason: p.reason}
+	s.mu.Unlock()
+	s.srv.o.Observer.Happened(EventNotified)
+	return s.r.Tell(pulsarwire.AppendFrame(nil, pulsarwire.TypeThrottleProducer, m.Append(nil)))
 }

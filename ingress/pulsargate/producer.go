@@ -41,7 +41,7 @@ func (p *producer) dropLocked(outcome limiter.Outcome) {
 	p.discardLocked()
 	s.srv.topics.leave(p.topic)
 	s.srv.producers.Add(-1)
-	s.signalLocked()
+	s.pause.signalLocked()
 }
 
 // flight is one message that was forwarded and has no receipt yet.

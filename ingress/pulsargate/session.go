@@ -52,10 +52,12 @@ type upload struct {
 
 // newSession returns what is known of a connection from remote before it spoke.
 func newSession(srv *Server, remote net.Addr) *session {
-	return &session{
+	s := &session{
 		srv: srv, remote: remote, done: make(chan struct{}), book: newBook(),
 		notices: notices{sent: map[uint64]*producer{}}, room: room{srv: srv},
 	}
+	s.pause.s = s
+	return s
 }
 
 // Inspect implements [relay.Protocol].
@@ -66,8 +68,8 @@ func (s *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, err
 		return relay.Verdict{Action: relay.More}, nil
 	case r.Draining():
 		return s.drained()
-	case !s.reads():
-		return relay.Verdict{Action: relay.Wait}, s.announce()
+	case !s.pause.reads():
+		return relay.Verdict{Action: relay.Wait}, s.pause.announce()
 	}
 	c, err := pulsarwire.ParseCommand(cmd)
 	if err != nil {
@@ -78,7 +80,7 @@ func (s *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, err
 	}
 	v, err := s.admit(c, &m)
 	if err == nil && v.Action == relay.Wait {
-		err = s.announce()
+		err = s.pause.announce()
 	}
 	return v, err
 }
@@ -117,15 +119,14 @@ func (s *session) connect(r *relay.Session, c pulsarwire.Command) (relay.Verdict
 	if err != nil {
 		return relay.Verdict{}, err
 	}
-	address := ""
-	if hello.ProxyToBroker != "" {
-		if address = brokerAddress(hello.ProxyToBroker); !s.srv.brokers.allows(address) {
-			s.srv.o.Observer.Happened(EventBrokerRefused)
-			_ = r.Tell(refusal(noRequest, pulsarwire.NotAllowedError, "broker is not on the gate's list of brokers")) // a last word
-			return relay.Verdict{}, fmt.Errorf("pulsargate: broker %q is not on the list of brokers", address)
-		}
+	address := brokerAddress(hello.ProxyToBroker)
+	if hello.ProxyToBroker != "" && !s.srv.brokers.allows(address) {
+		s.srv.o.Observer.Happened(EventBrokerRefused)
+		_ = r.Tell(refusal(noRequest, pulsarwire.NotAllowedError, "broker is not on the gate's list of brokers")) // a last word
+		return relay.Verdict{}, fmt.Errorf("pulsargate: broker %q is not on the list of brokers", address)
 	}
 	s.r, s.throttling = r, hello.Throttling
+	s.notices.on = hello.Throttling && s.srv.o.Method == Auto
 	if err := r.Connect(address); err != nil {
 		_ = r.Tell(refusal(noRequest, pulsarwire.ServiceNotReady, "broker cannot be reached")) // a last word
 		return relay.Verdict{}, err
@@ -186,7 +187,7 @@ func (s *session) settle() {
 	if s.keeping.producer != nil { // half of it came
 		s.room.give(&s.keeping.frame)
 	}
-	s.pause.endLocked(s)
+	s.pause.endLocked()
 }
 
 // room is what a connection takes up. It is guarded by session.mu.
@@ -208,6 +209,22 @@ func (r *room) full(size int) string {
 		return LimitHeldBytes
 	case r.srv.heldBytes.Load()+int64(size) > int64(limits.MaxGateHeldBytes):
 		return LimitGateHeldBytes
+	default:
+		return ""
+	}
+}
+
+// crowded returns the bound that leaves no room for another producer, "" when
+// there is room.
+func (r *room) crowded(b *book) (why string) {
+	limits := r.srv.limits.Load()
+	switch {
+	case len(b.producers) >= limits.MaxProducers || len(b.requests) >= 2*limits.MaxProducers:
+		return "too many producers on this connection"
+	case r.inFlight >= limits.MaxPending || r.frames >= limits.MaxPending:
+		return "too many pending messages on this connection"
+	case r.bytes >= limits.MaxHeldBytes || r.srv.heldBytes.Load() >= int64(limits.MaxGateHeldBytes):
+		return "too many bytes held"
 	default:
 		return ""
 	}

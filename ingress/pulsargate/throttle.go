@@ -10,6 +10,7 @@ import (
 // notices are the ThrottleProducers of a connection. All but missing is guarded
 // by session.mu.
 type notices struct {
+	on      bool                 // the client understands them; constant once it is connected
 	sent    map[uint64]*producer // not acknowledged, by id
 	last    uint64               // id
 	missing atomic.Int32         // throttled producers whose client has not acknowledged it in time
@@ -43,7 +44,7 @@ func (p *producer) noticeLocked(now int64) []byte {
 		return nil
 	}
 	p.notice.due = false
-	if !s.notifies() || p.notice.missing || len(p.hold.frames) == 0 {
+	if !s.notices.on || p.notice.missing || len(p.hold.frames) == 0 {
 		return nil
 	}
 	pause := time.Duration(0)
@@ -82,9 +83,6 @@ func (p *producer) backlogLocked(now int64) time.Duration {
 	return max(pause, h.meter.bucket.Wait(now, cost))
 }
 
-// notifies reports whether this client is sent ThrottleProducer at all.
-func (s *session) notifies() bool { return s.throttling && s.srv.o.Method == Auto }
-
 // acknowledged records a ThrottleProducerReceipt. It sits behind the messages
 // that the client had sent before, which is why the gate goes on reading, and
 // holding, while it waits.
@@ -112,7 +110,7 @@ func (p *producer) checkReceiptLocked(now int64) {
 	if p.notice.missing && now >= p.hold.resumeAt {
 		p.notice.missing = false
 		s.notices.missing.Add(-1)
-		s.signalLocked()
+		s.pause.signalLocked()
 	}
 	if !p.notice.pending || now < p.notice.deadline {
 		return
