@@ -59,7 +59,7 @@ type Queue struct {
 	// limit's own queue would, and nobody waits longer than twice the latency
 	// without a queue, nor past the objective or the caller's deadline.
 	// PostgreSQL, whose clients do not wait by themselves: up to 1000 wait, for
-	// three quarters of the objective or 1s.
+	// three quarters of the objective or 250ms.
 	Auto bool `yaml:"auto" default:"true" word:"auto"`
 	// Requests that may wait; 0 = none, refuse at once.
 	Depth int `yaml:"depth" default:"0" min:"0" max:"1000000"`

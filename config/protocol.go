@@ -88,7 +88,7 @@ const patientDepth = 1000
 
 // Patience returns what "queue: auto" means where no client waits or tries again
 // by itself: how many requests may wait in a partition, and how long, which is
-// three quarters of the objective, or a second. ok is false for other protocols.
+// three quarters of the objective, or 250ms. ok is false for other protocols.
 func Patience(in *Ingress) (depth int, wait time.Duration, ok bool) {
 	if !protocol(in.Protocol).Patience {
 		return 0, 0, false
@@ -96,7 +96,7 @@ func Patience(in *Ingress) (depth int, wait time.Duration, ok bool) {
 	if in.Objective > 0 {
 		return patientDepth, time.Duration(in.Objective) * 3 / 4, true
 	}
-	return patientDepth, time.Second, true
+	return patientDepth, 250 * time.Millisecond, true
 }
 
 // protocolsThat names the protocols that have something.

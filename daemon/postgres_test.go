@@ -25,7 +25,7 @@ func TestPostgresWaits(t *testing.T) {
 		depth int
 		wait  time.Duration
 	}{
-		``:                       {1000, time.Second},
+		``:                       {1000, 250 * time.Millisecond},
 		`, "objective": "100ms"`: {1000, 75 * time.Millisecond},
 		`, "partitions": {"default": {"queue": {"depth": 7, "maxWait": "2s"}}}`: {7, 2 * time.Second},
 		`, "partitions": {"default": {"queue": {"depth": 0}}}`:                  {0, 0},

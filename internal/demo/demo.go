@@ -90,7 +90,7 @@ func Run(ctx context.Context, out, problems io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	d, stop, err := startDaemon(ctx, s, o, fmt.Sprintf(`"backend": %q, "mode": "off"`, backend))
+	d, stop, err := startDaemon(ctx, s, o, fmt.Sprintf(`"backend": %q, "mode": "off"%s`, backend, more(t)))
 	if err != nil {
 		return err
 	}
@@ -114,6 +114,14 @@ func Run(ctx context.Context, out, problems io.Writer, o Options) error {
 	}
 	printDemo(s.out, legs)
 	return nil
+}
+
+// more returns the settings that a target has of its own.
+func more(t target) string {
+	if own, ok := t.(interface{ Settings() string }); ok {
+		return own.Settings()
+	}
+	return ""
 }
 
 // startDaemon runs the daemon on a built-in configuration, with the given

@@ -31,6 +31,10 @@ func (d *demoPostgres) Start(ctx context.Context) (string, error) {
 // Restart implements [target].
 func (d *demoPostgres) Restart() { d.backend.Restart() }
 
+// Settings returns those of the gate: no PostgreSQL client waits by itself, so the
+// gate does, and how long depends on what was promised.
+func (*demoPostgres) Settings() string { return fmt.Sprintf(`, "objective": %q`, demoObjective) }
+
 // Clients implements [target].
 func (*demoPostgres) Clients() (first, second string) {
 	return "gate on, apps that retry", "gate on, plain drivers"
