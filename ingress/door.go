@@ -180,7 +180,7 @@ func (d *Door) show(c net.Conn, why Refusal) {
 // usherOut lets the usher speak to one client.
 func (d *Door) usherOut(c net.Conn, why Refusal) {
 	defer d.ushered.Add(-1)
-	defer c.Close() //nolint:errcheck // the client is turned away
+	defer c.Close()
 	if c.SetDeadline(time.Now().Add(usherTimeout)) == nil {
 		d.usher.TurnAway(c, why)
 	}

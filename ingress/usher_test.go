@@ -32,16 +32,16 @@ func TestReservedPlacesAndLastWords(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, ln) }()
 	for i, want := range []bool{false, false, true} {
-		c, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
+		c, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close() //nolint:errcheck,gocritic // three of them
+		defer c.Close()
 		if got := <-v.in; got != want {
 			t.Errorf("connection %d: Reserved() = %v; want %v", i, got, want)
 		}
 	}
-	c, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
+	c, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,7 @@ func TestRefusal(t *testing.T) {
 	ask := script(query("select 1"))
 	bubble(t, map[string]func(t *testing.T){
 		"simple query": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, _ := sc.login()
 			p := sc.take()
@@ -54,6 +55,7 @@ func TestRefusal(t *testing.T) {
 			expect(t, up, ask)
 		},
 		"what was prepared before is answered before": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, _ := sc.login()
 			sc.take()
@@ -66,6 +68,7 @@ func TestRefusal(t *testing.T) {
 			silent(t, up)
 		},
 		"an error of the server stands before it": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, _ := sc.login()
 			sc.take()
@@ -77,6 +80,7 @@ func TestRefusal(t *testing.T) {
 			}
 		},
 		"a rate has a code of its own": func(t *testing.T) {
+			t.Helper()
 			p := policy(10, 0)
 			p.Rate = limiter.Rate{PerSecond: 1, BurstSeconds: 1}
 			sc := stage(t, p, postgresgate.Options{})
@@ -92,6 +96,7 @@ func TestRefusal(t *testing.T) {
 		},
 		// A long comment hid what stood behind it.
 		"behind a long comment": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, _ := sc.login()
 			sc.take()
@@ -103,6 +108,7 @@ func TestRefusal(t *testing.T) {
 		},
 		// Behind a statement that is never refused the rest of a pipeline was free.
 		"behind SET in one pipeline": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, _ := sc.login()
 			sc.take()
@@ -120,6 +126,7 @@ func TestRefusal(t *testing.T) {
 // A query that came with the login passed unseen.
 func TestWorkBehindTheLogin(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){"": func(t *testing.T) {
+		t.Helper()
 		sc := stage(t, policy(1, 0), postgresgate.Options{})
 		sc.take()
 		c, _ := sc.enter()
@@ -149,6 +156,7 @@ func TestTransactions(t *testing.T) {
 	}
 	bubble(t, map[string]func(t *testing.T){
 		"the permit rests with the client": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, _ := sc.login()
 			exchange(t, c, up, "begin", 'T')
@@ -167,6 +175,7 @@ func TestTransactions(t *testing.T) {
 			}
 		},
 		"or is kept": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{KeepInTransaction: true})
 			c, up, ended := sc.login()
 			exchange(t, c, up, "begin", 'T')
@@ -182,6 +191,7 @@ func TestTransactions(t *testing.T) {
 			}
 		},
 		"superusers and replication": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			sc.take()
 			c, up, _ := sc.loginWith(setting("is_superuser", "on"))
@@ -190,6 +200,7 @@ func TestTransactions(t *testing.T) {
 			exchange(t, c, up, "IDENTIFY_SYSTEM", 'I')
 		},
 		"exempt application after SET": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{Exempt: postgresgate.Exemptions{Applications: []string{"ops"}}})
 			sc.take()
 			c, up, _ := sc.login()
@@ -207,6 +218,7 @@ func TestCancel(t *testing.T) {
 	request := startupMessage(80877102, "\x00\x00\x00\x01secr")
 	bubble(t, map[string]func(t *testing.T){
 		"what waits for a permit": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 5), postgresgate.Options{})
 			c, up, _ := sc.login()
 			sc.take()
@@ -223,6 +235,7 @@ func TestCancel(t *testing.T) {
 		// It ended the connection of a client that had sent another query behind
 		// the running one.
 		"what runs, with a query behind it": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 5), postgresgate.Options{Backends: []string{"a:1", "b:1", "c:1"}})
 			c, up, _ := sc.login()
 			say(c, script(query("select 1"), query("select 2")))
@@ -238,6 +251,7 @@ func TestCancel(t *testing.T) {
 			<-ended
 		},
 		"what nobody waits for any more": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 5), postgresgate.Options{CancelAbandoned: true})
 			c, up, ended := sc.login()
 			say(c, query("select 1"))
@@ -255,6 +269,7 @@ func TestCancel(t *testing.T) {
 			}
 		},
 		"nothing, when work is finished for nobody": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 5), postgresgate.Options{})
 			c, up, ended := sc.login()
 			say(c, query("select 1"))
@@ -276,6 +291,7 @@ func TestCancel(t *testing.T) {
 // With several backends a request goes to the one that its session is on.
 func TestCancelGoesToItsBackend(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){"": func(t *testing.T) {
+		t.Helper()
 		var at []string
 		var sc *scene
 		dial := func(_ context.Context, address string) (net.Conn, error) {
@@ -305,6 +321,7 @@ func TestCancelGoesToItsBackend(t *testing.T) {
 func TestOpaque(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){
 		"asked for": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, _ := sc.enter()
 			say(c, startupMessage(80877103, ""))
@@ -323,6 +340,7 @@ func TestOpaque(t *testing.T) {
 			}
 		},
 		"begun at once": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, _ := sc.enter()
 			say(c, []byte("\x16\x03\x01\x00\x05hello"))
@@ -332,6 +350,7 @@ func TestOpaque(t *testing.T) {
 			expect(t, c, []byte("hello"))
 		},
 		"refused by the server": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, _ := sc.enter()
 			say(c, startupMessage(80877104, ""))
@@ -349,6 +368,7 @@ func TestOpaque(t *testing.T) {
 func TestDrain(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){
 		"idle": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			_, _, ended := sc.login()
 			sc.drain()
@@ -356,6 +376,7 @@ func TestDrain(t *testing.T) {
 			isOver(t, ended)
 		},
 		"in a transaction": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, ended := sc.login()
 			for _, text := range []string{"begin", "insert", "commit"} {
@@ -371,6 +392,7 @@ func TestDrain(t *testing.T) {
 			isOver(t, ended)
 		},
 		"who is about to come in is sent elsewhere": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, _ := sc.enter()
 			say(c, hello()[:4])
@@ -390,7 +412,7 @@ func TestDrain(t *testing.T) {
 func tell(t *testing.T, s *postgresgate.Server, why ingress.Refusal, messages ...[]byte) string {
 	t.Helper()
 	near, far := net.Pipe()
-	defer near.Close() //nolint:errcheck // a pipe's
+	defer near.Close()
 	go func() { s.TurnAway(far, why); _ = far.Close() }()
 	for _, m := range messages {
 		say(near, m)
@@ -407,6 +429,7 @@ func tell(t *testing.T, s *postgresgate.Server, why ingress.Refusal, messages ..
 
 func TestTurnAway(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){"": func(t *testing.T) {
+		t.Helper()
 		s := stage(t, policy(1, 0), postgresgate.Options{}).s
 		ssl := startupMessage(80877103, "")
 		for _, tc := range []struct {
@@ -431,6 +454,7 @@ func TestTurnAway(t *testing.T) {
 // Hostile and broken beginnings end the connection, and nothing else.
 func TestHostileBeginnings(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){"": func(t *testing.T) {
+		t.Helper()
 		sc := stage(t, policy(1, 0), postgresgate.Options{Exempt: postgresgate.Exemptions{Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
 		for _, first := range []string{"\x00\x00\x00\x07xxx", "\x7f\xff\xff\xff\x00\x03\x00\x00", "GET / HTTP/1.1\r\n\r\n", "\x00\x00\x27\x11\x00\x03\x00\x00"} {
 			c, ended := sc.enter()

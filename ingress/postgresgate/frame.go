@@ -50,7 +50,7 @@ func messageSize(b []byte, most int) (int, error) {
 		return 0, nil
 	}
 	n := binary.BigEndian.Uint32(b[1:])
-	if n < 4 || n > uint32(most) { //nolint:gosec // most is a positive constant
+	if n < 4 || n > uint32(most) {
 		return 0, fmt.Errorf("%w: message %q of %d bytes, want 4 to %d", errFrame, b[0], n, most)
 	}
 	return int(n) + 1, nil
@@ -73,7 +73,7 @@ func cutString(b []byte) (s, rest []byte, ok bool) {
 // appendMessage appends a typed message with the body.
 func appendMessage(dst []byte, kind byte, body ...byte) []byte {
 	dst = append(dst, kind)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(body)+4)) //nolint:gosec // our own, short
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(body)+4))
 	return append(dst, body...)
 }
 

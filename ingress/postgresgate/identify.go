@@ -107,9 +107,9 @@ func (s *session) request(st *statement) limiter.Request {
 }
 
 // cost returns the tokens of a unit that begins with st.
-func (srv *Server) cost(st *statement) float64 {
-	cost := srv.costs[st.op]
-	if srv.o.PerStatement && st.n > 1 {
+func (s *Server) cost(st *statement) float64 {
+	cost := s.costs[st.op]
+	if s.o.PerStatement && st.n > 1 {
 		cost *= float64(st.n)
 	}
 	return cost

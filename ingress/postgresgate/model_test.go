@@ -38,7 +38,7 @@ func execute() []byte                { return pg('E', "\x00\x00\x00\x00\x00") }
 func closing(name string) []byte     { return pg('C', "S", name, "\x00") }
 func ready(status byte) []byte       { return pg('Z', string(status)) }
 
-var sync0, flush0, copyDone, copyFail = pg('S'), pg('H'), pg('c'), pg('f', "no\x00") //nolint:gochecknoglobals // messages
+var sync0, flush0, copyDone, copyFail = pg('S'), pg('H'), pg('c'), pg('f', "no\x00")
 
 func failure(code, text string) []byte {
 	return pg('E', "SERROR\x00VERROR\x00C", code, "\x00M", text, "\x00\x00")
@@ -173,7 +173,7 @@ func (m *model) run(text string) (out []byte, ok bool) {
 
 // serve plays the model to its end, after a login without a password.
 func (m *model) serve(c net.Conn, settings ...[]byte) {
-	defer c.Close() //nolint:errcheck // a test's
+	defer c.Close()
 	if _, err := readStartup(c); err != nil {
 		return
 	}
@@ -206,6 +206,9 @@ func readMessage(c io.Reader) ([]byte, error) {
 }
 
 // readStartup reads a message without a type.
+// Tests look at what they read only now and then.
+//
+//nolint:unparam // as above
 func readStartup(c io.Reader) ([]byte, error) {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(c, head); err != nil {

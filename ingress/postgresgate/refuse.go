@@ -33,7 +33,7 @@ func appendError(dst []byte, f errorFields) []byte {
 		dst = append(append(append(dst, field.kind), field.value...), 0)
 	}
 	dst = append(dst, 0)
-	binary.BigEndian.PutUint32(dst[at+1:], uint32(len(dst)-at-1)) //nolint:gosec // our own, short
+	binary.BigEndian.PutUint32(dst[at+1:], uint32(len(dst)-at-1))
 	return dst
 }
 

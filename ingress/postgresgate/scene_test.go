@@ -171,7 +171,7 @@ func readFull(c net.Conn, b []byte) (n int, err error) {
 func hear(t *testing.T, c net.Conn) (kinds, state string) {
 	t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
-	defer c.SetReadDeadline(time.Time{}) //nolint:errcheck // a pipe's
+	defer c.SetReadDeadline(time.Time{})
 	for {
 		m, err := readMessage(c)
 		if err != nil {

@@ -277,8 +277,8 @@ func (l *lexer) dollar() {
 		return
 	}
 	tag := rest[:end+1]
-	if close := bytes.Index(rest[end+1:], tag); close >= 0 {
-		l.i += end + 1 + close + len(tag)
+	if n := bytes.Index(rest[end+1:], tag); n >= 0 {
+		l.i += end + 1 + n + len(tag)
 		return
 	}
 	l.i = len(l.b)

@@ -13,7 +13,7 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a flag
+var update = flag.Bool("update", false, "write the golden files")
 
 // The exact bytes of every refusal.
 func TestRefusalBytes(t *testing.T) {

@@ -121,15 +121,15 @@ const cancelTimeout = time.Second
 
 // sendCancel asks a backend to cancel, and waits until it has read that.
 func (s *Server) sendCancel(address string, key []byte) {
-	ctx, stop := context.WithTimeout(context.Background(), cancelTimeout)
+	ctx, stop := context.WithTimeout(context.Background(), cancelTimeout) //nolint:forbidigo // detached: whoever asks has gone
 	defer stop()
 	c, _, err := s.dialer.Dial(ctx, address)
 	if err != nil {
 		return
 	}
-	defer c.Close() //nolint:errcheck // nothing was owed
+	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(cancelTimeout))
-	m := binary.BigEndian.AppendUint32(nil, uint32(8+len(key))) //nolint:gosec // at most 268
+	m := binary.BigEndian.AppendUint32(nil, uint32(8+len(key)))
 	m = append(binary.BigEndian.AppendUint32(m, codeCancel), key...)
 	if _, err := c.Write(m); err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1))

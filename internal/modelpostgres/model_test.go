@@ -25,7 +25,7 @@ func TestModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close() //nolint:errcheck,gocritic // three of them
+		defer c.Close()
 		go func() { answered <- c.Query("select 1") }()
 	}
 	for got := 0; got < 2; { // one of them has the worker

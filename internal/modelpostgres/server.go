@@ -151,7 +151,7 @@ func (s *Server) work(ctx context.Context) {
 
 // appendMessage appends a typed message.
 func appendMessage(dst []byte, kind byte, body string) []byte {
-	dst = binary.BigEndian.AppendUint32(append(dst, kind), uint32(len(body)+4)) //nolint:gosec // our own, short
+	dst = binary.BigEndian.AppendUint32(append(dst, kind), uint32(len(body)+4))
 	return append(dst, body...)
 }
 
