@@ -3,6 +3,7 @@ package ingress
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"syscall"
 )
@@ -57,4 +58,17 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 		return sc.SyscallConn()
 	}
 	return nil, errNoSyscall
+}
+
+// AppendNetwork appends the network that holds a: of bits bits for IPv4, of 64
+// for IPv6; nothing for the zero address.
+func AppendNetwork(b []byte, a netip.Addr, bits int) []byte {
+	if !a.Is4() {
+		bits = 64
+	}
+	p, err := a.Prefix(bits)
+	if err != nil { // the zero address
+		return b
+	}
+	return p.AppendTo(b)
 }

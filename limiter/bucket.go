@@ -241,3 +241,17 @@ func (s *bucketState) spend(now int64, n float64, debt int64) (time.Duration, bo
 func (s *bucketState) level(now int64) float64 {
 	return float64(min(s.refilled(now)-s.spent.Load(), s.burst)) / s.scale
 }
+
+// changeRate returns b at rate r: the same bucket where there is one, so that
+// neither its tokens nor its waiters are lost.
+func changeRate(b *Bucket, r Rate, now int64) *Bucket {
+	switch {
+	case !(r.PerSecond > 0):
+		return nil
+	case b == nil:
+		return NewBucket(r, now)
+	case b.Rate() != r:
+		b.SetRate(r, now)
+	}
+	return b
+}

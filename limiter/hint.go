@@ -1,6 +1,9 @@
 package limiter
 
 import (
+	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/labels"
@@ -89,3 +92,124 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 
 // fraction returns a uniform value in [0, 1).
 func (g *Gate) fraction() float64 { return float64(g.rand()>>11) / (1 << 53) }
+
+// How the base of the clients' backoff follows the overload.
+const (
+	// rateShare of a rate is for those who come back. Who comes back takes all
+	// tokens that have gathered meanwhile, so the next one finds the bucket empty
+	// with about this probability, and three attempts fail with its cube.
+	rateShare = 0.3
+	// minReturns come back, on average, in the time that fills the bucket: fewer,
+	// and tokens overflow while everybody sleeps.
+	minReturns = 3.5
+	// maxShare bounds what a small bucket makes of that.
+	maxShare = 1.5
+	// permitShare of a limit's throughput is for those who come back. Clients
+	// that were just answered take the place that they left, so one that returns
+	// finds it taken most of the time. What keeps operations from failing is
+	// that few have to return.
+	permitShare = 0.06
+	// calmAfter is how long everybody may have come back before an overload is
+	// over.
+	calmAfter = int64(time.Second)
+	// holdWeight is the weight of the newest permit in the time one is held.
+	holdWeight = 0.05
+	// holdAssumed stands until a permit has ended.
+	holdAssumed = 100 * time.Millisecond
+)
+
+// crowd is who was refused by one partition and is to come back. It keeps two
+// lines of slots that exist only as the times when they end: one in which slots
+// are as far apart as the capacity allows, which is what a burst needs to
+// drain, and one in which they are as far apart as a share of the capacity
+// allows, which is what keeps clients apart that come back for ever.
+//
+// Neither knows the throughput. Sleeping lowers that, and a wait that follows
+// it grows by itself until everybody sleeps (ADR 12).
+type crowd struct {
+	mu    sync.Mutex // guards the fields below; never held across a wait
+	since int64      // monotonic ns when the present overload began
+	soon  int64      // monotonic ns at which the dense line ends
+	later int64      // monotonic ns at which the sparse line ends; 0 = nobody was refused yet
+
+	counted atomic.Int64  // coarse second after the one in which the census counted this crowd; 0 = never
+	asked   atomic.Uint32 // coarse second of the last refusal, for [crowd.ended]
+	hold    atomic.Uint64 // float64 bits: ns that a permit is held, moving average; 0 = unknown
+}
+
+// pace is what a refused request asks of the capacity that it lacked.
+type pace struct {
+	each  float64 // ns of the partition's capacity that the request needs, > 0
+	share float64 // of the capacity is for those who come back, > 0
+}
+
+// join gives away the next slot of each line as of now and returns the base
+// that makes the mean of a driver's first backoff end there: the dense line's,
+// or the sparse line's as far as the overload has lasted that long already.
+func (c *crowd) join(now int64, p pace) time.Duration {
+	if second := uint32(now >> coarseShift); c.asked.Load() != second {
+		c.asked.Store(second)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.later == 0 || now-c.later > calmAfter || now < c.since {
+		c.since, c.soon, c.later = now, now, now
+	}
+	limit := now + int64(maxBaseBackoff)
+	c.soon = min(max(c.soon, now)+int64(min(p.each/max(p.share, 1), float64(maxBaseBackoff))), limit)
+	c.later = min(max(c.later, now)+int64(min(p.each/p.share, float64(maxBaseBackoff))), limit)
+	return time.Duration(max(c.soon-now, min(c.later-now, now-c.since)))
+}
+
+// ended notes how long a permit was held, while there is somebody to tell. An
+// update that another one overtakes is lost.
+func (c *crowd) ended(now int64, latency time.Duration) {
+	if latency <= 0 || uint32(now>>coarseShift)-c.asked.Load() > 1 {
+		return
+	}
+	old := c.hold.Load()
+	hold := float64(min(latency, maxLatency))
+	if mean := math.Float64frombits(old); mean > 0 {
+		hold = mean + holdWeight*(hold-mean)
+	}
+	c.hold.CompareAndSwap(old, math.Float64bits(hold))
+}
+
+// held returns for how long a permit is held, in ns, > 0.
+func (c *crowd) held() float64 {
+	if hold := math.Float64frombits(c.hold.Load()); hold > 0 {
+		return hold
+	}
+	return float64(holdAssumed)
+}
+
+// census counts the partitions that refuse for lack of what the gate's
+// partitions share.
+type census struct {
+	mu             sync.Mutex // guards the fields below; never held across a wait
+	second         int64      // coarse second that recent counts
+	before, recent int64
+
+	sharing atomic.Int64 // the greater of the two
+}
+
+// sharers returns how many partitions share the capacity that p lacked, each an
+// equal part. It counts p once in each coarse second.
+func (c *census) sharers(now int64, p *partition) float64 {
+	second := now >> coarseShift
+	if p.crowd.counted.Swap(second+1) == second+1 {
+		return float64(max(c.sharing.Load(), 1))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if second != c.second {
+		c.before = 0
+		if second == c.second+1 {
+			c.before = c.recent
+		}
+		c.second, c.recent = second, 0
+	}
+	c.recent++
+	c.sharing.Store(max(c.before, c.recent))
+	return float64(c.sharing.Load())
+}

@@ -134,3 +134,26 @@ func (t *timekeeper) Epoch() uint32 {
 	}
 	return t.given.Epoch()
 }
+
+// defaultFallback is the fixed limit used when a policy names none.
+const defaultFallback = 20
+
+// newLimit returns a policy's limit.
+func newLimit(policy *PartitionPolicy) Limit {
+	if policy.NewLimit == nil {
+		return fixed(defaultFallback)
+	}
+	return policy.NewLimit()
+}
+
+// fixed is the limit of a policy that names none.
+type fixed int
+
+// Current implements [Limit].
+func (f fixed) Current() int { return int(f) }
+
+// Observe implements [Limit].
+func (fixed) Observe(int64, time.Duration, int, bool) {}
+
+// Algorithm names the limit for operators.
+func (fixed) Algorithm() string { return "fixed" }

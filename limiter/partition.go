@@ -9,9 +9,6 @@ import (
 // to it when dropped and discarded otherwise.
 const maxLatency = time.Minute
 
-// defaultFallback is the fixed limit used when a policy names none.
-const defaultFallback = 20
-
 // Times of a partition.
 const (
 	coarseShift     = 30 // monotonic ns >> 30 is about a second
@@ -98,28 +95,6 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	}
 	p.spec.Store(next)
 	return next
-}
-
-// newLimit returns a policy's limit.
-func newLimit(policy *PartitionPolicy) Limit {
-	if policy.NewLimit == nil {
-		return fixed(defaultFallback)
-	}
-	return policy.NewLimit()
-}
-
-// changeRate returns b at rate r: the same bucket where there is one, so that
-// neither its tokens nor its waiters are lost.
-func changeRate(b *Bucket, r Rate, now int64) *Bucket {
-	switch {
-	case !(r.PerSecond > 0):
-		return nil
-	case b == nil:
-		return NewBucket(r, now)
-	case b.Rate() != r:
-		b.SetRate(r, now)
-	}
-	return b
 }
 
 // limit returns the limit in force: the algorithm's, or the fixed fallback
@@ -313,15 +288,3 @@ func (p *partition) reject(why cause) *Rejection {
 	p.rejections[why].CompareAndSwap(nil, &Rejection{Reason: c.Reason, Limit: c.Limit, Ingress: p.gate.name, Partition: p.name, part: p})
 	return p.rejections[why].Load()
 }
-
-// fixed is the limit of a policy that names none.
-type fixed int
-
-// Current implements [Limit].
-func (f fixed) Current() int { return int(f) }
-
-// Observe implements [Limit].
-func (fixed) Observe(int64, time.Duration, int, bool) {}
-
-// Algorithm names the limit for operators.
-func (fixed) Algorithm() string { return "fixed" }

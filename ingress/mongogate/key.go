@@ -3,11 +3,12 @@ package mongogate
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/admitd/admitd/ingress"
 )
 
 // keyPartMax bounds each part of a partition key, in bytes: keys are kept, and
@@ -62,7 +63,7 @@ func clientPart(name string) (part, error) {
 		return nil, fmt.Errorf("mongogate: partition by %q: want database, collection, command, application, driver, "+
 			"user, client, client:1..32, readPreference or comment", name)
 	}
-	return func(b []byte, _ *facts, ses *session) []byte { return appendNetwork(b, ses.remote, bits) }, nil
+	return func(b []byte, _ *facts, ses *session) []byte { return ingress.AppendNetwork(b, ses.remote, bits) }, nil
 }
 
 // partition builds the partition key.
@@ -82,18 +83,6 @@ func (ses *session) partition() string {
 	}
 	ses.key = b
 	return ses.s.keys.get(b)
-}
-
-// appendNetwork appends the network that holds a.
-func appendNetwork(b []byte, a netip.Addr, bits int) []byte {
-	if !a.Is4() {
-		bits = 64
-	}
-	p, err := a.Prefix(bits)
-	if err != nil { // the zero address
-		return b
-	}
-	return p.AppendTo(b)
 }
 
 // internBound is how many keys are kept; further ones are allocated each time.

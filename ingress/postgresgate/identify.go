@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -57,21 +58,9 @@ func parsePart(name string) (part, error) {
 			return append(b, value[:min(len(value), maxFact)]...)
 		}, nil
 	case kind == "client" && err == nil && bits >= 1 && bits <= 32:
-		return func(b []byte, f *facts) []byte { return appendNetwork(b, f.remote, bits) }, nil
+		return func(b []byte, f *facts) []byte { return ingress.AppendNetwork(b, f.remote, bits) }, nil
 	}
 	return nil, fmt.Errorf("postgresgate: partition by %q: want database, user, application, client, client:1..32, operation or comment:KEY", name)
-}
-
-// appendNetwork appends the network that holds a.
-func appendNetwork(b []byte, a netip.Addr, bits int) []byte {
-	if !a.Is4() {
-		bits = 64
-	}
-	p, err := a.Prefix(bits)
-	if err != nil { // the zero address
-		return b
-	}
-	return p.AppendTo(b)
 }
 
 // appendKey appends the partition key.
