@@ -4,4 +4,4 @@
 # usage: scripts/figures.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
-exec go run ./scripts/figures.go
+exec go run ./internal/arch/figures

@@ -60,6 +60,7 @@ var floors = map[string][]string{
 
 	// beside the house
 	"internal/arch":           {},
+	"internal/arch/figures":   {},
 	"internal/demo":           {"daemon", "admin", "config", "lab", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
 	"internal/modelhttp":      {},
 	"internal/modelmongo":     {},
