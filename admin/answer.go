@@ -34,6 +34,8 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrDraining):
 		w.Header().Set("Connection", "close")
 		fail(w, http.StatusServiceUnavailable, "the daemon is draining, settings stay as they are")
+	case errors.Is(err, ErrUnknownOverride):
+		fail(w, http.StatusNotFound, "no such override")
 	case errors.Is(err, ErrUnknownIngress):
 		fail(w, http.StatusNotFound, "no such ingress")
 	case r.Context().Err() != nil: // the client went away

@@ -93,6 +93,10 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := chi.URLParam(r, "name")
+	if p.Overrides != nil {
+		s.override(w, r, name, p)
+		return
+	}
 	before, after, err := s.o.Settings.Patch(r.Context(), name, p)
 	if err != nil {
 		s.failWith(w, r, err)

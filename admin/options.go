@@ -92,6 +92,8 @@ type Options struct {
 	State    State
 	Settings Settings
 	Admitter Admitter
+	// Overrides answers for single keys; nil = 404.
+	Overrides Overrides
 	// Tuner answers /v1/tuner; nil = 404.
 	Tuner Tuner
 	// Metrics answers GET /metrics; nil = 404.
@@ -160,6 +162,8 @@ type Patch struct {
 	Requests    *RatePatch        `json:"requests,omitempty"`
 	Connections *ConnectionsPatch `json:"connections,omitempty"`
 	Partitions  *PartitionsPatch  `json:"partitions,omitempty"`
+	// Overrides change single keys for a time, by key; see [Overrides].
+	Overrides map[string]OverridePatch `json:"overrides,omitempty"`
 }
 
 // RatePatch changes a token bucket.

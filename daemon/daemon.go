@@ -71,13 +71,14 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d := &Daemon{shared: sh, first: cfg, loaded: o.Loaded, kill: o.Kill, up: make(chan struct{})}
 	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1)}
 	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
+	d.fronts.overrides = &overrides{settings: d.settings}
 	d.face = &face{shared: sh, fronts: d.fronts, settings: d.settings}
 	d.steward = newSteward(d.settings)
 	d.settings.reloaded = d.steward.reloaded
 	if d.fronts.protocols, err = openAll(sh.kit(d.face.hello), append(protocols(), o.Protocols...)); err != nil {
 		return nil, err
 	}
-	return d, sh.metrics.Register(newTunerCollector(d.steward))
+	return d, errors.Join(sh.metrics.Register(newTunerCollector(d.steward)), sh.metrics.Register(d.fronts.overrides))
 }
 
 // Check builds everything that can be built without listening, and returns every
@@ -195,7 +196,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname() // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d.face, Settings: d.settings, Admitter: d.face, Tuner: d.steward, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d.face, Settings: d.settings, Admitter: d.face, Overrides: d.fronts.overrides, Tuner: d.steward, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
 	})

@@ -38,7 +38,7 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 	if _, known := fs.protocols[in.Protocol]; !known {
 		return nil, fmt.Errorf("ingress %s: protocol %s is not known", in.Name, in.Protocol)
 	}
-	policy, err := Policy(in, fs.meet)
+	policy, err := fs.policy(in)
 	if err != nil {
 		return nil, err
 	}

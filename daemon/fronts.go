@@ -28,6 +28,7 @@ type fronts struct {
 	protocols  map[string]opened
 	inherited  map[string][]net.Listener // by ingress; opened by systemd; guarded by change
 	recordings recordings
+	overrides  *overrides
 	failed     chan error
 
 	change  sync.Mutex     // held while a configuration is applied, never by readers
@@ -134,7 +135,7 @@ func (fs *fronts) plan(ctx context.Context, cfg *config.Config) ([]planned, erro
 func (fs *fronts) planOne(ctx context.Context, in *config.Ingress) (p planned, err error) {
 	old := fs.ingress(in.Name)
 	p = planned{in: in, front: fs.front(in.Name)}
-	if p.policy, err = Policy(in, fs.meet); err != nil {
+	if p.policy, err = fs.policy(in); err != nil {
 		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
 	}
 	if old != nil && p.front != nil && !needsRestart(fs.protocols[in.Protocol].Protocol, old, in) {
@@ -155,6 +156,18 @@ func (fs *fronts) planOne(ctx context.Context, in *config.Ingress) (p planned, e
 		}
 	}
 	return p, err
+}
+
+// policy returns what an ingress is to enforce: what is configured, and the
+// overrides over it.
+func (fs *fronts) policy(in *config.Ingress) (*limiter.Policy, error) {
+	p, err := Policy(in, fs.meet)
+	if err != nil {
+		return nil, err
+	}
+	return p, fs.overrides.put(in, p, func(form *config.Partition) (limiter.PartitionPolicy, error) {
+		return buildPartition(in, limiter.DefaultPartition, form, fs.meet)
+	})
 }
 
 // probe asks the backend of a new front whether its clients could walk around

@@ -13,6 +13,9 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 	if g.draining.Load() {
 		return Permit{}, nil, drainingIngress
 	}
+	if s.policy.Blocked {
+		return Permit{}, nil, rateOfPartition
+	}
 	cost, limit := req.cost(), p.places(s)
 	full := p.tally.held() >= limit && s.mustRefuse(req)
 	if full && now == unread && s.holds(p.lastTouch(), cost) {

@@ -39,6 +39,18 @@ type Policy struct {
 	Default PartitionPolicy
 	// Named partitions.
 	Named []PartitionPolicy
+	// Keys are the forms of single keys that no named partition matches, in
+	// place of Default, by key. Their partitions are those of clients' keys like
+	// any other: they need not exist yet.
+	Keys map[string]*PartitionPolicy
+}
+
+// ofKey returns the form of the partition of a client's key.
+func (p *Policy) ofKey(key string) *PartitionPolicy {
+	if own := p.Keys[key]; own != nil {
+		return own
+	}
+	return &p.Default
 }
 
 // Rate is a token bucket as an operator writes it.
@@ -81,4 +93,6 @@ type PartitionPolicy struct {
 	// Objective is the latency promised for what is admitted, which waiting in
 	// an automatic queue must not use up; 0 = none is promised.
 	Objective time.Duration
+	// Blocked refuses every request, as by a rate of nothing.
+	Blocked bool
 }

@@ -70,7 +70,7 @@ func (r *roster) resolve(now int64, key string) *partitionSpec {
 		t = room
 	}
 	key = strings.Clone(key)
-	s := newPartition(r.gate, key, DefaultPartition, r.observer).adopt(t, &t.policy.Default, now)
+	s := newPartition(r.gate, key, DefaultPartition, r.observer).adopt(t, t.policy.ofKey(key), now)
 	r.table.Store(t.with(key, s))
 	return s
 }
@@ -130,7 +130,7 @@ func (r *roster) carryOver(old, t *table, now int64) {
 			r.retired = append(r.retired, retired{p, second})
 			continue
 		}
-		t.put(p.name, p.adopt(t, &t.policy.Default, now))
+		t.put(p.name, p.adopt(t, t.policy.ofKey(p.name), now))
 		t.dynamic++
 	}
 }

@@ -69,7 +69,8 @@ func (o *snapshotFlags) run(ctx context.Context) (err error) {
 		name = "admitd-" + now.Format("20060102-150405") + ".tar.gz"
 	}
 	var parts [][]byte
-	manifest := fmt.Sprintf("admitd %s\ntaken %s from %s\n\n", versionLine(), now.Format(time.RFC3339), o.admin)
+	var manifest strings.Builder
+	fmt.Fprintf(&manifest, "admitd %s\ntaken %s from %s\n\n", versionLine(), now.Format(time.RFC3339), o.admin)
 	for i, p := range pieces() {
 		one, cancel := context.WithTimeout(ctx, portTimeout)
 		body, err := o.fetch(one, http.MethodGet, p[1], "")
@@ -81,15 +82,15 @@ func (o *snapshotFlags) run(ctx context.Context) (err error) {
 		if err != nil {
 			line = "not there: " + err.Error()
 		}
-		manifest += fmt.Sprintf("%-15s %s: %s\n", p[0], p[1], line)
+		fmt.Fprintf(&manifest, "%-15s %s: %s\n", p[0], p[1], line)
 		parts = append(parts, body)
 	}
 	temporary := name + ".part"
-	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // G304: whoever runs the command names the file
 	if err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
-	err = errors.Join(archive(f, now, manifest, parts), f.Close())
+	err = errors.Join(archive(f, now, manifest.String(), parts), f.Close())
 	if err == nil {
 		err = os.Rename(temporary, name)
 	}
@@ -97,7 +98,7 @@ func (o *snapshotFlags) run(ctx context.Context) (err error) {
 		_ = os.Remove(temporary)
 		return fmt.Errorf("snapshot: %w", err)
 	}
-	_, err = fmt.Fprintf(o.s.out, "%s\n\n%s", name, manifest)
+	_, err = fmt.Fprintf(o.s.out, "%s\n\n%s", name, manifest.String())
 	return err
 }
 
