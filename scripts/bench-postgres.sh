@@ -41,7 +41,7 @@ gatepid=$!
 proxies=(direct:$port)
 (cd bench && go build -o "$dir/copyproxy" ./copyproxy)
 "$dir/copyproxy" "127.0.0.1:$copy" "127.0.0.1:$port" &
-pids+=($!) proxies+=(copy:$copy)
+pids+=($!) proxies+=(copy:$copy) copypid=$!
 if command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer ]]; then
   printf '[databases]\napp = host=127.0.0.1 port=%d\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port=%d\nauth_type=any\npool_mode=session\nmax_client_conn=400\ndefault_pool_size=300\nunix_socket_dir=\n' "$port" "$bouncer" >"$dir/bouncer.ini"
   sed -i 's/^app = .*/app = host=127.0.0.1 port='"$port"' user=app/' "$dir/bouncer.ini"
@@ -64,14 +64,25 @@ tail_of() {
   rm -f "$dir"/lat.*
 }
 
-echo "select-only, prepared (transactions per second; two rounds, alternating)"
+bouncerpid=$(pgrep -f "pgbouncer -q $dir/bouncer.ini" | tail -1 || true)
+# cpu NAME: the processor time of a proxy so far, in ticks of 10 ms
+cpu() {
+  local pid
+  case $1 in copy) pid=$copypid ;; gate) pid=$gatepid ;; pgbouncer) pid=$bouncerpid ;; *) echo 0 && return ;; esac
+  awk '{print $14 + $15}' "/proc/$pid/stat"
+}
+
+echo "select-only, prepared (transactions per second, and processor time of the proxy for each; two rounds, alternating)"
 for clients in ${CLIENTS:-8 64}; do
   for round in 1 2; do
     for p in "${proxies[@]}"; do
-      printf '  %2d clients  %-10s %s\n' "$clients" "${p%:*}" "$(bench "${p#*:}" -S -M prepared -c "$clients")"
+      before=$(cpu "${p%:*}")
+      tps=$(bench "${p#*:}" -S -M prepared -c "$clients")
+      printf '  %2d clients  %-10s %s %s\n' "$clients" "${p%:*}" "$tps" "$(awk -v t="$tps" -v s="$seconds" -v c=$(($(cpu "${p%:*}") - before)) 'BEGIN {printf "%.1f µs", c * 10000 / (t * s)}')"
     done
   done
 done
+[[ -n ${SELECT_ONLY:-} ]] && exit 0
 echo "TPC-B, simple protocol"
 for clients in 10 50 100 200; do
   for p in "direct:$port" "gate:$gate"; do
