@@ -31,8 +31,8 @@ func (s *kneeState) bound(o KneeOptions, w *kneeWindow, share float64) string {
 		return s.grow(o, w)
 	case s.verified == 0 && s.sure() && x > 0.95*s.before:
 		// More is served than before, so the demand has risen to the capacity.
-		s.verified, s.next = s.rate, w.now+int64(2*time.Second)
-	case o.Gates == 1 && s.due(w.now) && share > 0.05:
+		s.verified = s.rate
+	case o.Gates == 1 && share > 0.05 && s.due(o, w):
 		s.drain(o, w, math.Min(r, s.limit/x), x)
 		s.deep = first
 		return WhyDrain
@@ -69,11 +69,26 @@ func (s *kneeState) noise(now int64) float64 {
 	return s.limit / math.Sqrt(s.still+64)
 }
 
-// due reports that it is time to look whether the baseline still holds: at the
-// beginning of an episode, when throughput has changed, and now and then.
-func (s *kneeState) due(now int64) bool {
-	changed := s.verified == 0 || s.rate < 0.75*s.verified || s.rate > 1.35*s.verified
-	return now >= s.growUntil && (changed || now >= s.next)
+// due reports that the window crossed a moment at which to look whether the
+// baseline still holds.
+func (s *kneeState) due(o KneeOptions, w *kneeWindow) bool {
+	every, end := s.every(w), w.now+o.Epoch
+	return w.now >= s.growUntil && end/every != (end-int64(w.elapsed))/every
+}
+
+// every is the distance of these moments: about a latency at the beginning of an
+// episode and when throughput has changed, hundreds of them later. It is a power
+// of two parts of a second, and counted from the common zero, so that gates that
+// know nothing of each other but see the same queue drain at the same moments.
+func (s *kneeState) every(w *kneeWindow) int64 {
+	want, every := 400*w.mean(), int64(4*time.Second)
+	if s.verified == 0 || s.rate < 0.75*s.verified || s.rate > 1.35*s.verified {
+		want, every = w.mean(), int64(time.Second/64)
+	}
+	for float64(every) < want && every < int64(32*time.Second) {
+		every *= 2
+	}
+	return every
 }
 
 // wrong reports that a verdict which raised the limit does not hold: with more in
@@ -90,7 +105,7 @@ func (s *kneeState) wrong(w *kneeWindow) bool {
 // gates.
 func (s *kneeState) revoke(o KneeOptions, w *kneeWindow) string {
 	s.base, s.work, s.doubt, s.growUntil = s.doubt, s.wasWork, 0, 0
-	s.rate, s.verified, s.next = w.rate(), w.rate(), w.now+int64(10*time.Second)
+	s.rate, s.verified = w.rate(), w.rate()
 	s.limit = s.rate*s.base + s.queue(o)
 	return WhyQueue
 }
@@ -107,10 +122,13 @@ func (s *kneeState) settle(o KneeOptions) string {
 		low = 0.9 * s.limit // nothing is proven yet
 	}
 	s.limit = math.Max(low, math.Min(want, 2*s.limit))
-	if s.limit < before {
-		return WhyQueue
+	switch {
+	case s.limit >= before:
+		return WhyBusy
+	case s.queue(o) < s.room(o) && s.trim(o) == s.patience:
+		return WhyDepartures
 	}
-	return WhyBusy
+	return WhyQueue
 }
 
 // flat reports that the window itself shows latency not to follow what is in

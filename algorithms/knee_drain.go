@@ -44,13 +44,19 @@ func (s *kneeState) meet(o KneeOptions, w *kneeWindow) bool {
 	return true
 }
 
-// untilMeeting shortens the next window to where the gates meet.
-func (s *kneeState) untilMeeting(o KneeOptions, now int64) {
-	if o.Gates == 1 {
-		return
-	}
-	if left := kneeMeeting - (now+o.Epoch)%kneeMeeting; left < s.span {
-		s.span, s.quota = left, 1
+// untilMoment ends the next window where a moment is at which to drain.
+func (s *kneeState) untilMoment(o KneeOptions, w *kneeWindow) {
+	now := w.now + o.Epoch
+	switch {
+	case o.Gates > 1:
+		if left := kneeMeeting - now%kneeMeeting; left < s.span {
+			s.span, s.quota = left, 1
+		}
+	case s.over && w.now >= s.growUntil:
+		every := s.every(w)
+		if left := (now+s.span)/every*every - now; left > 0 {
+			s.span = left
+		}
 	}
 }
 
@@ -86,7 +92,7 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 		return WhyDrain
 	}
 	if s.n == 0 || w.watched && s.rejected < 0.01*s.offered { // the demand has gone
-		s.finish(o, w)
+		s.finish(o)
 		return WhyDrain
 	}
 	if s.n < enough && (s.n < 32 && s.t < 12*s.slow || s.n < 200 && s.t < 3*s.slow) {
@@ -106,7 +112,7 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 	if o.Gates > 1 {
 		s.work = 0 // of all of them
 	}
-	s.base = math.Min(math.Max(s.base, s.work/s.top), r)
+	s.lower(r)
 	if next := s.level / 4; wrong && s.enforced(o) > 1 {
 		s.slow = r
 		s.limit, s.level = s.level, next
@@ -116,10 +122,17 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 	if w.watched {
 		s.refused = math.Max(s.refused, 1-s.top*s.t/s.offered)
 	}
-	s.finish(o, w)
+	s.finish(o)
 	s.rate = s.top
 	s.limit = s.rate*s.base + s.queue(o)
 	return WhyQueue
+}
+
+// lower takes the latency of a drain that proved a queue. Less than what is
+// remembered as at work did nearly as well.
+func (s *kneeState) lower(r float64) {
+	s.base = math.Min(math.Max(s.base, s.work/s.top), r)
+	s.work = math.Min(s.work, 1.2*s.top*s.base)
 }
 
 // slower is told that throughput gave way under a lower limit, which therefore
@@ -132,7 +145,7 @@ func (s *kneeState) slower(o KneeOptions, w *kneeWindow, r float64) string {
 	} else {
 		s.base = r
 	}
-	s.finish(o, w)
+	s.finish(o)
 	s.rate = s.top
 	q := s.queue(o)
 	s.wasWork, s.work = s.work, s.rate*s.base
@@ -155,14 +168,12 @@ func (s *kneeState) slower(o KneeOptions, w *kneeWindow, r float64) string {
 }
 
 // finish ends a drain.
-func (s *kneeState) finish(o KneeOptions, w *kneeWindow) {
+func (s *kneeState) finish(o KneeOptions) {
 	s.phase = gather
 	s.contrast = contrast{}
 	s.verified = s.top
 	s.waiting, s.still, s.markHeld = s.queue(o), 0, 0
 	s.known = math.Max(s.known, 100)
-	s.gap = min(max(2*s.gap, int64(5*time.Second)), int64(40*time.Second))
-	s.next = w.now + s.gap
 	s.span, s.quota = kneeSpan, 16
 	s.calm = max(1, int64(s.level/2))
 }

@@ -33,7 +33,7 @@ func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
 	if s.phase == gather {
 		s.quota = 16
 		s.recalm(w)
-		s.untilMeeting(o, w.now)
+		s.untilMoment(o, w)
 	}
 	return why
 }
@@ -82,7 +82,7 @@ func (s *kneeState) free(o KneeOptions, w *kneeWindow, share float64) string {
 func (s *kneeState) learn(o KneeOptions, w *kneeWindow) {
 	s.learnBase(w, o.Gates > 1)
 	s.rate += 0.5 * (w.rate() - s.rate)
-	s.before, s.verified, s.next, s.gap, s.fresh = s.rate, 0, 0, 0, true
+	s.before, s.verified, s.fresh = s.rate, 0, true
 	if s.sure() {
 		s.work *= math.Exp(-w.elapsed / 60e9)
 		if more := s.rate*s.base - s.work; more > 0 {

@@ -65,7 +65,6 @@ type kneeState struct {
 	seen                  float64 // of these, those that no drain stands in for
 	deep                  bool    // the drain began without a throughput to compare with
 	verified              float64 // throughput at which a drain last told; 0 = never in this episode
-	next, gap             int64
 	growUntil             int64
 	fresh                 bool
 	over                  bool     // the last window was one of overload

@@ -172,6 +172,25 @@ func TestKneeGates(t *testing.T) {
 	}
 }
 
+// Two gates that know nothing of each other, as a pair for safety, drain at the
+// same moments. Each at its own, one of them took the other's queue for a slower
+// backend: a tenth of the capacity was left in one run of four.
+func TestKneeTwoGatesUntold(t *testing.T) {
+	for name, load := range map[string]float64{"warm": 0.7, "cold": 2} {
+		w := base(8, 10*ms, load)
+		w.gates, w.queue = 2, true
+		w.arrivals = after(20*sec, 1.0, 2/load)
+		w.parts, w.until = []time.Duration{40 * sec}, 80*sec
+		for seed := range uint64(6) {
+			got := w.play(knee(algorithms.KneeOptions{}), seed+100).parts[1].rate() / capacity
+			t.Logf("%s, seed %d: %.3f", name, seed, got)
+			if got < 0.85 {
+				t.Errorf("%s: goodput %.3f of the capacity with two gates at 2x; want at least 0.85", name, got)
+			}
+		}
+	}
+}
+
 // Callers that give up leave their work behind in the backend, and a limit that
 // does not keep what it admits inside their patience serves nobody: fixed and
 // gradient2 were at nothing for ever. Their departures tell what it is.
@@ -190,6 +209,28 @@ func TestKneeLearnsPatience(t *testing.T) {
 		if got < 0.97 {
 			t.Errorf("callers that leave after %v: %.3f served 2 s after a brown-out; want at least 0.97", patience, got)
 		}
+	}
+}
+
+// told remembers why a limit changed.
+type told struct {
+	*algorithms.Knee
+	why map[string]bool
+}
+
+func (l told) Observe(now int64, latency time.Duration, inFlight int, dropped bool) {
+	l.Knee.Observe(now, latency, inFlight, dropped)
+	l.why[l.Why()] = true
+}
+
+// The word for a limit that comes down for its callers' patience was never said.
+func TestKneeSaysDepartures(t *testing.T) {
+	w := base(8, 10*ms, 2)
+	w.patience, w.until = 50*ms, 20*sec
+	why := map[string]bool{}
+	w.play(func() algorithms.Limit { return told{algorithms.NewKnee(algorithms.KneeOptions{}), why} }, 1)
+	if !why[algorithms.WhyDepartures] {
+		t.Errorf("why = %v; want departures among them", why)
 	}
 }
 

@@ -14,7 +14,7 @@ const (
 	WhyTimeouts   = "timeouts"   // answers are slower than the target
 	WhyDrain      = "drain"      // lowered for a moment, to see what gives way
 	WhySlower     = "slower"     // latency without a queue is not what it was
-	WhyDepartures = "departures" // callers leave before anything is answered
+	WhyDepartures = "departures" // callers would leave before what is in flight is answered
 )
 
 // Whys returns every word, in no order that means anything.
