@@ -18,6 +18,7 @@ export class Tuner {
     this.announce = announce;
     this.frozen = false;
     byId("tuner-freeze").addEventListener("click", () => this.toggle());
+    byId("tuner-form").addEventListener("submit", (e) => e.preventDefault());
     this.look();
   }
 
@@ -25,12 +26,18 @@ export class Tuner {
   async look() {
     let wait = EVERY;
     try {
-      const answer = await fetch(`v1/tuner?records=${SHOWN}`);
-      byId("tuner").hidden = !answer.ok; // there is none, or reading needs a token
-      if (answer.ok) this.show(await answer.json());
+      const answer = await this.configured() ? await fetch(`v1/tuner?records=${SHOWN}`) : null;
+      byId("tuner").hidden = !answer?.ok; // there is none, or reading needs a token
+      if (answer?.ok) this.show(await answer.json());
       else wait = RARELY;
     } catch { /* the daemon is away; the page says so elsewhere */ }
     setTimeout(() => this.look(), wait);
+  }
+
+  /** Whether there is a tuner to ask: to ask in vain would be an error in the console. */
+  async configured() {
+    const answer = await fetch("v1/config");
+    return answer.ok && ((await answer.json()).tuner?.policies ?? []).length > 0;
   }
 
   show(doc) {
