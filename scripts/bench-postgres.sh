@@ -11,7 +11,7 @@ dir=$(mktemp -d /tmp/bench-pg-XXXXXX)
 pids=()
 as() { if [[ $(id -u) -eq 0 ]]; then su postgres -s /bin/bash -c "$*"; else bash -c "$*"; fi; }
 finish() {
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}" ${bouncerpid:-}; do kill "$pid" 2>/dev/null || true; done
   as "$bin/pg_ctl -D $dir/d stop -m immediate" >/dev/null 2>&1 || true
   rm -rf "$dir"
 }
