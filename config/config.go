@@ -15,6 +15,9 @@ type Config struct {
 	Hello Hello `yaml:"hello"`
 	// The policy engine that moves rates and limits as signals say.
 	Tuner Tuner `yaml:"tuner"`
+	// Candidates: other limits that decide on the same requests and refuse
+	// nobody, at most four.
+	Shadow []Shadow `yaml:"shadow"`
 	// The gates, one per backend and protocol. At least one.
 	Ingresses []Ingress `yaml:"ingresses" required:"true"`
 }

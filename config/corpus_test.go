@@ -286,6 +286,20 @@ func refusals() map[string][]string {
 			"16: tuner.policies[4].zone: is not a time zone, such as Europe/Berlin (Nowhere/Land)",
 			"17: tuner.trial.objective.ingress: is not the name of an ingress (other)",
 		},
+		"shadow": {
+			`4: shadow[0].partitions.default.limit.algorithm: must be knee, fixed, aimd, vegas, gradient or gradient2, did you mean "vegas"? (vega)`,
+			"5: shadow[1].partitions.default.limit.alpha: does not belong to algorithm knee, only to vegas",
+			"5: shadow[1].partitions.max: cannot be changed while the gate runs, only in the file",
+			"6: shadow[2].partitions.named: there is no partition of that name (checkout)",
+			"10: shadow[3].requests.rate: must be at least 0 (-1)",
+		},
+		"shadow_names": {
+			"3: shadow: lists more than 4 (5)",
+			"5: shadow[1].ingress: is not the name of an ingress (other)",
+			"5: shadow[1].name: is the name of shadow[0] too (a)",
+			"5: shadow[1].partitions: must be a mapping (5)",
+			"6: shadow[2].mode: unknown key",
+		},
 		"two_documents": {
 			"6: begins a second document; only one is read",
 		},

@@ -41,6 +41,11 @@ func (b *renderer) value(v reflect.Value) error {
 	switch {
 	case isText(v.Type()):
 		return b.text(v)
+	case v.Type() == reflect.TypeFor[Overlay]():
+		if v.IsNil() {
+			return b.json(Overlay{})
+		}
+		return b.json(v.Interface())
 	case v.Kind() == reflect.Struct:
 		return b.object(v)
 	case v.Kind() == reflect.Slice:

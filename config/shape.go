@@ -102,6 +102,8 @@ func (s shaper) value(path string, f field, v any, selected string) any {
 	switch {
 	case isText(t):
 		return s.leaf(path, f, t, v, selected)
+	case t == reflect.TypeFor[Overlay]():
+		return s.overlay(path, v)
 	case t.Kind() == reflect.Struct:
 		return s.object(path, t, v)
 	case t.Kind() == reflect.Slice:
@@ -197,6 +199,19 @@ func (s shaper) entries(path string, f field, v any) any {
 		return nil
 	}
 	return out
+}
+
+// overlay takes a mapping as it is: it is checked once it is laid over what it
+// changes.
+func (s shaper) overlay(path string, v any) any {
+	m, ok := v.(map[string]any)
+	if !ok && v != nil {
+		s.add(path, "must be a mapping", v)
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	return m
 }
 
 // outside says how a value of the right type breaks the field's bounds, or "".

@@ -30,6 +30,7 @@ func validate(r *report, c *Config) {
 	}
 	v.clashes(c)
 	v.tuner(c)
+	v.shadow(c)
 }
 
 // unique reports a name that an earlier element of the list has.

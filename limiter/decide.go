@@ -41,7 +41,7 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 		why = full
 	}
 	if !s.mustRefuse(req) && (!s.auto || !p.auto.shut(now)) {
-		if ticket := newTicket(s, req); g.line.join(now, ticket) {
+		if ticket := newTicket(now, s, req); g.line.join(now, ticket) {
 			return Permit{}, ticket, admitted
 		}
 	}
@@ -61,7 +61,7 @@ func (s *partitionSpec) borrow(now int64, req *Request) (*Ticket, cause) {
 	case wait == 0:
 		return nil, admitted
 	}
-	ticket := newTicket(s, req)
+	ticket := newTicket(now, s, req)
 	ticket.owe(now, paid, wait)
 	return ticket, admitted
 }

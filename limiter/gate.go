@@ -107,11 +107,18 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 			now = g.clock.at(now)
 			s = g.roster.resolve(now, req.Key)
 		}
+		if s.witness != nil {
+			now = g.clock.at(now)
+		}
 		permit, ticket, why := s.decide(now, req)
+		settled := why == admitted || version&1 == 0 && version == g.roster.version.Load()
+		if settled && s.witness != nil {
+			s.witnessed(now, req, ticket != nil, why)
+		}
 		if why == admitted {
 			return permit, ticket, nil
 		}
-		if version&1 == 0 && version == g.roster.version.Load() {
+		if settled {
 			return Permit{}, nil, s.part.reject(why)
 		}
 		g.roster.settle()

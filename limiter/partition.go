@@ -52,6 +52,7 @@ type partitionSpec struct {
 	depth    int           // of the queue
 	maxWait  time.Duration // in the queue
 	policy   *PartitionPolicy
+	witness  Witness // nil = nobody
 }
 
 // newPartition returns a partition that has yet to adopt a policy.
@@ -70,6 +71,7 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	next := &partitionSpec{
 		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
 		auto: policy.QueueAuto, depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait,
+		witness: t.policy.Witness,
 	}
 	if next.fallback <= 0 {
 		next.fallback = defaultFallback
@@ -234,6 +236,9 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	}
 	if t := p.gate.tracer; t != nil {
 		t.Ended(permit.start, now, latency, o)
+	}
+	if w := permit.spec.witness; w != nil {
+		w.Ended(permit.start, now, latency, o)
 	}
 	if line := &p.gate.line; line.waiting.Load() > 0 {
 		line.next(p)

@@ -43,6 +43,8 @@ type Policy struct {
 	// place of Default, by key. Their partitions are those of clients' keys like
 	// any other: they need not exist yet.
 	Keys map[string]*PartitionPolicy
+	// Witness is told of every decision; nil = nobody is, at no cost.
+	Witness Witness
 }
 
 // ofKey returns the form of the partition of a client's key.

@@ -14,6 +14,7 @@ type Ticket struct {
 	gate *Gate
 	spec *partitionSpec // guarded by line.mu while the ticket is in the line
 	req  Request
+	at   int64 // monotonic ns when it was offered
 	dues [2]Due
 	paid Receipt // of dues
 
@@ -29,8 +30,8 @@ type Ticket struct {
 }
 
 // newTicket returns the ticket of a request that has paid its dues to s.
-func newTicket(s *partitionSpec, req *Request) *Ticket {
-	t := &Ticket{gate: s.part.gate, spec: s, req: *req, dues: s.dues(req.cost()), ready: make(chan struct{})}
+func newTicket(now int64, s *partitionSpec, req *Request) *Ticket {
+	t := &Ticket{gate: s.part.gate, spec: s, req: *req, at: now, dues: s.dues(req.cost()), ready: make(chan struct{})}
 	t.paid.bill = t.dues[:]
 	return t
 }
@@ -84,7 +85,7 @@ func (t *Ticket) Step(now int64) (permit Permit, next int64, done bool, err erro
 		t.spec.part.waited(time.Duration(t.permit.start - t.began))
 		return t.handOver(), 0, true, nil
 	}
-	return Permit{}, 0, true, t.refuse(t.spec.part.late())
+	return Permit{}, 0, true, t.refuse(now, t.spec.part.late())
 }
 
 // resume goes on once the debt is paid, under the policy that is in force then
@@ -105,19 +106,22 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 		held, full, ok := p.enter(s)
 		if ok {
 			p.waited(time.Duration(now - t.began))
-			return p.grant(now, held, t.paying(s)), 0, true, nil
+			return t.grant(now, held, s), 0, true, nil
 		}
 		why = full
 	}
 	if s.mustRefuse(&t.req) || !t.gate.line.join(now, t) {
-		return Permit{}, 0, true, t.refuse(why)
+		return Permit{}, 0, true, t.refuse(now, why)
 	}
 	return Permit{}, t.deadline, false, nil
 }
 
 // refuse gives back what was paid, since no work ran (ADR 1).
-func (t *Ticket) refuse(why cause) error {
+func (t *Ticket) refuse(now int64, why cause) error {
 	t.paid.Refund()
+	if w := t.spec.witness; w != nil {
+		w.Waited(t.at, now, Refused)
+	}
 	return t.spec.part.reject(why)
 }
 
@@ -161,11 +165,19 @@ func (t *Ticket) Wait(ctx context.Context) (Permit, error) {
 // partition of s.
 func (t *Ticket) grantLocked(s *partitionSpec, held int64) {
 	t.granted = true
-	t.permit = s.part.grant(t.gate.clock.Now(), held, t.paying(s))
+	t.permit = t.grant(t.gate.clock.Now(), held, s)
 	close(t.ready)
 	if t.notify != nil {
 		t.notify()
 	}
+}
+
+// grant makes the ticket's permit for a place that was taken under s.
+func (t *Ticket) grant(now, held int64, s *partitionSpec) Permit {
+	if s.witness != nil {
+		s.witness.Waited(t.at, now, Admitted)
+	}
+	return s.part.grant(now, held, t.paying(s))
 }
 
 // paying returns s with the purse that this ticket was paid to, which differs

@@ -164,6 +164,8 @@ func (m model) value(f *field) map[string]any {
 				s[key] = literal(f.typ, b)
 			}
 		}
+	case "Overlay":
+		s["type"] = "object" // checked once it is laid over what it changes
 	case "Duration":
 		return map[string]any{"anyOf": []any{
 			map[string]any{"type": "string", "pattern": durationPattern},
