@@ -96,6 +96,8 @@ type Options struct {
 	Overrides Overrides
 	// Tuner answers /v1/tuner; nil = 404.
 	Tuner Tuner
+	// Shadow answers /v1/shadow; nil = there are no candidates.
+	Shadow Shadow
 	// Metrics answers GET /metrics; nil = 404.
 	Metrics http.Handler
 	// Hello answers GET /v1/hello, false while draining; nil = 404.
@@ -141,6 +143,7 @@ type Snapshot struct {
 	Clock     status.Clock
 	Config    status.Config
 	Ingresses []Ingress
+	Shadow    []status.Candidate
 }
 
 // Ingress is one protocol's front with its gate.

@@ -41,6 +41,7 @@ func (s *Server) routes() http.Handler {
 		r.Get("/v1/ingresses/{name}/overrides", s.overrides)
 		r.Get("/v1/events", s.events)
 		r.Get("/v1/tuner", s.tunerState)
+		r.Get("/v1/shadow", s.candidates)
 		r.Get("/v1/tuner/records/{id}", s.tunerRecord)
 		if s.o.Metrics != nil {
 			r.Method(http.MethodGet, "/metrics", s.o.Metrics)
@@ -55,6 +56,7 @@ func (s *Server) routes() http.Handler {
 		r.Patch("/v1/ingresses/{name}", s.patch)
 		r.Delete("/v1/ingresses/{name}/overrides/{id}", s.undo)
 		r.Post("/v1/tuner/freeze", s.freezeTuner)
+		r.Post("/v1/shadow/{name}/promote", s.promote)
 		r.Post("/v1/tuner/unfreeze", s.unfreezeTuner)
 		r.Post("/v1/tuner/revert", s.revertTuner)
 		r.Post("/v1/tuner/revert/{id}", s.revertTuner)

@@ -69,7 +69,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{shared: sh, first: cfg, loaded: o.Loaded, kill: o.Kill, up: make(chan struct{})}
-	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1)}
+	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1), stages: newStages()}
 	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
 	d.fronts.overrides = &overrides{settings: d.settings}
 	d.face = &face{shared: sh, fronts: d.fronts, settings: d.settings}
@@ -78,7 +78,8 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	if d.fronts.protocols, err = openAll(sh.kit(d.face.hello), append(protocols(), o.Protocols...)); err != nil {
 		return nil, err
 	}
-	return d, errors.Join(sh.metrics.Register(newTunerCollector(d.steward)), sh.metrics.Register(d.fronts.overrides))
+	return d, errors.Join(sh.metrics.Register(newTunerCollector(d.steward)), sh.metrics.Register(d.fronts.overrides),
+		sh.metrics.Register(newStagesCollector(d.fronts.stages)))
 }
 
 // Check builds everything that can be built without listening, and returns every
@@ -88,6 +89,10 @@ func Check(cfg *config.Config) error {
 	_, noToken := readToken(cfg)
 	_, noTuner := tunerOptions(&cfg.Tuner)
 	problems := []error{err, noToken, noTuner}
+	if err == nil {
+		_, noCast := d.fronts.cast(cfg)
+		problems = append(problems, noCast)
+	}
 	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
 		_, problem := d.fronts.newFront(&cfg.Ingresses[i])
 		problems = append(problems, problem)
@@ -172,6 +177,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{"tuner", d.steward.run},
 		{"ingresses", d.runFronts},
 		{"admin", func(ctx context.Context) error { return adminServer.Serve(ctx, adminListener) }},
+		{"shadow", d.fronts.stages.run},
 		{"clock", d.clock.Run},
 		{"summary", func(ctx context.Context) error { summary.Run(ctx); return nil }},
 	}
@@ -196,7 +202,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname() // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d.face, Settings: d.settings, Admitter: d.face, Overrides: d.fronts.overrides, Tuner: d.steward, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d.face, Settings: d.settings, Admitter: d.face, Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: d.settings, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
 	})

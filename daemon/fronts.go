@@ -14,6 +14,7 @@ import (
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/observe"
+	"github.com/admitd/admitd/shadow"
 )
 
 // probeTimeout bounds how long a backend may take to say what it is.
@@ -29,6 +30,7 @@ type fronts struct {
 	inherited  map[string][]net.Listener // by ingress; opened by systemd; guarded by change
 	recordings recordings
 	overrides  *overrides
+	stages     *stages
 	failed     chan error
 
 	change  sync.Mutex     // held while a configuration is applied, never by readers
@@ -77,6 +79,7 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 	next := make(map[string]*front, len(plan))
 	for _, p := range plan {
 		next[p.in.Name] = p.front
+		p.policy.Witness = fs.stages.set(p.in, p.front.gate, p.candidates)
 		p.front.gate.Apply(p.policy)
 		if p.isNew {
 			fs.start(ctx, p.front, p.ln)
@@ -93,6 +96,7 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 		fs.readings++
 	}
 	fs.mu.Unlock()
+	fs.stages.keep(next)
 	for name, f := range old {
 		if next[name] != f {
 			fs.leaving.Go(func() { _ = fs.drainFront(context.WithoutCancel(ctx), f) }) // logged there
@@ -105,15 +109,22 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 type planned struct {
 	in     *config.Ingress
 	policy *limiter.Policy
-	front  *front
-	apply  func() // puts the rest in force in a front that stays; nil = there is none
-	ln     net.Listener
-	isNew  bool
+	// candidates that play beside the policy; none = nobody watches it.
+	candidates []shadow.Candidate
+
+	front *front
+	apply func() // puts the rest in force in a front that stays; nil = there is none
+	ln    net.Listener
+	isNew bool
 }
 
 // plan builds what cfg needs and opens its listeners. When anything fails
 // nothing has changed.
 func (fs *fronts) plan(ctx context.Context, cfg *config.Config) ([]planned, error) {
+	cast, err := fs.cast(cfg)
+	if err != nil {
+		return nil, err
+	}
 	plan := make([]planned, 0, len(cfg.Ingresses))
 	for i := range cfg.Ingresses {
 		p, err := fs.planOne(ctx, &cfg.Ingresses[i])
@@ -125,6 +136,7 @@ func (fs *fronts) plan(ctx context.Context, cfg *config.Config) ([]planned, erro
 			}
 			return nil, err
 		}
+		p.candidates = cast[p.in.Name]
 		plan = append(plan, p)
 	}
 	return plan, nil

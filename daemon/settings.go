@@ -186,13 +186,18 @@ func (s *settings) patchUnlessRead(ctx context.Context, generation uint64, name 
 
 // patch is [settings.Patch]. The fronts' change is held.
 func (s *settings) patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
-	old := s.fronts.ingress(name)
-	if old == nil {
-		return nil, nil, admin.ErrUnknownIngress
-	}
 	document, err := patchDocument(p)
 	if err != nil {
 		return nil, nil, &admin.Invalid{Problems: []string{err.Error()}}
+	}
+	return s.patchBy(ctx, name, document)
+}
+
+// patchBy is [settings.patch] with the words of the configuration.
+func (s *settings) patchBy(ctx context.Context, name string, document []byte) (before, after any, err error) {
+	old := s.fronts.ingress(name)
+	if old == nil {
+		return nil, nil, admin.ErrUnknownIngress
 	}
 	next, err := s.running().Patch(name, document)
 	if err == nil {

@@ -53,6 +53,9 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 			Path: fc.settings.path, LastSuccess: applied, LastSuccessful: len(problems) == 0, Problems: problems,
 		},
 	}
+	if list := fs.stages.reports(ingress); len(list) > 0 {
+		s.Shadow = list
+	}
 	for i := range fs.cfg.Ingresses {
 		in := &fs.cfg.Ingresses[i]
 		if ingress != "" && ingress != in.Name {

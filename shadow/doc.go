@@ -10,5 +10,5 @@
 // because of a candidate. How long the backend takes with as many in flight as
 // the enforced gate had at times is measured. Beyond that it is assumed to give no
 // more throughput; how much of a prediction rests on that is told
-// ([Report.Beyond]).
+// ([status.Candidate]).
 package shadow

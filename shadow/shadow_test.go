@@ -11,6 +11,7 @@ import (
 	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/shadow"
+	"github.com/admitd/admitd/status"
 )
 
 // fixed is a policy of so many permits.
@@ -68,7 +69,7 @@ func overload(t *testing.T) *lab.Scenario {
 }
 
 // play plays a policy with candidates beside it.
-func play(t *testing.T, s *lab.Scenario, enforced func() *limiter.Policy, list ...shadow.Candidate) (*lab.WindowResult, []shadow.Report) {
+func play(t *testing.T, s *lab.Scenario, enforced func() *limiter.Policy, list ...shadow.Candidate) (*lab.WindowResult, []status.Candidate) {
 	t.Helper()
 	var stage *shadow.Stage
 	contender := lab.Gated("enforced", func(w *lab.World) *limiter.Policy {
@@ -118,9 +119,9 @@ func TestPredictionHoldsAfterPromotion(t *testing.T) {
 				r := &reports[0]
 				got, want := r.RejectedShare, float64(actual.Refused)/float64(actual.Offered)
 				t.Logf("predicted %.2f %% refused, p99 %.1f ms (beyond %.0f %%, for nothing %.0f %%); then %.2f %%, p99 %.1f ms",
-					100*got, r.P99MS, 100*r.Beyond, 100*r.NothingShare, 100*want, 1000*actual.P99)
+					100*got, r.P99MS, 100*r.BeyondShare, 100*r.ForNothingShare, 100*want, 1000*actual.P99)
 				bound := 0.02
-				if r.Beyond > 0.5 {
+				if r.BeyondShare > 0.5 {
 					bound = 0.04 // the backend was never seen with so many in flight, and the report says so
 				}
 				if math.Abs(got-want) > bound {

@@ -19,7 +19,10 @@ type Document struct {
 	Clock         Clock     `json:"clock"`
 	Config        Config    `json:"config"`
 	Ingresses     []Ingress `json:"ingresses"`
-	Marks         []Mark    `json:"marks,omitempty"` // what was done to them of late
+	// Shadow are the candidates: limits that decide on the same requests and
+	// refuse nobody.
+	Shadow []Candidate `json:"shadow,omitempty"`
+	Marks  []Mark      `json:"marks,omitempty"` // what was done to them of late
 }
 
 // Ingress is one ingress with its gate.

@@ -32,6 +32,10 @@ revert' puts every setting back to the configuration, and 'admitd tune unfreeze'
 lets it go on. What a person set, and a policy of which several changes were
 taken back, is left alone until 'unfreeze' releases it.
 
+Candidates (shadow: in the configuration) decide on the same requests and refuse
+nobody: 'candidates' says what each would have refused, 'promote' puts one in
+force, as a change of settings by hand does.
+
 Ends with 1 when the daemon refuses, and with 2 when it cannot be reached.`,
 		Example: "  admitd tune status\n  admitd tune history | head\n  admitd tune explain 17\n  admitd tune freeze",
 		Args:    cobra.NoArgs,
@@ -45,6 +49,8 @@ Ends with 1 when the daemon refuses, and with 2 when it cannot be reached.`,
 		o.command("freeze", "Stop every change", 0, o.freeze),
 		o.command("unfreeze [POLICY|SETTING]", "Let it go on; release what is locked or was set by hand", -1, o.unfreeze),
 		o.command("revert [ID]", "Take back everything, or one change; leave these settings alone from then on", -1, o.revert),
+		o.command("candidates", "Show what the candidates of the configuration would have done", 0, o.candidates),
+		o.command("promote NAME", "Put a candidate in force until the next reload", 1, o.promote),
 	)
 	return cmd
 }

@@ -25,6 +25,9 @@ func adminOf(t *testing.T) string {
 		"POST /v1/tuner/unfreeze": `{"released":true}`,
 		"POST /v1/tuner/revert":   `{"reverted":["orders.requests.rate"]}`,
 		"POST /v1/tuner/revert/7": `{"reverted":[]}`,
+		"GET /v1/shadow": `{"candidates":[{"name":"wider","ingress":"orders","rejectedShare":0.125,"forNothingShare":0.5,"enforcedShare":0.25,` +
+			`"p99MS":40,"beyondShare":0.3,"limit":80}]}`,
+		"POST /v1/shadow/wider/promote": `{"ingress":"orders"}`,
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, found := answers[r.Method+" "+r.URL.Path]
@@ -50,6 +53,8 @@ func TestTune(t *testing.T) {
 		"unfreeze guard": {"guard is released"},
 		"revert":         {"orders.requests.rate"},
 		"revert 7":       {"nothing to take back"},
+		"candidates":     {"wider", "12.5 %", "50.0 %", "25.0 %", "40ms", "30.0 % of it with more in flight than was ever seen"},
+		"promote wider":  {"wider is in force on orders until the next reload"},
 	} {
 		var out bytes.Buffer
 		if err := run(t.Context(), append([]string{"tune", "--admin", url}, strings.Fields(line)...), streams{&out, io.Discard}); err != nil {
@@ -68,7 +73,7 @@ func TestTuneFails(t *testing.T) {
 	for _, tc := range []struct {
 		url, verb string
 		code      int
-	}{{adminOf(t), "explain 8", 1}, {"http://127.0.0.1:1", "status", 2}, {"::", "status", 2}} {
+	}{{adminOf(t), "explain 8", 1}, {adminOf(t), "promote narrow", 1}, {"http://127.0.0.1:1", "status", 2}, {"::", "status", 2}} {
 		err := run(t.Context(), append([]string{"tune", "--admin", tc.url}, strings.Fields(tc.verb)...), streams{io.Discard, io.Discard})
 		if code, ok := errors.AsType[exitError](err); !ok || code.code != tc.code {
 			t.Errorf("tune %s at %s = %v; want exit code %d", tc.verb, tc.url, err, tc.code)

@@ -41,6 +41,7 @@ var floors = map[string][]string{
 	"ingress/mongogate":    {"ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/postgresgate": {"ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"ingress", "ingress/relay", "limiter", "labels", "pulsarwire"},
+	"shadow":               {"limiter", "labels", "status"},
 	"observe":              {"ingress", "limiter", "labels"},
 	"admin":                {"ingress", "limiter", "labels", "status", "vitals"},
 	"tracing":              {"limiter"},
@@ -54,7 +55,7 @@ var floors = map[string][]string{
 	"dashboards":           {},
 
 	// 4
-	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "tracing", "lab", "labels", "status", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
+	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "tracing", "lab", "labels", "status", "shadow", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
 	"top":        {"status"},
 	"cmd/admitd": {anything},
 
