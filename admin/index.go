@@ -31,6 +31,8 @@ func endpoints() []endpoint {
 		{"PATCH", "/v1/ingresses/{name}", "changes rates, limits or the mode until the next reload, or with overrides one key for a time", true},
 		{"DELETE", "/v1/ingresses/{name}/overrides/{id}", "takes an override back", true},
 		{"POST", "/v1/tuner/freeze", "stops every change of the tuner", true},
+		{"GET", "/v1/shadow", "candidates: what each would have done", false},
+		{"POST", "/v1/shadow/{name}/promote", "puts a candidate in force until the next reload", true},
 		{"POST", "/v1/tuner/unfreeze", "lets it go on", true},
 		{"POST", "/v1/tuner/revert", "takes all its changes back", true},
 		{"POST", "/v1/tuner/revert/{id}", "takes one of them back", true},

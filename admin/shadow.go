@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -46,6 +47,8 @@ func (s *Server) promote(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
+	s.whole.forget()
+	s.book.Mark(time.Now(), ingress, "candidate "+name+" promoted")
 	s.o.Log.InfoContext(r.Context(), "candidate promoted",
 		slog.String("candidate", name), slog.String("ingress", ingress), slog.String("client", r.RemoteAddr))
 	answer(w, http.StatusOK, map[string]any{"candidate": name, "ingress": ingress, "before": before, "after": after})
