@@ -29,6 +29,11 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 	case msgCopyIn, msgCopyBoth:
 		s.copy.Store(copyTakes)
 		s.unfair()
+		if s.gone.Load() {
+			if b := s.endRows(); b != nil {
+				_ = rs.Send(b) // a server that has gone ends the session anyway
+			}
+		}
 		rs.Wake() // a Sync may wait that the server now waits for
 	case msgCopyOut:
 		s.unfair()

@@ -44,6 +44,7 @@ type session struct {
 	mu   sync.Mutex // guards back
 	back backState
 	copy atomic.Uint32
+	gone atomic.Bool // the client, before its answer came
 }
 
 // How far copying into the server has come in the unit that is at work.
@@ -170,6 +171,32 @@ func (s *session) erredLast() bool {
 	defer s.mu.Unlock()
 	return s.back.failedLast
 }
+
+// Farewell implements [relay.Ender]: a server waits for ever for rows, or for the
+// end of a unit. Neither is made up: what its client did not finish fails.
+func (s *session) Farewell() []byte {
+	if s.phase.Load() != phaseReady || s.who.replication {
+		return nil
+	}
+	s.gone.Store(true)
+	if s.unit.open && !s.unit.synced {
+		fail := appendMessage(failCopy(), msgParse, []byte("\x00client has gone\x00\x00\x00")...) // no statement: nothing is committed
+		return appendMessage(fail, msgSync)
+	}
+	return s.endRows()
+}
+
+// endRows returns what fails the copying of a client that has gone, once; nil
+// while the server takes no rows.
+func (s *session) endRows() []byte {
+	if !s.copy.CompareAndSwap(copyTakes, copyOver) {
+		return nil
+	}
+	return appendMessage(failCopy(), msgSync) // the one that came before the rows was ignored
+}
+
+// failCopy returns a message that fails the copying that is at work, if any.
+func failCopy() []byte { return appendMessage(nil, msgCopyFail, []byte("client has gone\x00")...) }
 
 // replicate passes what a replicating client sends; nothing of it is admitted.
 func (s *session) replicate(m relay.Message) (relay.Verdict, error) {

@@ -72,6 +72,15 @@ type Canceler interface {
 	Cancel(s *Session)
 }
 
+// An Ender is a [Protocol] in which the backend may wait, in the middle of its
+// work, for more from its client.
+type Ender interface {
+	// Farewell returns whole messages that end in the place of a client that has
+	// gone what it left unfinished; nil = nothing. It is called by the client's
+	// side, when the backend's answer is to be read to nobody.
+	Farewell() []byte
+}
+
 // Message is a message, or as much of it as is shown.
 type Message struct {
 	Bytes []byte // from its start; valid until the call returns

@@ -255,6 +255,9 @@ func (s *Session) hangUp(l *lane) {
 	held := s.leave()
 	finish := (held || open && !idle) && !l.torn && !s.life.lost.Load()
 	cancel := held && s.c.o.Cancel
+	if finish && !cancel {
+		s.farewell(l)
+	}
 	switch {
 	case finish && !cancel && held && !s.Draining():
 		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Finish))
@@ -272,5 +275,16 @@ func (s *Session) hangUp(l *lane) {
 	default:
 		s.life.hungUp.Store(true)
 		_ = l.conn.Close()
+	}
+}
+
+// farewell ends what the client left unfinished: the backend would wait for the
+// rest of it, and a permit for the backend.
+func (s *Session) farewell(l *lane) {
+	if e, ok := s.p.(Ender); ok {
+		if b := e.Farewell(); b != nil {
+			_ = l.conn.SetWriteDeadline(time.Now().Add(s.c.o.Linger)) // nobody waits for one that does not read
+			_ = l.write(b)                                            // one that has gone ends the session anyway
+		}
 	}
 }
