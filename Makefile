@@ -19,7 +19,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Rooms where goroutines share state: they are tested a second time with the
 # race detector. The rest is single-threaded arithmetic and parsing.
-RACE_ROOMS ?= admin algorithms client clock cmd daemon ingress lab limiter observe top tracing
+RACE_ROOMS ?= admin algorithms client clock cmd daemon ingress lab limiter observe top tracing tuner vitals
 RACE_PKGS   = $(foreach d,$(RACE_ROOMS),$(if $(wildcard $(d)),./$(d)/...))
 
 # Every directory with a go.mod of its own: heavy test parts that must stay out
