@@ -174,7 +174,8 @@ func TestKneeGates(t *testing.T) {
 
 // Two gates that know nothing of each other, as a pair for safety, drain at the
 // same moments. Each at its own, one of them took the other's queue for a slower
-// backend: a tenth of the capacity was left in one run of four.
+// backend: half of the capacity was left in some runs. It
+// still happens, more rarely: not every seed keeps this bound.
 func TestKneeTwoGatesUntold(t *testing.T) {
 	for name, load := range map[string]float64{"warm": 0.7, "cold": 2} {
 		w := base(8, 10*ms, load)
