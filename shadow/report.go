@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"maps"
 	"time"
 
 	"github.com/admitd/admitd/labels"
@@ -56,8 +57,6 @@ func (c *candidate) limit() (limit int) {
 
 func copied(m map[labels.Reason]uint64) map[labels.Reason]uint64 {
 	out := make(map[labels.Reason]uint64, len(m))
-	for k, n := range m {
-		out[k] = n
-	}
+	maps.Copy(out, m)
 	return out
 }

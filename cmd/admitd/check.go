@@ -59,18 +59,7 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 			if problem := replay.misused(files); problem != nil {
 				return problem
 			}
-			code, problems := 0, config.Problems{}
-			for _, file := range replay.files(files) {
-				cfg, found, exit := checkFile(file)
-				code, problems = max(code, exit), append(problems, found...)
-				switch {
-				case format != "text":
-				case len(found) > 0:
-					fmt.Fprintln(s.err, found)
-				default:
-					fmt.Fprintf(s.out, "%s: valid, ingresses: %d\n", file, len(cfg.Ingresses))
-				}
-			}
+			code, problems := checkFiles(s, format, replay.files(files))
 			if err := printProblems(s, format, problems); err != nil {
 				return err
 			}
@@ -88,6 +77,23 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 	replay.flags(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// checkFiles checks each file, as text at once, and returns the worst exit code.
+func checkFiles(s streams, format string, files []string) (code int, problems config.Problems) {
+	problems = config.Problems{}
+	for _, file := range files {
+		cfg, found, exit := checkFile(file)
+		code, problems = max(code, exit), append(problems, found...)
+		switch {
+		case format != "text":
+		case len(found) > 0:
+			fmt.Fprintln(s.err, found)
+		default:
+			fmt.Fprintf(s.out, "%s: valid, ingresses: %d\n", file, len(cfg.Ingresses))
+		}
+	}
+	return code, problems
 }
 
 // checkFile reads one file and returns what is wrong with it, and the exit code
