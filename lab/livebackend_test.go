@@ -39,14 +39,17 @@ func TestLiveBackendIsTheModel(t *testing.T) {
 			b := lab.NewLiveBackend(ctx, run, 1)
 			go ask(t, b, 50*time.Millisecond)
 			synctest.Wait()
-			var took time.Duration
-			go func() { took, _ = ask(t, b, 0) }()
+			answered := make(chan time.Duration, 1)
+			go func() {
+				took, _ := ask(t, b, 0)
+				answered <- took
+			}()
 			synctest.Wait()
 			if _, status := ask(t, b, 0); status != http.StatusServiceUnavailable {
 				t.Errorf("%s: a third one got %d; want 503, since the queue has one place", cancelled, status)
 			}
 			time.Sleep(time.Second)
-			if took != second {
+			if took := <-answered; took != second {
 				t.Errorf("%s: the second one took %v; want %v", cancelled, took, second)
 			}
 			time.Sleep(5 * time.Second)
