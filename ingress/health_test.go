@@ -35,13 +35,18 @@ func TestHealth(t *testing.T) {
 			{0, "answer", ingress.BackendUp, time.Hour + 3*time.Second},
 		},
 		"fails often, all at once": {
-			{time.Second, "fail", ingress.BackendFailing, time.Second}, {0, "fail", ingress.BackendFailing, time.Second},
-			{0, "fail", ingress.BackendFailing, time.Second}, {0, "fail", ingress.BackendFailing, time.Second},
+			{time.Second, "fail", ingress.BackendFailing, time.Second},
+			{0, "fail", ingress.BackendFailing, time.Second},
+			{0, "fail", ingress.BackendFailing, time.Second},
+			{0, "fail", ingress.BackendFailing, time.Second},
 		},
 		"an answer between failures": {
-			{time.Second, "fail", ingress.BackendFailing, time.Second}, {time.Second, "fail", ingress.BackendFailing, time.Second},
-			{0, "answer", ingress.BackendFailing, 2 * time.Second}, {time.Second, "fail", ingress.BackendFailing, 3 * time.Second},
-			{9 * time.Second, "answer", ingress.BackendFailing, 12 * time.Second}, {time.Second, "", ingress.BackendUp, 12 * time.Second},
+			{time.Second, "fail", ingress.BackendFailing, time.Second},
+			{time.Second, "fail", ingress.BackendFailing, time.Second},
+			{0, "answer", ingress.BackendFailing, 2 * time.Second},
+			{time.Second, "fail", ingress.BackendFailing, 3 * time.Second},
+			{9 * time.Second, "answer", ingress.BackendFailing, 12 * time.Second},
+			{time.Second, "", ingress.BackendUp, 12 * time.Second},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

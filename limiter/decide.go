@@ -40,7 +40,7 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 		p.stepBack(full)
 		why = full
 	}
-	if !s.mustRefuse(req) && (!s.auto || !p.auto.shut(now)) {
+	if s.mayQueue(now, req) {
 		if ticket := newTicket(now, s, req); g.line.join(now, ticket) {
 			return Permit{}, ticket, admitted
 		}
@@ -81,6 +81,11 @@ func (s *partitionSpec) mayPass(req *Request) bool {
 // giving them back.
 func (s *partitionSpec) mustRefuse(req *Request) bool {
 	return (s.depth == 0 && !s.auto) || req.MaxWait < 0
+}
+
+// mayQueue reports whether a request that found no permit may join the line.
+func (s *partitionSpec) mayQueue(now int64, req *Request) bool {
+	return !s.mustRefuse(req) && (!s.auto || !s.part.auto.shut(now))
 }
 
 // pass lets a request through whatever the limits say, and counts what they

@@ -27,6 +27,7 @@ func TestClientDiesInTheMiddle(t *testing.T) {
 	}
 	bubble(t, map[string]func(t *testing.T){
 		"of its rows": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, ended := sc.login()
 			say(c, query("copy t from stdin"))
@@ -38,6 +39,7 @@ func TestClientDiesInTheMiddle(t *testing.T) {
 			over(t, sc, up, ended)
 		},
 		"before the server asks for its rows": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, ended := sc.login()
 			say(c, query("copy t from stdin"))
@@ -49,6 +51,7 @@ func TestClientDiesInTheMiddle(t *testing.T) {
 			over(t, sc, up, ended)
 		},
 		"of its unit": func(t *testing.T) {
+			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, up, ended := sc.login()
 			unit := script(parse("", "insert into t values (1)"), bind(""), execute())

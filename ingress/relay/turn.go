@@ -115,7 +115,7 @@ func (t *turn) charge(tokens float64) {
 func (t *turn) leave() (held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	working := t.held && !(t.rests.Load() && t.state.Load()&turnOpen == 0)
+	working := t.held && (!t.rests.Load() || t.state.Load()&turnOpen != 0)
 	if working && !t.left {
 		t.permit.Leave()
 	}
