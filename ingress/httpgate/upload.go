@@ -23,6 +23,7 @@ type upload struct {
 	endedAt  int64       // gate's clock at the last write; read it after last
 	err      error       // of the client's side; read it after done
 	began    time.Time   // of the upload, less the time that the backend took; run's own
+	until    time.Time   // when the client's next bytes are due; run's own
 
 	mu       sync.Mutex // guards the fields below, and the deadlines that depend on them
 	stopped  bool       // the exchange wants no more of the body
@@ -49,7 +50,10 @@ func (u *upload) run() {
 	case clientErr != nil:
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		if !u.stopped { // otherwise it is end that made the reading fail
+		// net/http takes a read that failed for the client's end and wakes the
+		// exchange, which may stop the upload before it is told that the client was
+		// too slow. Otherwise a stopped upload is one whose reading end made fail.
+		if !u.stopped || isTimeout(clientErr) && !time.Now().Before(u.until) {
 			u.err = clientErr
 			u.bc.Abort()
 		}
@@ -151,7 +155,8 @@ func (u *upload) armClient(total int64) bool {
 	if !u.answered {
 		patience = min(patience, o.bodyTime(total)-now.Sub(u.began))
 	}
-	_ = u.x.rc.SetReadDeadline(now.Add(patience)) // without support the client's silence is not bounded
+	u.until = now.Add(patience)
+	_ = u.x.rc.SetReadDeadline(u.until) // without support the client's silence is not bounded
 	if !u.answered {
 		_ = u.x.rc.SetWriteDeadline(now.Add(o.writeTimeout()))
 	}
