@@ -131,7 +131,7 @@ func nobody(t *testing.T) (uid, gid int) {
 			return uid, gid
 		}
 	}
-	t.Skip("nobody to run a server as")
+	t.Skip("neither user postgres nor nobody exists, and a PostgreSQL server does not run as root")
 	return 0, 0
 }
 
