@@ -48,6 +48,7 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdict {
 	v := relay.Verdict{Last: true}
 	s.copy.Store(copyNone)
+	s.fed.Store(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	back := &s.back

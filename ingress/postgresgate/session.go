@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
@@ -44,6 +45,8 @@ type session struct {
 	mu   sync.Mutex // guards back
 	back backState
 	copy atomic.Uint32
+	fed  atomic.Bool // the client ended its rows in the unit that is at work
+	half atomic.Bool // a unit was begun, and its Sync has not come
 	gone atomic.Bool // the client, before its answer came
 }
 
@@ -184,6 +187,19 @@ func (s *session) Farewell() []byte {
 		return appendMessage(fail, msgSync)
 	}
 	return s.endRows()
+}
+
+// Waits implements [relay.Ender]. A server that takes rows does little else; one
+// that has a unit without its Sync may be at work, so that only a silence in
+// which everybody else would be cut tells that nobody works.
+func (s *session) Waits() time.Duration {
+	switch {
+	case s.copy.Load() == copyTakes && !s.fed.Load():
+		return time.Nanosecond
+	case s.half.Load():
+		return s.srv.o.FrameTimeout
+	}
+	return 0
 }
 
 // endRows returns what fails the copying of a client that has gone, once; nil

@@ -55,6 +55,7 @@ func (s *session) onTheWay(kind byte) relay.Verdict {
 		s.unfair() // the client will look at what it got before it goes on
 	case kind == msgCopyDone || kind == msgCopyFail:
 		s.unit.copied = s.unit.open
+		s.fed.Store(s.unit.open)
 	}
 	return relay.Verdict{}
 }
@@ -67,6 +68,14 @@ func (s *session) begin() {
 		maps.DeleteFunc(s.prepared, func(_ string, st statement) bool { return st.op == opFree })
 	}
 	s.unit = unit{}
+	s.whole()
+}
+
+// whole notes that no unit is half sent.
+func (s *session) whole() {
+	if s.half.Load() {
+		s.half.Store(false)
+	}
 }
 
 // sync ends a unit of the extended protocol, or the rows of one that copies: the
@@ -91,6 +100,7 @@ func (s *session) sync(rs *relay.Session) relay.Verdict {
 	}
 	first := !u.open
 	u.open, u.synced, u.ended = true, true, u.copied
+	s.whole()
 	return relay.Verdict{Expect: first}
 }
 
@@ -118,6 +128,7 @@ func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	}
 	first := !s.unit.open
 	s.unit.open, s.unit.synced, s.unit.simple = true, true, true
+	s.whole()
 	return relay.Verdict{Expect: first}, nil
 }
 
@@ -149,6 +160,9 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 		rs.Charge(s.srv.cost(&st))
 	}
 	first := !s.unit.open
+	if first {
+		s.half.Store(true)
+	}
 	s.unit.closes = kind == msgClose && (first || s.unit.closes)
 	s.unit.open = true
 	return relay.Verdict{Expect: first}, nil

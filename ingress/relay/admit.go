@@ -37,7 +37,7 @@ func (s *Session) Admit(req limiter.Request) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
-	s.turn.hold(permit)
+	s.turn.hold(permit, req)
 	return nil
 }
 

@@ -28,7 +28,10 @@
 //
 // A permit stands for work at the backend. When the client leaves, it is told
 // so ([limiter.Permit.Leave]) and kept; the answer is read to nobody until it
-// ends the permit, bounded in bytes and time; see [Options.Cancel].
+// ends the permit, bounded in bytes and time; see [Options.Cancel]. While the
+// backend can only wait for the client, which does not read its answer or not
+// send the rest, nobody works: the permit is given back then, and taken again by
+// force when something moves.
 //
 // In a drain the protocol says what keeps a connection: see [Protocol] and its
 // method Done.

@@ -187,6 +187,7 @@ func (d *downward) deliver(b []byte) error {
 			d.client.take()
 		}
 		err := d.client.send(b)
+		d.turn.resume(d.again)
 		if d.taken = d.at.left > 0 && d.at.pass; !d.taken {
 			d.client.give()
 		}

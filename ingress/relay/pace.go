@@ -16,6 +16,7 @@ type pace struct {
 	last  uint64
 	seen  int64
 	debts time.Duration
+	still time.Duration // since when no byte has moved
 }
 
 // set says whether something moves. It belongs to one goroutine at a time.
@@ -33,6 +34,9 @@ func (p *pace) moving() bool { return p.n.Load()%2 == 1 }
 // for some of it. What is blocked by another peer owes nothing.
 func (p *pace) look(since, patience time.Duration, blocked bool) (stalled bool) {
 	n, moved := p.n.Load(), p.moved.Load()
+	if p.still += since; blocked || n != p.last || moved != p.seen {
+		p.still = 0
+	}
 	switch {
 	case blocked:
 	case n%2 == 1 && n == p.last:
@@ -44,6 +48,9 @@ func (p *pace) look(since, patience time.Duration, blocked bool) (stalled bool) 
 	p.last, p.seen = n, moved
 	return p.debts > patience
 }
+
+// movedSince reports whether anything has moved since it was looked at.
+func (p *pace) movedSince() bool { return p.n.Load() != p.last || p.moved.Load() != p.seen }
 
 // watch looks after all sessions of a corridor.
 type watch struct {
@@ -111,5 +118,27 @@ func (s *Session) look(since, patience time.Duration) {
 	if b != nil && (s.reading[Backend].look(since, patience, writing.moving()) || b.pace.look(since, patience, false)) {
 		s.stalled.Store(true)
 		_ = b.conn.Close()
+	}
+	s.breathe()
+}
+
+// breathe gives the permit back when the backend only waits for the client: its
+// answer is not read, the rest of a message does not come, or no message comes
+// where the protocol says that one must. What moves takes it again. The price is
+// that the backend may still be at what lies in the buffers between them.
+func (s *Session) breathe() {
+	reading, writing := &s.reading[Client], &s.client.pace
+	bound := time.Duration(0)
+	if e, ok := s.p.(Ender); ok {
+		bound = e.Waits()
+	}
+	silent := reading.still > 0 && (reading.moving() || bound > 0 && reading.still >= bound)
+	unread := writing.still > 0 && writing.moving()
+	if !silent && !unread {
+		return
+	}
+	s.turn.pause()
+	if silent && reading.movedSince() || unread && writing.movedSince() { // it may not have seen the pause
+		s.turn.resume(s.again)
 	}
 }

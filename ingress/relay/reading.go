@@ -24,7 +24,7 @@ func (u *upward) rest() error {
 			}
 		}
 		err := in.fill()
-		u.reading[Client].moved.Store(in.total)
+		u.moved()
 		if !errors.Is(err, os.ErrDeadlineExceeded) || !u.Draining() {
 			return err
 		}
@@ -52,7 +52,7 @@ func (u *upward) fill() error {
 		switch {
 		case err == nil:
 			u.life.poll = 0
-			u.reading[Client].moved.Store(in.total)
+			u.moved()
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
@@ -60,6 +60,12 @@ func (u *upward) fill() error {
 			return ErrGreeting
 		}
 	}
+}
+
+// moved notes that bytes came from the client.
+func (u *upward) moved() {
+	u.reading[Client].moved.Store(u.in.total)
+	u.turn.resume(u.again)
 }
 
 // secure begins TLS with the client.

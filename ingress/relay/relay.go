@@ -79,6 +79,11 @@ type Ender interface {
 	// gone what it left unfinished; nil = nothing. It is called by the client's
 	// side, when the backend's answer is to be read to nobody.
 	Farewell() []byte
+	// Waits tells how long no byte has to come from the client until the backend
+	// is taken to wait for it: the permit is given back then, and taken again by
+	// force with the next byte. 0 = its silence says nothing. It is called by
+	// any goroutine.
+	Waits() time.Duration
 }
 
 // Message is a message, or as much of it as is shown.

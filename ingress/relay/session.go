@@ -44,6 +44,7 @@ type Session struct {
 	raw    net.Conn    // of the client, below TLS; closing it ends both sides
 	client *lane
 	dial   func(address string) (c net.Conn, at string, err error)
+	again  func(limiter.Request) (limiter.Permit, error) // admits what cannot be refused
 	life   life
 	turn   turn
 
@@ -80,6 +81,7 @@ func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *
 	s.many, _ = p.(Multiplexer)
 	ctx = context.WithoutCancel(ctx) // what is admitted already is served in a drain
 	s.dial = func(address string) (net.Conn, string, error) { return c.o.Dialer.Dial(ctx, address) }
+	s.again = func(req limiter.Request) (limiter.Permit, error) { return c.gate.Admit(ctx, req) }
 	s.life.began = time.Now()
 	s.changed = make(chan struct{}, 1)
 	return s

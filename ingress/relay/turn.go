@@ -13,12 +13,16 @@ type turn struct {
 	state atomic.Uint32 // what is owed; the protocol's own notes are ordered by it
 	rests atomic.Bool   // a permit that is held while nothing is owed stands for no work
 
+	paused atomic.Bool // the permit was given back while nobody works; set with mu
+
 	mu     sync.Mutex // guards the fields below; never held across a wait
 	permit limiter.Permit
-	held   bool  // the permit is not ended
-	large  bool  // the message was sent later than it was decided about
-	left   bool  // the client has gone
-	sent   int64 // monotonic ns when the end of a large message was sent; 0 = it was not
+	asked  limiter.Request // for it
+	held   bool            // the permit is not ended
+	broken bool            // it was taken again since: its age says nothing
+	large  bool            // the message was sent later than it was decided about
+	left   bool            // the client has gone
+	sent   int64           // monotonic ns when the end of a large message was sent; 0 = it was not
 }
 
 // The state of a turn.
@@ -53,15 +57,46 @@ func (t *turn) owes() (open, idle bool) {
 // landing reports whether an answer is owed and on its way.
 func (t *turn) landing() bool { return t.state.Load()&(turnOpen|turnLands) == turnOpen|turnLands }
 
-// hold keeps a permit. One that is held still is ended: it belongs to work
-// that the protocol forgot.
-func (t *turn) hold(p limiter.Permit) {
+// hold keeps a permit, and what was asked for it. One that is held still is
+// ended: it belongs to work that the protocol forgot.
+func (t *turn) hold(p limiter.Permit, asked limiter.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held {
 		t.permit.End(limiter.Ignored)
 	}
-	t.permit, t.held = p, true
+	t.permit, t.asked = p, asked
+	t.held, t.broken = true, false
+	t.paused.Store(false)
+}
+
+// pause gives the permit back while the backend can only wait for the client.
+func (t *turn) pause() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held && !t.left {
+		t.held = false
+		t.permit.End(limiter.Ignored)
+		t.paused.Store(true)
+	}
+}
+
+// resume takes a permit again, by force: the work began long ago, and may hold
+// locks.
+func (t *turn) resume(admit func(limiter.Request) (limiter.Permit, error)) {
+	if !t.paused.Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.paused.Swap(false) || t.left {
+		return
+	}
+	req := t.asked
+	req.Exempt, req.Continues, req.MaxWait = true, true, limiter.NoWait
+	if p, err := admit(req); err == nil {
+		t.permit, t.held, t.broken = p, true, true
+	}
 }
 
 // uploading notes that a message is on its way that is not all there.
@@ -84,10 +119,14 @@ func (t *turn) uploaded(now int64) {
 func (t *turn) end(now func() int64, o limiter.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.paused.Store(false)
 	if !t.held {
 		return
 	}
 	t.held = false
+	if t.broken && o == limiter.Success {
+		o = limiter.Ignored
+	}
 	if !t.large {
 		t.permit.End(o)
 		return
