@@ -69,6 +69,10 @@ func (d *daemon) Patch(_ context.Context, name string, p admin.Patch) (before, a
 	return map[string]int{"rate": 1}, map[string]int{"rate": 2}, nil
 }
 
+func (*daemon) Changes() []admin.Change {
+	return []admin.Change{{Ingress: "orders", Path: []string{"requests", "rate"}, File: 5.0, Now: 9.0}}
+}
+
 func (d *daemon) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, error) {
 	if a.Ingress != "orders" {
 		return limiter.Permit{}, admin.ErrUnknownIngress

@@ -86,6 +86,11 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]bool{"reloaded": true})
 }
 
+// changes tells what was changed at run time.
+func (s *Server) changes(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, map[string]any{"changes": s.o.Settings.Changes()})
+}
+
 // patch changes one ingress while it runs.
 func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
 	var p Patch

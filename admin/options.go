@@ -56,6 +56,17 @@ type Settings interface {
 	// with an [*Invalid] or [ErrUnknownIngress]. before and after are the
 	// ingress's settings, for JSON.
 	Patch(ctx context.Context, ingress string, p Patch) (before, after any, err error)
+	// Changes returns what was changed at run time since the configuration was
+	// read; overrides are apart.
+	Changes() []Change
+}
+
+// Change is one setting that differs from the configuration as it was read.
+type Change struct {
+	Ingress string   `json:"ingress"`
+	Path    []string `json:"path"` // as in the configuration; a named partition by its name
+	File    any      `json:"file"` // nil = the file does not set it
+	Now     any      `json:"now"`  // nil = it is not set any more
 }
 
 // Admitter decides for callers that cannot be proxied. Safe for concurrent use.
@@ -153,6 +164,9 @@ type Ingress struct {
 	Connections                     *ingress.Status // nil = none counted
 	Backends                        []ingress.BackendStatus
 	Glances                         iter.Seq[limiter.Glance] // of every partition; nil = none
+	// Latencies counts what succeeded since the start, by the upper bounds of
+	// buckets in seconds; nil = not counted.
+	Latencies func() map[float64]uint64
 	// Details are the protocol's own, for JSON; nil = none.
 	Details any
 }

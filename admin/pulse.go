@@ -33,7 +33,11 @@ func (s *Server) beat(now time.Time) {
 	all := make([]vitals.Reading, 0, len(snapshot.Ingresses))
 	for i := range snapshot.Ingresses {
 		in := &snapshot.Ingresses[i]
-		all = append(all, vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends})
+		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends}
+		if in.Latencies != nil {
+			r.Latencies = in.Latencies()
+		}
+		all = append(all, r)
 	}
 	s.book.Take(now, all)
 }

@@ -38,6 +38,7 @@ func (s *Server) routes() http.Handler {
 		r.Get("/v1/history", s.history)
 		r.Get("/v1/", s.index)
 		r.Get("/v1/config", s.config)
+		r.Get("/v1/changes", s.changes)
 		r.Get("/v1/ingresses/{name}/overrides", s.overrides)
 		r.Get("/v1/events", s.events)
 		r.Get("/v1/tuner", s.tunerState)

@@ -17,9 +17,14 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		Version: s.Version, At: now.UTC(), UptimeSeconds: now.Sub(s.Started).Seconds(), Draining: s.Draining,
 		Clock: s.Clock, Config: s.Config, Shadow: s.Shadow, Ingresses: make([]status.Ingress, 0, len(s.Ingresses)), Marks: newMarks(book.Marks(now)),
 	}
+	for _, r := range labels.Reasons() {
+		d.Reasons = append(d.Reasons, status.Reason{Name: string(r), Words: r.Words()})
+	}
 	for i := range s.Ingresses {
 		in := newIngress(&s.Ingresses[i])
 		in.Verdict = newVerdict(book.Verdict(in.Name, now))
+		p50, p99 := book.Quantiles(in.Name)
+		in.P50MS, in.P99MS = milliseconds(p50), milliseconds(p99)
 		judgeBackends(&in)
 		configured := map[string]bool{}
 		for j := range s.Ingresses[i].Gate.Partitions {
@@ -125,7 +130,7 @@ func newConnections(c *ingress.Status) *status.Connections {
 func newPartition(p *limiter.PartitionStatus, fallback bool) status.Partition {
 	d := status.Partition{
 		Name: p.Name, Label: p.Label, Key: p.Key, Algorithm: p.Algorithm, Limit: p.Limit, InFlight: p.InFlight, Queued: p.Queued,
-		Abandoned: p.Abandoned, Wasted: p.WastedShare, Why: p.Why, BaseRTTMS: float64(p.BaseRTT) / float64(time.Millisecond), Fallback: fallback, Requests: newBucket(p.Bucket),
+		Abandoned: p.Abandoned, Wasted: p.WastedShare, Why: p.Why, BaseRTTMS: milliseconds(p.BaseRTT), Fallback: fallback, Requests: newBucket(p.Bucket),
 		Counts: newSum(),
 	}
 	addTo(&d.Counts, &p.Counts, p.InFlight)
@@ -140,6 +145,9 @@ func newPartition(p *limiter.PartitionStatus, fallback bool) status.Partition {
 	}
 	return d
 }
+
+// milliseconds words a time.
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func newSum() status.Counts {
 	return status.Counts{

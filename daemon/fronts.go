@@ -38,7 +38,9 @@ type fronts struct {
 
 	mu       sync.RWMutex // guards the fields below; never held across a wait
 	cfg      *config.Config
-	readings uint64 // how often cfg was read anew
+	asRead   *config.Config // before it was changed at run time
+	changes  []admin.Change // cfg against asRead
+	readings uint64         // how often cfg was read anew
 	running  map[string]*front
 	draining bool
 }
@@ -62,7 +64,7 @@ func (fs *fronts) inForce() (*config.Config, uint64) {
 func (fs *fronts) keep(cfg *config.Config) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.cfg = cfg
+	fs.cfg, fs.asRead, fs.changes = cfg, cfg, nil
 }
 
 // apply puts a configuration in force: builds everything that is new, and only
@@ -95,6 +97,10 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 	if anew {
 		fs.readings++
 	}
+	if anew || fs.asRead == nil {
+		fs.asRead = cfg
+	}
+	fs.changes = changesOf(fs.asRead, cfg)
 	fs.mu.Unlock()
 	fs.stages.keep(next)
 	for name, f := range old {

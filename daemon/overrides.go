@@ -103,6 +103,16 @@ func (o *overrides) Overrides(ingress string) ([]admin.Override, error) {
 	return slices.SortedFunc(maps.Values(o.all[ingress]), func(a, b admin.Override) int { return a.At.Compare(b.At) }), nil
 }
 
+// count returns how many there are.
+func (o *overrides) count() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, of := range o.all {
+		n += len(of)
+	}
+	return n
+}
+
 // Undo implements [admin.Overrides].
 func (o *overrides) Undo(ctx context.Context, ingress, id, by string) (admin.Override, error) {
 	fs := o.settings.fronts

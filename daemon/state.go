@@ -44,6 +44,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 	c := fc.clock.Status()
 	applied, problems := fc.settings.last()
 	fs := fc.fronts
+	overridden := fs.overrides.count()
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	s := admin.Snapshot{
@@ -51,6 +52,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 		Clock: status.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: fc.clockFaults()},
 		Config: status.Config{
 			Path: fc.settings.path, LastSuccess: applied, LastSuccessful: len(problems) == 0, Problems: problems,
+			Changed: len(fs.changes) + overridden,
 		},
 	}
 	if list := fs.stages.reports(ingress); len(list) > 0 {
@@ -63,6 +65,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 		}
 		f := fs.running[in.Name]
 		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances()}
+		row.Latencies = fc.latencies(in.Name, row.Gate.Labels)
 		if f.server != nil {
 			door := f.server.Connections()
 			row.Connections = &door
@@ -77,6 +80,20 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 		s.Ingresses = append(s.Ingresses, row)
 	}
 	return s
+}
+
+// latencies returns what counts the latencies of an ingress, over all labels of
+// its partitions.
+func (fc *face) latencies(name string, parts []limiter.LabelStatus) func() map[float64]uint64 {
+	return func() map[float64]uint64 {
+		sum := map[float64]uint64{}
+		for i := range parts {
+			for bound, n := range fc.metrics.Latencies(name, parts[i].Label, limiter.Success) {
+				sum[bound] += n
+			}
+		}
+		return sum
+	}
 }
 
 // clockFaults counts what was found wrong with the clock.

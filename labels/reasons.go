@@ -1,6 +1,9 @@
 package labels
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Reason says why a request was refused. The set is closed; the zero value is
 // not a reason.
@@ -91,6 +94,9 @@ func (r Reason) row() *row {
 	}
 	return ConcurrencyLimit.row()
 }
+
+// Words returns r for a person to read.
+func (r Reason) Words() string { return strings.ReplaceAll(string(r), "_", " ") }
 
 // Labels returns the error labels that a rejection for r carries. What can never
 // be admitted is not marked retryable. The slice is the caller's.

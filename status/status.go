@@ -19,10 +19,19 @@ type Document struct {
 	Clock         Clock     `json:"clock"`
 	Config        Config    `json:"config"`
 	Ingresses     []Ingress `json:"ingresses"`
+	// Reasons are all that a refusal may have, so that a reader needs no list of
+	// its own.
+	Reasons []Reason `json:"reasons"`
 	// Shadow are the candidates: limits that decide on the same requests and
 	// refuse nobody.
 	Shadow []Candidate `json:"shadow,omitempty"`
 	Marks  []Mark      `json:"marks,omitempty"` // what was done to them of late
+}
+
+// Reason is why a request may be refused.
+type Reason struct {
+	Name  string `json:"name"`  // as in counts, metrics and refusals
+	Words string `json:"words"` // the same for a person
 }
 
 // Ingress is one ingress with its gate.
@@ -39,6 +48,8 @@ type Ingress struct {
 	InFlight    int          `json:"inFlight"`
 	Queued      int          `json:"queued"`
 	Total       int          `json:"total"` // bound on permits, 0 = none
+	P50MS       float64      `json:"p50MS"` // latency over the last seconds, in milliseconds; 0 = unknown
+	P99MS       float64      `json:"p99MS"`
 	Requests    *Bucket      `json:"requests,omitempty"`
 	Connections *Connections `json:"connections,omitempty"`
 	Counts      Counts       `json:"counts"` // over all partitions
@@ -145,4 +156,5 @@ type Config struct {
 	LastSuccess    time.Time `json:"lastSuccess,omitzero"`
 	LastSuccessful bool      `json:"lastSuccessful"`
 	Problems       []string  `json:"problems,omitempty"` // of the last refused one
+	Changed        int       `json:"changed"`            // settings that were changed at run time, overrides among them
 }

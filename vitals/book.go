@@ -27,6 +27,7 @@ type Reading struct {
 	Gate       limiter.Status           // its sums; partitions of clients' keys may be left out
 	Partitions iter.Seq[limiter.Glance] // nil = none
 	Backends   []ingress.BackendStatus
+	Latencies  Latencies // of what succeeded since the start; nil = not counted
 }
 
 // Book keeps what was read. The zero value is empty and ready. It is safe for
@@ -44,6 +45,7 @@ type record struct {
 	backends   []ingress.BackendStatus
 	window     []totals // the last readings, the oldest first
 	pace       pace
+	latencies  latencies
 	partitions map[string]*partition
 	reading    uint64 // counts readings
 	series     Series
@@ -124,7 +126,7 @@ func (r *record) take(now time.Time, in *Reading) {
 	r.reading++
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
-		r.window, r.partitions = nil, map[string]*partition{} // another gate under its name, or the process slept
+		r.window, r.partitions, r.latencies = nil, map[string]*partition{}, latencies{} // another gate under its name, or the process slept
 	}
 	r.window = append(r.window, t)
 	if len(r.window) > paceOver+1 {
@@ -133,6 +135,7 @@ func (r *record) take(now time.Time, in *Reading) {
 	if in.Partitions != nil {
 		r.glance(now, seconds, in.Partitions)
 	}
+	r.latencies.take(in.Latencies)
 	r.pace = r.paceNow()
 	r.remember(now)
 }

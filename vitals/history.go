@@ -20,7 +20,7 @@ func Columns() []string {
 	for _, reason := range labels.Reasons() {
 		all = append(all, string(reason))
 	}
-	return append(all, "admitted", "rejected", "would", "failed", "limit", "inFlight", "queued", "rtt", "base", "wait")
+	return append(all, "admitted", "rejected", "would", "failed", "limit", "inFlight", "queued", "rtt", "base", "wait", "p99")
 }
 
 // Series are figures of one ingress or partition, one row a second. A figure
@@ -161,18 +161,18 @@ func (r *record) row() []float32 {
 	}
 	return append(row, per(func(t *totals) uint64 { return t.admitted }), per(func(t *totals) uint64 { return t.refused }),
 		per(func(t *totals) uint64 { return t.would }), per(func(t *totals) uint64 { return t.failed }),
-		float32(limit), float32(r.status.InFlight), float32(r.status.Queued), latency(r.pace.rtt), latency(r.pace.base), latency(r.pace.wait))
+		float32(limit), float32(r.status.InFlight), float32(r.status.Queued), latency(r.pace.rtt), latency(r.pace.base), latency(r.pace.wait), latency(r.latencies.p99))
 }
 
 // row returns the partition's figures of this second. Its refusals are not
 // parted by reason.
 func (p *partition) row() []float32 {
-	row := make([]float32, len(labels.Reasons()), len(labels.Reasons())+10)
+	row := make([]float32, len(labels.Reasons()), len(labels.Reasons())+11)
 	for i := range row {
 		row[i] = float32(math.NaN())
 	}
 	return append(row, p.now.admitted, p.now.refused, p.now.would, p.now.dropped,
-		float32(p.last.Limit), float32(p.last.InFlight), float32(p.last.Queued), latency(p.now.rtt), latency(p.last.BaseRTT), float32(math.NaN()))
+		float32(p.last.Limit), float32(p.last.InFlight), float32(p.last.Queued), latency(p.now.rtt), latency(p.last.BaseRTT), float32(math.NaN()), float32(math.NaN()))
 }
 
 // latency words a latency in milliseconds, NaN when it is not known.
