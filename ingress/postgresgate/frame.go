@@ -99,6 +99,10 @@ const (
 	msgCopyFail     = 'f'
 
 	// From the server.
+	msgParsed          = '1'
+	msgClosed          = '3'
+	msgRow             = 'T'
+	msgNoRow           = 'n'
 	msgReady           = 'Z'
 	msgError           = 'E'
 	msgParameterStatus = 'S'

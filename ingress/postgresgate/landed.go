@@ -23,9 +23,11 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 		return s.readyForQuery(rs, m), nil
 	case msgError:
 		s.errored(m.Bytes)
-		if s.copy.CompareAndSwap(copyTakes, copyOver) {
-			rs.Wake()
-		}
+		s.copy.CompareAndSwap(copyTakes, copyOver)
+		rs.Wake() // whoever waits for rows to be taken, or for answers
+	case msgParsed, msgClosed, msgRow, msgNoRow:
+		s.answers.Add(1)
+		rs.Wake() // a query may wait behind a Flush
 	case msgCopyIn, msgCopyBoth:
 		s.copy.Store(copyTakes)
 		s.unfair()

@@ -45,9 +45,11 @@ type session struct {
 	mu   sync.Mutex // guards back
 	back backState
 	copy atomic.Uint32
-	fed  atomic.Bool // the client ended its rows in the unit that is at work
-	half atomic.Bool // a unit was begun, and its Sync has not come
-	gone atomic.Bool // the client, before its answer came
+	// answers is how many of what the unit asked were answered.
+	answers atomic.Int32
+	fed     atomic.Bool // the client ended its rows in the unit that is at work
+	half    atomic.Bool // a unit was begun, and its Sync has not come
+	gone    atomic.Bool // the client, before its answer came
 }
 
 // How far copying into the server has come in the unit that is at work.
@@ -59,16 +61,18 @@ const (
 
 // unit is what the client sends up to a ReadyForQuery; the client's side only.
 type unit struct {
-	open     bool // some of it was passed
-	synced   bool // its end was passed: the next one begins when this is answered
-	simple   bool // it is a simple query or a function call
-	parsed   bool // a Parse was passed
-	closes   bool // what was passed only closes, which cannot fail
-	admitted bool // nothing of it needs a permit any more
-	free     bool // unless what comes does more than what did so far
-	copied   bool // the client ended its rows
-	ended    bool // and the Sync behind them was passed
-	refused  bool // what follows up to Sync is swallowed
+	open     bool  // some of it was passed
+	synced   bool  // its end was passed: the next one begins when this is answered
+	simple   bool  // it is a simple query or a function call
+	parsed   bool  // a Parse was passed
+	closes   bool  // what was passed only closes, which cannot fail
+	flushed  bool  // a Flush was the last that was passed
+	asked    int32 // how many messages were passed that have an answer each
+	admitted bool  // nothing of it needs a permit any more
+	free     bool  // unless what comes does more than what did so far
+	copied   bool  // the client ended its rows
+	ended    bool  // and the Sync behind them was passed
+	refused  bool  // what follows up to Sync is swallowed
 }
 
 // backState is what the backend's side tells the client's.
@@ -166,6 +170,13 @@ func (s *session) status() byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.back.status
+}
+
+// failing reports whether the server reported an error in this unit.
+func (s *session) failing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.back.failed
 }
 
 // erredLast reports whether the server reported an error in the last unit.

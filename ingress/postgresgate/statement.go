@@ -131,6 +131,9 @@ func classify(word []byte, l *lexer) operation {
 	if string(u) == "PREPARE" && equalFold(l.peek(), "TRANSACTION") {
 		return opFree
 	}
+	if string(u) == "SELECT" && l.unlocks() {
+		return opFree
+	}
 	return operations[string(u)]
 }
 
@@ -173,6 +176,14 @@ func (l *lexer) peek() []byte {
 		i++
 	}
 	return l.b[start:i]
+}
+
+// unlocks reports whether what comes is pg_advisory_unlock_all() and no more. It
+// gives back like a ROLLBACK; pools of drivers reset their connections with it.
+func (l *lexer) unlocks() bool {
+	call, _, _ := bytes.Cut(l.b[l.i:], []byte(";"))
+	name, arguments, _ := bytes.Cut(call, []byte("("))
+	return equalFold(bytes.TrimSpace(name), "pg_advisory_unlock_all") && string(bytes.TrimSpace(arguments)) == ")"
 }
 
 // skip moves behind the end of the statement.

@@ -31,10 +31,18 @@ func TestParseStatement(t *testing.T) {
 		"truncate t":                                              {"ddl", 1},
 		"copy t from stdin":                                       {"copy", 1},
 		"rollback":                                                {"control", 1},
-		"$1":                                                      {"other", 1},
-		"select 'unfinished":                                      {"select", 1},
-		"/* unfinished":                                           {"other", 0},
-		"$tag$unfinished":                                         {"other", 1},
+		// How asyncpg and Npgsql reset a connection that comes back to their pools.
+		// It was refused, and the pool threw the connection away.
+		"SELECT pg_advisory_unlock_all();\nCLOSE ALL;\nUNLISTEN *;\nRESET ALL;": {"control", 4},
+		"select pg_advisory_unlock_all ( )":                                     {"control", 1},
+		"select pg_advisory_unlock_all(), heavy()":                              {"select", 1},
+		"select pg_advisory_unlock_all() from heavy":                            {"select", 1},
+		"select pg_advisory_unlock_all(); select heavy()":                       {"select", 2},
+		"select heavy(pg_advisory_unlock_all())":                                {"select", 1},
+		"$1":                                                                    {"other", 1},
+		"select 'unfinished":                                                    {"select", 1},
+		"/* unfinished":                                                         {"other", 0},
+		"$tag$unfinished":                                                       {"other", 1},
 	} {
 		if op, n := postgresgate.ParseStatement([]byte(text)); op != want.op || n != want.n {
 			t.Errorf("parseStatement(%q) = %v, %d statements; want %v, %d", text, op, n, want.op, want.n)

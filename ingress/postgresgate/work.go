@@ -51,8 +51,11 @@ func (s *session) onTheWay(kind byte) relay.Verdict {
 	switch {
 	case s.unit.refused:
 		return relay.Verdict{Action: relay.Swallow}
-	case kind == msgFlush && s.unit.admitted:
-		s.unfair() // the client will look at what it got before it goes on
+	case kind == msgFlush:
+		s.unit.flushed = true
+		if s.unit.admitted {
+			s.unfair() // the client will look at what it got before it goes on
+		}
 	case kind == msgCopyDone || kind == msgCopyFail:
 		s.unit.copied = s.unit.open
 		s.fed.Store(s.unit.open)
@@ -107,9 +110,8 @@ func (s *session) sync(rs *relay.Session) relay.Verdict {
 // query decides about a simple query or a function call, which are units of
 // their own.
 func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
-	if s.unit.open && !s.unit.closes {
-		// It would have to be known whose an error is, and no driver sends this.
-		return relay.Verdict{}, fmt.Errorf("%w: a query behind messages without a Sync", errFrame)
+	if v, decided, err := s.behind(); decided {
+		return v, err
 	}
 	st := statement{op: opOther, n: 1}
 	if m.Bytes[0] == msgQuery {
@@ -130,6 +132,24 @@ func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	s.unit.open, s.unit.synced, s.unit.simple = true, true, true
 	s.whole()
 	return relay.Verdict{Expect: first}, nil
+}
+
+// behind decides about a query behind messages without a Sync, unless it may pass
+// like any other: it has to be known whose an error is. asyncpg prepares with a
+// Flush, looks at what it got, and goes on with a query.
+func (s *session) behind() (v relay.Verdict, decided bool, err error) {
+	u := &s.unit
+	switch {
+	case !u.open || u.closes:
+		return v, false, nil
+	case u.admitted || !u.flushed:
+		return v, true, fmt.Errorf("%w: a query behind messages without a Sync", errFrame)
+	case s.failing(): // the server would skip it too, up to the Sync
+		return relay.Verdict{Action: relay.Swallow}, true, nil
+	case s.answers.Load() < u.asked:
+		return relay.Verdict{Action: relay.Wait}, true, nil
+	}
+	return v, false, nil
 }
 
 // extended decides about a message of the extended protocol. A unit is admitted
@@ -164,7 +184,8 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 		s.half.Store(true)
 	}
 	s.unit.closes = kind == msgClose && (first || s.unit.closes)
-	s.unit.open = true
+	s.unit.open, s.unit.flushed = true, false
+	s.unit.asked++
 	return relay.Verdict{Expect: first}, nil
 }
 
