@@ -26,6 +26,9 @@ RACE_PKGS   = $(foreach d,$(RACE_ROOMS),$(if $(wildcard $(d)),./$(d)/...))
 # of the product's dependency graph.
 NESTED = $(shell find . -mindepth 2 -name go.mod -not -path './.bench-ref/*' -not -path './bin/*' -printf '%h\n' | sort)
 
+# Grounds of the proving range; empty = all.
+GROUND ?=
+
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -50,11 +53,17 @@ test: deps ## install what the tests need, then run every test of every module
 	@ADMITD_SKIPPED=$(BIN)/skipped $(MAKE) --no-print-directory test-nested
 	@scripts/skipped.sh $(BIN)/skipped
 
-test-nested: ## the tests of the nested modules only
-	@for d in $(NESTED); do \
+test-nested: ## the tests of the nested modules only, less the proving range
+	@for d in $(filter-out ./proving/%,$(NESTED)); do \
 	  if [[ -z "$$(cd $$d && $(GO) list ./... 2>/dev/null)" ]]; then continue; fi; \
 	  echo "== $$d"; (cd $$d && $(CURDIR)/scripts/go-test.sh $(GO) test -timeout 15m ./...); \
 	done
+
+prove: build ## real servers and foreign clients; GROUND=postgres for one, PROVE_STRICT=1 fails what is absent
+	@proving/run.sh $(GROUND)
+
+prove-table: ## bring what make prove showed into docs/proving.md
+	@proving/table.sh
 
 deps: ## Debian packages the tests use; needs root only when one is missing
 	@scripts/install-test-deps.sh
@@ -147,5 +156,5 @@ image: ## build the container image as far as this machine allows
 clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
-.PHONY: help build install run test test-nested deps check race cpus arch vet lint fmt fmt-check tidy-check \
+.PHONY: help build install run test test-nested prove prove-table deps check race cpus arch vet lint fmt fmt-check tidy-check \
   measure fuzz bench bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs image clean

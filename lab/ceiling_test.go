@@ -8,8 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/scenario"
 )
 
 // crowded is a short overload of four workers.
@@ -23,10 +21,10 @@ health: [{ at: 7s, slow: 3 }]
 windows: [{ name: well, from: 2s, to: 7s }, { name: slow, from: 8s, to: 12s }]
 `
 
-// Parsed parses a scenario.
-func parsed(t *testing.T, text string) *scenario.Scenario {
+// parsed parses a scenario.
+func parsed(t *testing.T, text string) *lab.Scenario {
 	t.Helper()
-	s, err := scenario.Parse([]byte(text))
+	s, err := lab.ParseScenario([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +35,7 @@ func parsed(t *testing.T, text string) *scenario.Scenario {
 // better by more than the grid misses, and each window has its own.
 func TestCeilingIsTheBestFixedLimit(t *testing.T) {
 	s := parsed(t, crowded)
-	found, err := lab.RefreshCeilings(t.Context(), scenario.Ceilings{}, &lab.Suite{Scenarios: []*scenario.Scenario{s}})
+	found, err := lab.Ceilings{}.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +67,7 @@ func TestCeilingIsTheBestFixedLimit(t *testing.T) {
 // changed are computed anew, and the others are kept as they are.
 func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 	s := parsed(t, crowded)
-	found, err := lab.RefreshCeilings(t.Context(), scenario.Ceilings{}, &lab.Suite{Scenarios: []*scenario.Scenario{s}})
+	found, err := lab.Ceilings{}.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +75,7 @@ func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 	if err := found.Write(&file); err != nil {
 		t.Fatal(err)
 	}
-	read, err := scenario.ReadCeilings(file.Bytes())
+	read, err := lab.ReadCeilings(file.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +83,7 @@ func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 		t.Errorf("ceilings changed in the file (-want +got):\n%s", diff)
 	}
 	computed := func(text string) (n int) {
-		if _, err := lab.RefreshCeilings(t.Context(), read, &lab.Suite{Scenarios: []*scenario.Scenario{parsed(t, text)}, Progress: func(int, int) { n++ }}); err != nil {
+		if _, err := read.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{parsed(t, text)}, Progress: func(int, int) { n++ }}); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -104,8 +102,8 @@ func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 
 // Results are shares of the ceiling, where there is one.
 func TestResultsAreSharesOfTheCeiling(t *testing.T) {
-	w := measure.Window{Name: "all", Seconds: 10, Capacity: 100, Offered: 1000, Good: 450}
-	r := &measure.Result{Windows: []measure.Window{w}}
+	w := lab.WindowResult{Name: "all", Seconds: 10, Capacity: 100, Offered: 1000, Good: 450}
+	r := &lab.Result{Windows: []lab.WindowResult{w}}
 	if v, ok := r.Value("ofCeiling", ""); !ok || v != -1 {
 		t.Errorf("without a ceiling the share is %v, %v; want -1", v, ok)
 	}
@@ -125,12 +123,3 @@ func TestShippedCeilingsHold(t *testing.T) {
 		t.Errorf("%s has no ceiling; run 'make lab-ceilings'", name)
 	}
 }
-
-// smallest is the least that a scenario needs.
-const smallest = `
-name: x
-about: y
-for: 10s
-load: [{ at: 0s, load: 1 }]
-windows: [{ name: all, from: 0s, to: 10s }]
-`

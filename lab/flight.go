@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/client"
-	"github.com/admitd/admitd/lab/measure"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -66,7 +65,7 @@ func (f *flight) try() {
 // answered ends the request.
 func (f *flight) answered() {
 	f.g.policy.Done(&f.state, f.g.budget)
-	f.end(measure.Answered)
+	f.end(Answered)
 }
 
 // refused retries or ends the request.
@@ -76,17 +75,17 @@ func (f *flight) refused(why Refusal) {
 		d := why()
 		doc = &d
 	}
-	failure := f.g.s.Clients.Refused(doc)
+	failure := f.g.s.Clients.refused(doc)
 	if !f.again(&failure) {
-		f.end(measure.Refused)
+		f.end(Refused)
 	}
 }
 
 // failed retries or ends a request that has no answer.
 func (f *flight) failed() {
-	failure := f.g.s.Clients.Lost()
+	failure := f.g.s.Clients.lost()
 	if !f.again(&failure) {
-		f.end(measure.Failed)
+		f.end(Failed)
 	}
 }
 
@@ -106,7 +105,7 @@ func (f *flight) again(failure *client.Failure) bool {
 }
 
 // end counts the request.
-func (f *flight) end(v measure.Verdict) {
+func (f *flight) end(v Verdict) {
 	g := f.g
 	// Of a request that was sent again, the latency is that of the attempt that
 	// counted: the waits before it are the client's own.

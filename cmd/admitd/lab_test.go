@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/scenario"
 )
 
 // quickScenario ends in a moment and judges one thing.
@@ -125,7 +124,7 @@ func TestLabCandidate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := scenario.Parse([]byte(quickScenario[:strings.Index(quickScenario, "pass:")]))
+	s, err := lab.ParseScenario([]byte(quickScenario[:strings.Index(quickScenario, "pass:")]))
 	if err != nil {
 		t.Fatal(err)
 	}

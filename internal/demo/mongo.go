@@ -12,8 +12,7 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/internal/modelmongo"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -59,7 +58,7 @@ func (*demoMongo) Clients() (first, second string) {
 
 // Client implements [target]: drivers that obey error 462, in the second
 // kind such as know nothing of it.
-func (*demoMongo) Client(_ context.Context, gate string, second bool) (func(context.Context) openloop.Sent, func(), error) {
+func (*demoMongo) Client(_ context.Context, gate string, second bool) (func(context.Context) lab.Sent, func(), error) {
 	policy := client.Driver()
 	if second {
 		policy.MaxRetries = 0
@@ -98,8 +97,8 @@ type mongoPool struct {
 }
 
 // send runs one command.
-func (p *mongoPool) send(ctx context.Context) openloop.Sent {
-	sent := openloop.Sent{Verdict: measure.Answered}
+func (p *mongoPool) send(ctx context.Context) lab.Sent {
+	sent := lab.Sent{Verdict: lab.Answered}
 	err := p.client.Do(ctx, client.Operation{Name: "find", Kind: client.Read, Run: func(ctx context.Context, _ *client.Attempt) error {
 		sent.Attempts++
 		start := time.Now()
@@ -110,9 +109,9 @@ func (p *mongoPool) send(ctx context.Context) openloop.Sent {
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
-		sent.Verdict = measure.Refused
+		sent.Verdict = lab.Refused
 	default:
-		sent.Verdict = measure.Failed
+		sent.Verdict = lab.Failed
 	}
 	return sent
 }

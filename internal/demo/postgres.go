@@ -10,8 +10,7 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/internal/modelpostgres"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -43,7 +42,7 @@ func (*demoPostgres) Clients() (first, second string) {
 
 // Client implements [target]: applications that read DETAIL and try again, in
 // the second kind such as leave it at the error, as drivers do.
-func (*demoPostgres) Client(_ context.Context, gate string, second bool) (func(context.Context) openloop.Sent, func(), error) {
+func (*demoPostgres) Client(_ context.Context, gate string, second bool) (func(context.Context) lab.Sent, func(), error) {
 	policy := client.Driver()
 	if second {
 		policy.MaxRetries = 0
@@ -79,8 +78,8 @@ type postgresPool struct {
 }
 
 // send runs one query.
-func (p *postgresPool) send(ctx context.Context) openloop.Sent {
-	sent := openloop.Sent{Verdict: measure.Answered}
+func (p *postgresPool) send(ctx context.Context) lab.Sent {
+	sent := lab.Sent{Verdict: lab.Answered}
 	err := p.client.Do(ctx, client.Operation{Name: "query", Kind: client.Read, Run: func(ctx context.Context, _ *client.Attempt) error {
 		sent.Attempts++
 		start := time.Now()
@@ -91,9 +90,9 @@ func (p *postgresPool) send(ctx context.Context) openloop.Sent {
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
-		sent.Verdict = measure.Refused
+		sent.Verdict = lab.Refused
 	default:
-		sent.Verdict = measure.Failed
+		sent.Verdict = lab.Failed
 	}
 	return sent
 }

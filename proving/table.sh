@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Brings what the last runs showed (bin/proving/*.tsv) into the table of
+# docs/proving.md. Rows of cells that did not run stay as they are.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+doc=docs/proving.md
+shopt -s nullglob
+rows=(bin/proving/*.tsv)
+((${#rows[@]})) || { echo "prove-table: nothing was proven here yet" >&2; exit 1; }
+awk -F '\t' -v doc="$doc" '
+  { key = $1 "-" $2; gsub(/\|/, "\\|", $4)
+    row[key] = sprintf("| %s | %s | %s | %s | %s |", key, $3, $4, $5, $6) }
+  END {
+    while ((getline line < doc) > 0) {
+      if (line ~ /^<!-- table/) inside = 1
+      else if (line ~ /^<!-- end/) {
+        n = asort_keys()
+        for (i = 1; i <= n; i++) print row[keys[i]]
+        inside = 0
+      } else if (inside && line ~ /^\| [a-z]/) {
+        split(line, cells, " *[|] *")
+        if (cells[2] != "ground") { if (!(cells[2] in row)) row[cells[2]] = line; continue }
+      }
+      print line
+    }
+  }
+  function asort_keys(   k, i, j, n, t) {
+    n = 0
+    for (k in row) keys[++n] = k
+    for (i = 2; i <= n; i++) for (j = i; j > 1 && keys[j - 1] > keys[j]; j--) { t = keys[j]; keys[j] = keys[j - 1]; keys[j - 1] = t }
+    return n
+  }
+' "${rows[@]}" >"$doc.new"
+mv "$doc.new" "$doc"
