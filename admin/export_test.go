@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -8,7 +9,10 @@ import (
 )
 
 // Beat takes one reading, as every second does.
-func (s *Server) Beat(now time.Time) { s.beat(now) }
+func (s *Server) Beat(now time.Time) { s.press.beat(now) }
+
+// Pulse takes one each second.
+func (s *Server) Pulse(ctx context.Context) { s.pulse(ctx) }
 
 // Endpoints lists what GET /v1/ lists, as "METHOD path".
 func Endpoints() (all []string) {

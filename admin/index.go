@@ -14,7 +14,7 @@ type endpoint struct {
 // compares it with the routes.
 func endpoints() []endpoint {
 	return []endpoint{
-		{"GET", "/v1/status", "what exists now; ?ingress= one, ?partitions=N&after=NAME a page of it", false},
+		{"GET", "/v1/status", "what exists now, and the tenants that ask most; ?ingress= one, ?find=TEXT, ?partitions=N&after=NAME a page of all, ?partitions=all", false},
 		{"GET", "/v1/events", "the same as a stream of changes", false},
 		{"GET", "/v1/history", "the last half hour; ?ingress= one, ?since=5m less of it", false},
 		{"GET", "/v1/explain/{ingress}", "why the limit of the partition default is what it is", false},

@@ -167,6 +167,8 @@ type Ingress struct {
 	// Latencies counts what succeeded since the start, by the upper bounds of
 	// buckets in seconds; nil = not counted.
 	Latencies func() map[float64]uint64
+	// Rows words n of clients' keys at most, those of prefer first; nil = none.
+	Rows func(prefer []string, n int) []limiter.PartitionStatus
 	// Details are the protocol's own, for JSON; nil = none.
 	Details any
 }

@@ -162,7 +162,7 @@ func (s *Server) override(w http.ResponseWriter, r *http.Request, name string, p
 			s.failWith(w, r, err)
 			return
 		}
-		s.whole.forget()
+		s.press.forget()
 		s.book.Mark(time.Now(), name, "override of "+key)
 		d := newOverride(&after)
 		answer(w, http.StatusOK, struct {
@@ -216,7 +216,7 @@ func (s *Server) undo(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
-	s.whole.forget()
+	s.press.forget()
 	s.book.Mark(time.Now(), name, "override of "+old.Key+" undone")
 	s.o.Log.DebugContext(r.Context(), "override undone", slog.String("ingress", name), slog.String("client", r.RemoteAddr))
 	answer(w, http.StatusOK, map[string]any{"undone": newOverride(&old)})

@@ -39,9 +39,10 @@ type Server struct {
 	o       Options
 	token   atomic.Pointer[[sha256.Size]byte] // nil = none
 	permits *permits
-	hub     *hub
+	seats   seats
 	handler http.Handler
-	whole   whole
+	press   press
+	pages   sync.Mutex // held while one caller is given a page of the status
 	book    vitals.Book
 	exposed atomic.Bool // others than this machine can reach the listener
 	callers callers
@@ -65,8 +66,8 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, permits: newPermits(o.MaxPermits), stopping: make(chan struct{})}
-	s.hub = &hub{state: o.State, book: &s.book, bound: o.MaxSubscribers}
-	s.whole.state, s.whole.book = o.State, &s.book
+	s.seats.bound = int64(o.MaxSubscribers)
+	s.press.state, s.press.book = o.State, &s.book
 	s.callers.most = int64(o.MaxCallers)
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
 	s.exposed.Store(o.Address != nil && !isLoopback(o.Address))

@@ -273,6 +273,38 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// Every page that is open once had the daemon read for itself. They share what
+// the pulse has read, and each is told of every second once.
+func TestEventsShareThePulse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDaemon(fixedAt(10))
+		s := newServer(t, d, admin.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		pulsing := make(chan struct{})
+		go func() { s.Pulse(ctx); close(pulsing) }()
+		time.Sleep(500 * time.Millisecond)
+		var pages []*stream
+		for range 5 {
+			pages = append(pages, subscribe(ctx, s))
+			time.Sleep(10 * time.Millisecond)
+		}
+		for _, p := range pages {
+			parse(t, <-p.events, "status")
+		}
+		for range 10 {
+			for _, p := range pages {
+				parse(t, <-p.events, "delta")
+			}
+		}
+		if n := d.snapshots.Load(); n != 11 {
+			t.Errorf("5 pages and the pulse read %d times in 10 s; want 11", n)
+		}
+		cancel()
+		synctest.Wait()
+		<-pulsing
+	})
+}
+
 // Readers are bounded, and one that leaves makes room.
 func TestEventsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,7 @@ func (s *Server) promote(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
-	s.whole.forget()
+	s.press.forget()
 	s.book.Mark(time.Now(), ingress, "candidate "+name+" promoted")
 	s.o.Log.InfoContext(r.Context(), "candidate promoted",
 		slog.String("candidate", name), slog.String("ingress", ingress), slog.String("client", r.RemoteAddr))

@@ -22,6 +22,8 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 	}
 	for i := range s.Ingresses {
 		in := newIngress(&s.Ingresses[i])
+		all := book.Gauges(in.Name)
+		in.Limit, in.BaseRTTMS = all.Limit, all.BaseRTTMS
 		in.Verdict = newVerdict(book.Verdict(in.Name, now))
 		p50, p99 := book.Quantiles(in.Name)
 		in.P50MS, in.P99MS = milliseconds(p50), milliseconds(p99)

@@ -64,7 +64,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 			continue
 		}
 		f := fs.running[in.Name]
-		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances()}
+		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances(), Rows: f.gate.Rows}
 		row.Latencies = fc.latencies(in.Name, row.Gate.Labels)
 		if f.server != nil {
 			door := f.server.Connections()

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ type StatusOptions struct {
 	// After lists those of clients' keys whose name comes after this one, in
 	// bytewise order; "" = from the first.
 	After string
+	// Contains lists only partitions whose name contains this; "" = any.
+	Contains string
 }
 
 // pager chooses the partitions that are listed.
@@ -28,14 +31,14 @@ type pager struct {
 
 // first lists a partition of the configuration.
 func (p *pager) first(s *partitionSpec) {
-	if p.o.After == "" {
+	if p.o.After == "" && strings.Contains(s.part.name, p.o.Contains) {
 		p.always = append(p.always, s)
 	}
 }
 
 // add considers the partition of a key. No more than twice the page is held.
 func (p *pager) add(s *partitionSpec) {
-	if p.o.Partitions < 0 || (p.o.After != "" && s.part.name <= p.o.After) {
+	if p.o.Partitions < 0 || (p.o.After != "" && s.part.name <= p.o.After) || !strings.Contains(s.part.name, p.o.Contains) {
 		return
 	}
 	p.keys = append(p.keys, s)
@@ -56,6 +59,47 @@ func (p *pager) cut() {
 func (p *pager) list() []*partitionSpec {
 	p.cut()
 	return append(p.always, p.keys...)
+}
+
+// Rows words the partitions of n of clients' keys at most, by name: those of
+// prefer that have one, in that order, and then any. It costs little more than
+// the rows, however many partitions there are.
+func (g *Gate) Rows(prefer []string, n int) []PartitionStatus {
+	t, now := g.roster.table.Load(), g.clock.Now()
+	chosen := make(map[*partition]*partitionSpec, min(n, t.dynamic))
+	for _, key := range prefer {
+		if len(chosen) >= n {
+			break
+		}
+		if s := t.lookup(key); s != nil && s.part.isDynamic() && s.part.name == key {
+			chosen[s.part] = s
+		}
+	}
+	if len(chosen) < min(n, t.dynamic) {
+		for s := range t.ofKeys() {
+			if len(chosen) >= n {
+				break
+			}
+			chosen[s.part] = s
+		}
+	}
+	rows := make([]PartitionStatus, 0, len(chosen))
+	for _, s := range chosen {
+		rows = append(rows, s.status(now))
+	}
+	slices.SortFunc(rows, func(a, b PartitionStatus) int { return strings.Compare(a.Name, b.Name) })
+	return rows
+}
+
+// breath is after how many partitions those who read them all let others have
+// the processor: a request that has to wait for it waits for long otherwise.
+const breath = 512
+
+// breathe is called with the number of partitions that were read.
+func breathe(n int) {
+	if n%breath == 0 {
+		runtime.Gosched()
+	}
 }
 
 // Glance is the little of a partition that can be read every second, of every
@@ -82,10 +126,13 @@ func (g *Gate) Glances() iter.Seq[Glance] {
 				return
 			}
 		}
+		n := 0
 		for s := range t.ofKeys() {
 			if !yield(s.glance()) {
 				return
 			}
+			n++
+			breathe(n)
 		}
 	}
 }

@@ -101,9 +101,12 @@ func (g *Gate) Page(o StatusOptions) Status {
 		sums.add(spec)
 		page.first(spec)
 	}
+	n := 0
 	for spec := range t.ofKeys() {
 		sums.add(spec)
 		page.add(spec)
+		n++
+		breathe(n)
 	}
 	sums.rows[DefaultPartition].counts.add(&gone.counts)
 	sums.rows[DefaultPartition].admitted += gone.admitted

@@ -53,7 +53,15 @@ type Ingress struct {
 	Requests    *Bucket      `json:"requests,omitempty"`
 	Connections *Connections `json:"connections,omitempty"`
 	Counts      Counts       `json:"counts"` // over all partitions
-	Partitions  []Partition  `json:"partitions"`
+	// Limit adds the limits of all partitions up that were asked, listed or not,
+	// bounded by Total; 0 = none was.
+	Limit int `json:"limit"`
+	// BaseRTTMS is the latency without load over all of them, in milliseconds,
+	// weighted by what they are asked; 0 = unknown.
+	BaseRTTMS float64 `json:"baseRTTMS"`
+	// Partitions are those of the configuration, and some of clients' keys:
+	// those that are asked most unless others were asked for.
+	Partitions []Partition `json:"partitions"`
 	// PartitionCount is how many exist, listed or not.
 	PartitionCount int `json:"partitionCount"`
 	Details        any `json:"details,omitempty"`

@@ -46,8 +46,9 @@ type record struct {
 	window     []totals // the last readings, the oldest first
 	pace       pace
 	latencies  latencies
-	partitions map[string]*partition
-	reading    uint64 // counts readings
+	partitions map[who]*partition
+	ranked     []*partition // of clients' keys: the busiest, the first of them first
+	reading    uint64       // counts readings
 	series     Series
 	moved      map[[2]string]uint64 // times that limits moved, by label and why
 	histories  int                  // partitions with changes
@@ -67,6 +68,7 @@ type pace struct {
 	received, admitted, refused, would, failed float64
 	rtt, base, wait                            time.Duration // 0 = unknown
 	cause                                      limiter.Cause // of most refusals
+	limit                                      int           // over the partitions that were asked, bounded by the total
 }
 
 // partition is one partition of an ingress.
@@ -76,6 +78,7 @@ type partition struct {
 	refused float64 // per second, smoothed
 	active  float64 // requests per second, smoothed
 	now     second
+	rank    int       // among those that are asked most; keptRanks = it is not among them
 	series  *Series   // nil = it is not among those that are asked most
 	first   time.Time // it was seen
 	base    Baseline
@@ -96,7 +99,7 @@ func (b *Book) Take(now time.Time, all []Reading) {
 	for i := range all {
 		r := b.ingresses[all[i].Name]
 		if r == nil {
-			r = &record{partitions: map[string]*partition{}}
+			r = &record{partitions: map[who]*partition{}}
 		}
 		r.take(now, &all[i])
 		next[all[i].Name] = r
@@ -126,7 +129,7 @@ func (r *record) take(now time.Time, in *Reading) {
 	r.reading++
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
-		r.window, r.partitions, r.latencies = nil, map[string]*partition{}, latencies{} // another gate under its name, or the process slept
+		r.window, r.partitions, r.latencies = nil, map[who]*partition{}, latencies{} // another gate under its name, or the process slept
 	}
 	r.window = append(r.window, t)
 	if len(r.window) > paceOver+1 {
@@ -171,29 +174,18 @@ func newTotals(now time.Time, in *Reading) totals {
 func (r *record) paceNow() (p pace) {
 	first, last := &r.window[0], &r.window[len(r.window)-1]
 	seconds := last.at.Sub(first.at).Seconds()
+	p.limit, p.base = r.overAll()
 	if seconds <= 0 {
 		return p
 	}
 	per := func(from, to uint64) float64 { return float64(to-min(from, to)) / seconds }
-	p = pace{
-		received: per(first.received, last.received), admitted: per(first.admitted, last.admitted),
-		refused: per(first.refused, last.refused), would: per(first.would, last.would), failed: per(first.failed, last.failed),
-	}
+	p.received, p.admitted = per(first.received, last.received), per(first.admitted, last.admitted)
+	p.refused, p.would, p.failed = per(first.refused, last.refused), per(first.would, last.would), per(first.failed, last.failed)
 	if n := last.succeeded - min(first.succeeded, last.succeeded); n > 0 && last.busy > first.busy {
 		p.rtt = (last.busy - first.busy) / time.Duration(n)
 	}
 	if n := last.admitted - min(first.admitted, last.admitted); n > 0 {
 		p.wait = max(last.waited-first.waited, 0) / time.Duration(n)
-	}
-	var weight, base float64
-	for _, part := range r.partitions {
-		if part.last.BaseRTT > 0 && part.active > least {
-			weight += part.active
-			base += part.active * float64(part.last.BaseRTT)
-		}
-	}
-	if weight > 0 {
-		p.base = time.Duration(base / weight)
 	}
 	var most uint64
 	for _, cause := range limiter.Causes() {
@@ -204,13 +196,32 @@ func (r *record) paceNow() (p pace) {
 	return p
 }
 
+// overAll returns the sum of the limits, and the latency without load weighted by
+// what the partitions are asked.
+func (r *record) overAll() (limit int, rtt time.Duration) {
+	var weight, base float64
+	for _, part := range r.partitions {
+		if part.last.Admitted+part.last.Refused > 0 { // else nobody has used its limit yet
+			limit += part.last.Limit
+		}
+		if part.last.BaseRTT > 0 && part.active > least {
+			weight += part.active
+			base += part.active * float64(part.last.BaseRTT)
+		}
+	}
+	if r.status.Total > 0 {
+		limit = min(limit, r.status.Total)
+	}
+	if weight > 0 {
+		rtt = time.Duration(base / weight)
+	}
+	return limit, rtt
+}
+
 // glance takes the partitions' counts.
 func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Glance]) {
 	for g := range all {
-		name := g.Name
-		if g.Key {
-			name = keyMark + name // a client may choose the name of another
-		}
+		name := who{g.Name, g.Key}
 		p := r.partitions[name]
 		if p == nil {
 			p = &partition{}
@@ -251,8 +262,11 @@ func (p *partition) since(g *limiter.Glance, seconds float64) (s second) {
 	return s
 }
 
-// keyMark stands before the names of partitions of clients' keys.
-const keyMark = "\x00"
+// who is a partition: a client may choose for its key the name of another.
+type who struct {
+	name string
+	key  bool
+}
 
 // most returns the partition for which most is refused.
 func (r *record) most() (name string, rate float64) {

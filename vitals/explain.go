@@ -127,9 +127,9 @@ func (b *Book) Explain(name, key string, now time.Time) (Explanation, bool) {
 	if r == nil {
 		return Explanation{}, false
 	}
-	p := r.partitions[keyMark+key]
+	p := r.partitions[who{key, true}]
 	if p == nil {
-		p = r.partitions[key]
+		p = r.partitions[who{key, false}]
 	}
 	if p == nil {
 		return Explanation{}, false

@@ -1,7 +1,6 @@
 package vitals
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -103,20 +102,14 @@ func (b *Book) History(name string, after time.Time) (h History, ok bool) {
 // remember adds what is now to the histories.
 func (r *record) remember(now time.Time) {
 	r.series.add(now, r.row())
-	busiest := make([]*partition, 0, len(r.partitions))
-	for _, p := range r.partitions {
-		if p.active > least || p.series != nil {
-			busiest = append(busiest, p)
+	charted := r.rank()
+	for _, p := range charted {
+		if p.rank >= 2*keptPartitions {
+			p.series = nil // others have been busier for long
 		}
 	}
-	slices.SortFunc(busiest, func(a, b *partition) int {
-		return cmp.Or(cmp.Compare(b.active, a.active), cmp.Compare(a.last.Name, b.last.Name))
-	})
-	for i, p := range busiest {
-		switch {
-		case i >= 2*keptPartitions:
-			p.series = nil // others have been busier for long
-		case p.series == nil && i < keptPartitions:
+	for i, p := range r.ranked[:min(len(r.ranked), 2*keptPartitions)] {
+		if p.series == nil && i < keptPartitions {
 			p.series = &Series{}
 		}
 		if p.series != nil {
@@ -150,18 +143,9 @@ func (r *record) row() []float32 {
 			return n
 		}))
 	}
-	limit := 0
-	for _, p := range r.partitions {
-		if p.last.Admitted+p.last.Refused > 0 { // else nobody has used its limit yet
-			limit += p.last.Limit
-		}
-	}
-	if r.status.Total > 0 {
-		limit = min(limit, r.status.Total)
-	}
 	return append(row, per(func(t *totals) uint64 { return t.admitted }), per(func(t *totals) uint64 { return t.refused }),
 		per(func(t *totals) uint64 { return t.would }), per(func(t *totals) uint64 { return t.failed }),
-		float32(limit), float32(r.status.InFlight), float32(r.status.Queued), latency(r.pace.rtt), latency(r.pace.base), latency(r.pace.wait), latency(r.latencies.p99))
+		float32(r.pace.limit), float32(r.status.InFlight), float32(r.status.Queued), latency(r.pace.rtt), latency(r.pace.base), latency(r.pace.wait), latency(r.latencies.p99))
 }
 
 // row returns the partition's figures of this second. Its refusals are not

@@ -168,7 +168,7 @@ export class Store {
       }
     }
     ingress.entity.advance(doc, doc.counts, seconds);
-    ingress.sums = sum(ingress.entity, partitions);
+    ingress.sums = sum(ingress.entity);
   }
 
   /** Writes the point of one event into every history. */
@@ -224,19 +224,11 @@ function gauges({ doc: p, rate }) {
   };
 }
 
-/** The present gauges of an ingress: sums, and latencies weighted by admissions. */
-function sum({ doc, rate }, partitions) {
-  let limit = 0, base = 0, baseWeight = 0;
-  for (const p of partitions.values()) {
-    if (p.doc.counts.received === 0) continue; // nobody has used its limit yet
-    const g = gauges(p), w = p.rate.admitted;
-    limit += g.limit;
-    if (g.base > 0) base += w * g.base, baseWeight += w;
-  }
-  if (doc.total > 0) limit = Math.min(limit, doc.total);
+/** The present gauges of an ingress, over all its partitions, listed here or not. */
+function sum({ doc, rate }) {
   return {
-    limit: limit || NaN, inFlight: doc.inFlight, queued: doc.queued,
-    rtt: rate.rtt, wait: rate.wait, base: baseWeight ? base / baseWeight : NaN,
+    limit: doc.limit || NaN, inFlight: doc.inFlight, queued: doc.queued,
+    rtt: rate.rtt, wait: rate.wait, base: doc.baseRTTMS || NaN,
     tokens: doc.requests?.tokens ?? NaN, burst: doc.requests?.burst ?? NaN, open: doc.connections?.open ?? NaN,
   };
 }

@@ -50,7 +50,7 @@ type snapshotFlags struct {
 // must be there.
 func pieces() [][2]string {
 	return [][2]string{
-		{"status.json", "/v1/status"},
+		{"status.json", "/v1/status?partitions=all"},
 		{"readyz.json", "/readyz"},
 		{"config.json", "/v1/config"},
 		{"history.json", "/v1/history"},

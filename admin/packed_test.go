@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
 )
 
 // listed is what a page of the status lists.
@@ -60,6 +63,56 @@ func TestStatusOfManyPartitions(t *testing.T) {
 	}
 	if n := d.snapshots.Load() - before; n > 10 {
 		t.Errorf("50 readers cost %d snapshots; want one per second", n)
+	}
+}
+
+// With 20,000 tenants the status was 11 MB, and one open page was felt by the
+// traffic. Unless more is asked for, those are told that are asked most.
+func TestStatusTellsTheBusiest(t *testing.T) {
+	const tenants = 2000
+	d := newDaemon(&limiter.Policy{MaxPartitions: tenants})
+	s := newServer(t, d, admin.Options{})
+	ask := func(i int) {
+		p, err := d.gate.TryAdmit(d.gate.Now(), limiter.Request{Key: fmt.Sprintf("tenant-%04d", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.End(limiter.Success)
+	}
+	now := time.Now()
+	for second := range 3 {
+		for i := range tenants {
+			if second == 0 || i >= tenants-5 {
+				ask(i)
+			}
+		}
+		s.Beat(now.Add(time.Duration(second) * time.Second))
+	}
+	names := func(query string) (out []string) {
+		for _, p := range answerOf[listed](t, s, "/v1/status"+query, 200).Ingresses[0].Partitions {
+			out = append(out, p.Name)
+		}
+		return out
+	}
+	for _, query := range []string{"", "?ingress=orders"} {
+		few := names(query)
+		if len(few) != 102 || !slices.IsSorted(few[2:]) || !slices.Contains(few, "tenant-1999") || !slices.Contains(few, "tenant-1995") {
+			t.Errorf("%q lists %d, %v; want default, overflow and a hundred by name, the busy ones among them", query, len(few), few)
+		}
+		if again := names(query); !slices.Equal(few, again) {
+			t.Errorf("%q lists others the second time", query)
+		}
+	}
+	for query, want := range map[string]int{"?partitions=all": tenants + 2, "?partitions=0": 0, "?find=nant-19": 100, "?find=ultra": 0, "?find=nant-&partitions=7": 7} {
+		if got := names(query); len(got) != want {
+			t.Errorf("%s lists %d; want %d", query, len(got), want)
+		}
+	}
+	answerOf[listed](t, s, "/v1/status?ingress=none", 404)
+	answerOf[listed](t, s, "/v1/status?partitions=many", 400)
+	one := answerOf[status.Document](t, s, "/v1/status", 200).Ingresses[0]
+	if one.PartitionCount != tenants+2 || one.Limit < 20*tenants {
+		t.Errorf("%d partitions and a limit of %d; want what all of them have", one.PartitionCount, one.Limit)
 	}
 }
 

@@ -1,0 +1,83 @@
+package vitals
+
+import (
+	"cmp"
+	"slices"
+)
+
+// keptRanks is how many partitions of each ingress are ranked.
+const keptRanks = 200
+
+// rank finds the partitions that are asked most, and returns those that have a
+// history. It looks at each partition once, and sorts only what it keeps.
+func (r *record) rank() (charted []*partition) {
+	busiest := r.ranked[:0]
+	for _, p := range r.partitions {
+		p.rank = keptRanks
+		if p.series != nil {
+			charted = append(charted, p)
+		}
+		if p.active <= least && p.series == nil {
+			continue
+		}
+		if n := len(busiest); n < keptRanks {
+			busiest = append(busiest, nil)
+		} else if !p.before(busiest[n-1]) {
+			continue
+		}
+		last := len(busiest) - 1
+		at, _ := slices.BinarySearchFunc(busiest[:last], p, func(a, b *partition) int {
+			if a.before(b) {
+				return -1
+			}
+			return 1
+		})
+		copy(busiest[at+1:], busiest[at:last])
+		busiest[at] = p
+	}
+	for i, p := range busiest {
+		p.rank = i
+	}
+	clear(busiest[len(busiest):cap(busiest)]) // nothing holds those that are gone
+	r.ranked = busiest
+	return charted
+}
+
+// before reports whether p is asked more than other.
+func (p *partition) before(other *partition) bool {
+	return cmp.Or(cmp.Compare(other.active, p.active), cmp.Compare(p.last.Name, other.last.Name)) < 0
+}
+
+// Busiest returns the clients' keys of an ingress that are asked most, the first
+// of them first: at most n, and 200 in all.
+func (b *Book) Busiest(name string, n int) (keys []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.ingresses[name]
+	if r == nil {
+		return nil
+	}
+	for _, p := range r.ranked {
+		if p.last.Key && len(keys) < n {
+			keys = append(keys, p.last.Name)
+		}
+	}
+	return keys
+}
+
+// Gauges are figures of an ingress over all its partitions.
+type Gauges struct {
+	Limit     int     // of those that were asked, bounded by the total; 0 = none was
+	BaseRTTMS float64 // weighted by what they were asked; 0 = unknown
+}
+
+// Gauges returns the figures of an ingress, zero when it was not read yet.
+func (b *Book) Gauges(name string) Gauges {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.ingresses[name]
+	if r == nil {
+		return Gauges{}
+	}
+	return Gauges{Limit: r.pace.limit, BaseRTTMS: r.pace.base.Seconds() * 1e3}
+}
