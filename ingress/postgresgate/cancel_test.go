@@ -172,9 +172,11 @@ func TestDrain(t *testing.T) {
 		"idle": func(t *testing.T) {
 			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
-			_, _, ended := sc.login()
+			c, _, ended := sc.login()
 			sc.drain()
-			time.Sleep(time.Second)
+			if m, err := readMessage(c); err != nil || postgresgate.SQLState(m) != "57P01" {
+				t.Errorf("read %q, %v; want 57P01", m, err)
+			}
 			isOver(t, ended)
 		},
 		"in a transaction": func(t *testing.T) {
@@ -189,7 +191,10 @@ func TestDrain(t *testing.T) {
 				hear(t, c)
 				sc.gate.Drain()
 				sc.drain()
-				time.Sleep(time.Minute)
+				time.Sleep(10 * time.Second)
+			}
+			if m, err := readMessage(c); err != nil || postgresgate.SQLState(m) != "57P01" {
+				t.Errorf("read %q, %v; want 57P01", m, err)
 			}
 			isOver(t, ended)
 		},

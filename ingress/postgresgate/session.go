@@ -132,14 +132,17 @@ func wanted(from relay.Side, b []byte) int {
 }
 
 // Done implements [relay.Protocol]: only an open transaction keeps a
-// connection in a drain, and what cannot be seen.
+// connection in a drain, and what cannot be seen. Who goes is told so, as by a
+// server that shuts down.
 func (s *session) Done(bool) bool {
-	if s.phase.Load() == phaseOpaque {
+	ph, st := s.phase.Load(), s.status()
+	if ph == phaseOpaque || st == statusInTxn || st == statusFailed {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.back.status != statusInTxn && s.back.status != statusFailed
+	if ph == phaseReady {
+		_ = s.rs.Tell(appendShutdown(nil, s.srv.name)) // one who does not read learns it from the end
+	}
+	return true
 }
 
 // Inspect implements [relay.Protocol].

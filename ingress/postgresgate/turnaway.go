@@ -39,6 +39,11 @@ func appendTurnedAway(dst []byte, name string, why ingress.Refusal) []byte {
 	return appendError(dst, f)
 }
 
+// appendShutdown appends what an idle client is told when the gate drains.
+func appendShutdown(dst []byte, name string) []byte {
+	return appendError(dst, errorFields{severity: "FATAL", code: "57P01", message: "terminating connection: ingress " + name + " is draining", hint: "connect again"})
+}
+
 // TurnAway implements [ingress.Usher]: PostgreSQL clients speak first, and are
 // told why when they have. Requests to cancel are served.
 func (s *Server) TurnAway(c net.Conn, why ingress.Refusal) {

@@ -1,0 +1,276 @@
+package postgresgate_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/admitd/admitd/ingress/postgresgate"
+)
+
+// identity returns what a server shows, and who trusts it.
+func identity(t *testing.T, name string) (server, client *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	server = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	return server, &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12}
+}
+
+// wish is how clients and gates ask for TLS before anything else.
+var wish = startupMessage(80877103, "")
+
+// encrypted makes the test's end of a connection one of TLS.
+func encrypted(t *testing.T, c net.Conn, conf *tls.Config) *tls.Conn {
+	t.Helper()
+	secured := tls.Client(c, conf)
+	if err := secured.HandshakeContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return secured
+}
+
+// asked asks for TLS, and begins it.
+func asked(t *testing.T, c net.Conn, conf *tls.Config) *tls.Conn {
+	t.Helper()
+	say(c, wish)
+	expect(t, c, []byte("S"))
+	return encrypted(t, c, conf)
+}
+
+// works logs in over c and has a query refused and another one served, which
+// takes a gate that sees the session.
+func works(t *testing.T, sc *scene, c, up net.Conn) {
+	t.Helper()
+	greeting := script(pg('R', "\x00\x00\x00\x00"), pg('K', "\x00\x00\x00\x01secr"), ready('I'))
+	say(up, greeting)
+	expect(t, c, greeting)
+	p := sc.take()
+	say(c, query("select 1"))
+	if kinds, state := hear(t, c); kinds != "EZI" || state != "53000" {
+		t.Errorf("heard %s %s; want EZI 53000", kinds, state)
+	}
+	p.End(0)
+	say(c, query("select 2"))
+	expect(t, up, query("select 2"))
+	say(up, script(pg('C', "SELECT 1\x00"), ready('I')))
+	hear(t, c)
+}
+
+// TLS ends in the gate, whichever way a client begins it.
+func TestTLSEndsInTheGate(t *testing.T) {
+	bubble(t, map[string]func(t *testing.T){
+		"asked for": func(t *testing.T) {
+			t.Helper()
+			server, client := identity(t, "gate")
+			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
+			c, _ := sc.enter()
+			secured := asked(t, c, client)
+			say(secured, hello())
+			up := sc.backend()
+			expect(t, up, hello())
+			works(t, sc, secured, up)
+		},
+		"begun at once": func(t *testing.T) {
+			t.Helper()
+			server, client := identity(t, "gate")
+			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
+			c, _ := sc.enter()
+			client.NextProtos = []string{"postgresql"}
+			secured := encrypted(t, c, client)
+			if got := secured.ConnectionState().NegotiatedProtocol; got != "postgresql" {
+				t.Errorf("ALPN %q; want postgresql", got)
+			}
+			say(secured, hello())
+			up := sc.backend()
+			expect(t, up, hello())
+			works(t, sc, secured, up)
+		},
+		"for another protocol": func(t *testing.T) {
+			t.Helper()
+			server, client := identity(t, "gate")
+			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
+			c, ended := sc.enter()
+			client.NextProtos = []string{"h2"}
+			if err := tls.Client(c, client).HandshakeContext(t.Context()); err == nil {
+				t.Error("a client of another protocol came in")
+			}
+			isOver(t, ended)
+		},
+		"and GSS does not": func(t *testing.T) {
+			t.Helper()
+			server, client := identity(t, "gate")
+			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
+			c, _ := sc.enter()
+			say(c, startupMessage(80877104, ""))
+			expect(t, c, []byte("N"))
+			secured := asked(t, c, client)
+			say(secured, hello())
+			up := sc.backend()
+			expect(t, up, hello())
+			works(t, sc, secured, up)
+		},
+		"and nothing that came before it counts": func(t *testing.T) {
+			t.Helper()
+			server, _ := identity(t, "gate")
+			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
+			c, ended := sc.enter()
+			say(c, script(wish, hello()))
+			expect(t, c, []byte("S"))
+			isOver(t, ended) // a start-up message in the clear would be taken for one that TLS protects
+		},
+		"once": func(t *testing.T) {
+			t.Helper()
+			server, client := identity(t, "gate")
+			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
+			c, _ := sc.enter()
+			secured := asked(t, c, client)
+			say(secured, wish)
+			expect(t, secured, []byte("N"))
+		},
+	})
+}
+
+// The gate begins TLS again towards the backend.
+func TestBackendTLS(t *testing.T) {
+	bubble(t, map[string]func(t *testing.T){
+		"": func(t *testing.T) {
+			t.Helper()
+			gate, client := identity(t, "gate")
+			server, trust := identity(t, "db") // the name comes from the address
+			trust.ServerName = ""
+			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: gate, BackendTLS: trust})
+			c, _ := sc.enter()
+			secured := asked(t, c, client)
+			say(secured, hello())
+			up := sc.backend()
+			expect(t, up, wish)
+			say(up, []byte("S"))
+			inner := tls.Server(up, server)
+			expect(t, inner, hello())
+			works(t, sc, secured, inner)
+		},
+		"a server without it": func(t *testing.T) {
+			t.Helper()
+			_, trust := identity(t, "db")
+			sc := stage(t, policy(1, 0), postgresgate.Options{BackendTLS: trust})
+			c, ended := sc.enter()
+			say(c, wish)
+			expect(t, c, []byte("N"))
+			say(c, hello())
+			up := sc.backend()
+			expect(t, up, wish)
+			say(up, []byte("N"))
+			isOver(t, ended)
+			silent(t, up)
+		},
+		"a server that is somebody else": func(t *testing.T) {
+			t.Helper()
+			server, _ := identity(t, "db")
+			_, trust := identity(t, "db")
+			sc := stage(t, policy(1, 0), postgresgate.Options{BackendTLS: trust})
+			c, ended := sc.enter()
+			say(c, hello())
+			up := sc.backend()
+			expect(t, up, wish)
+			say(up, []byte("S"))
+			if err := tls.Server(up, server).HandshakeContext(t.Context()); err == nil {
+				t.Error("the gate trusts a server that nobody vouches for")
+			}
+			isOver(t, ended)
+		},
+	})
+}
+
+// TLS from end to end passes a gate without a certificate.
+func TestTLSPasses(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server, client := identity(t, "db")
+			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			c, _ := sc.enter()
+			if !direct {
+				say(c, wish)
+			}
+			inner, served := net.Conn(nil), make(chan struct{})
+			go func() {
+				defer close(served)
+				up := sc.backend()
+				if !direct {
+					_, _ = readStartup(up)
+					_, _ = up.Write([]byte("S"))
+				}
+				t := tls.Server(up, server)
+				_ = t.HandshakeContext(context.Background())
+				inner = t
+			}()
+			if !direct {
+				expect(t, c, []byte("S"))
+			}
+			secured := encrypted(t, c, client)
+			<-served
+			for _, text := range []string{string(hello()), string(query("select 1")), strings.Repeat("x", 100_000)} {
+				say(secured, []byte(text))
+				expect(t, inner, []byte(text))
+				say(inner, []byte(text))
+				expect(t, secured, []byte(text))
+			}
+			if got := sc.s.Status(); got.Opaque != 1 || sc.gate.Status().InFlight != 0 {
+				t.Errorf("Status() = %+v; want 1 opaque and no permit", got)
+			}
+		})
+	}
+}
+
+// SCRAM with channel binding cannot work through TLS that ends in the gate: the
+// log says so, once.
+func TestChannelBindingIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, client := identity(t, "gate")
+		server, trust := identity(t, "db")
+		var log bytes.Buffer
+		sc := stage(t, policy(9, 0), postgresgate.Options{TLS: gate, BackendTLS: trust, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 3 {
+			c, _ := sc.enter()
+			secured := asked(t, c, client)
+			say(secured, hello())
+			up := sc.backend()
+			expect(t, up, wish)
+			say(up, []byte("S"))
+			inner := tls.Server(up, server)
+			expect(t, inner, hello())
+			offer := pg('R', "\x00\x00\x00\x0aSCRAM-SHA-256-PLUS\x00SCRAM-SHA-256\x00\x00")
+			say(inner, offer)
+			expect(t, secured, offer)
+		}
+		if n := strings.Count(log.String(), "channel_binding=disable"); n != 1 {
+			t.Errorf("told %d times; want once:\n%s", n, &log)
+		}
+	})
+}
