@@ -39,7 +39,9 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 		rs.Wake() // a Sync may wait that the server now waits for
 	case msgCopyOut:
 		s.unfair()
-	case msgParameterStatus, msgKeyData, msgAuthentication:
+	case msgAuthentication:
+		return relay.Verdict{Instead: s.authentication(m)}, nil
+	case msgParameterStatus, msgKeyData:
 		s.login(m)
 	}
 	return relay.Verdict{}, nil

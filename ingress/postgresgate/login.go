@@ -108,7 +108,7 @@ func (s *session) greet(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	}
 	s.phase.Store(phaseLogin)
 	s.unit = unit{open: true, synced: true, simple: true} // work begins when the login is answered
-	return relay.Verdict{Expect: true}, nil
+	return relay.Verdict{Expect: true, Idle: true}, nil   // nobody waits for it when the client has gone
 }
 
 // turnAway tells the client why it cannot come in, and returns the connection's
@@ -152,14 +152,28 @@ func (s *session) login(m relay.Message) {
 		if m.Whole() {
 			s.srv.keys.add(body, s)
 		}
-	case msgAuthentication:
-		if s.tls && s.srv.o.BackendTLS != nil && bytes.Contains(body, []byte("SCRAM-SHA-256-PLUS")) {
-			s.srv.once.binding.Do(func() {
-				s.srv.o.Log.Warn("the backend offers SCRAM with channel binding, which cannot work through TLS that ends in the gate: "+
-					"clients need channel_binding=disable", slog.String("ingress", s.srv.name))
-			})
-		}
 	}
+}
+
+// binding is how a server offers SCRAM with channel binding.
+const binding = "SCRAM-SHA-256-PLUS\x00"
+
+// authentication returns what takes the place of a server's word on how to log
+// in; nil = nothing. Channel binding cannot work through a gate that speaks TLS
+// to the server: clients without TLS take the offer for an attack, and do not
+// get it; those with TLS would, without the offer.
+func (s *session) authentication(m relay.Message) []byte {
+	if s.srv.o.BackendTLS == nil || !m.Whole() || len(m.Bytes) < headerLen || !bytes.Contains(m.Bytes, []byte(binding)) {
+		return nil
+	}
+	if !s.tls {
+		return appendMessage(nil, msgAuthentication, bytes.Replace(m.Bytes[headerLen:], []byte(binding), nil, 1)...)
+	}
+	s.srv.once.binding.Do(func() {
+		s.srv.o.Log.Warn("the backend offers SCRAM with channel binding, which cannot work through TLS that ends in the gate: "+
+			"clients need channel_binding=disable", slog.String("ingress", s.srv.name))
+	})
+	return nil
 }
 
 // setting takes a setting that the server reports.

@@ -131,12 +131,12 @@ func wanted(from relay.Side, b []byte) int {
 	return headerLen
 }
 
-// Done implements [relay.Protocol]: only an open transaction keeps a
-// connection in a drain, and what cannot be seen. Who goes is told so, as by a
+// Done implements [relay.Protocol]: only an open transaction keeps a connection
+// in a drain, a login, and what cannot be seen. Who goes is told so, as by a
 // server that shuts down.
 func (s *session) Done(bool) bool {
 	ph, st := s.phase.Load(), s.status()
-	if ph == phaseOpaque || st == statusInTxn || st == statusFailed {
+	if ph == phaseOpaque || ph == phaseLogin || st == statusInTxn || st == statusFailed {
 		return false
 	}
 	if ph == phaseReady {

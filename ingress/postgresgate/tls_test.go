@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -246,6 +247,27 @@ func TestTLSPasses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client without TLS took the server's offer of channel binding for an attack,
+// and did not come in.
+func TestChannelBindingIsNotOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, trust := identity(t, "db")
+		sc := stage(t, policy(9, 0), postgresgate.Options{BackendTLS: trust})
+		c, ended := sc.enter()
+		say(c, hello())
+		up := sc.backend()
+		expect(t, up, wish)
+		say(up, []byte("S"))
+		inner := tls.Server(up, server)
+		expect(t, inner, hello())
+		say(inner, pg('R', "\x00\x00\x00\x0aSCRAM-SHA-256-PLUS\x00SCRAM-SHA-256\x00\x00"))
+		expect(t, c, pg('R', "\x00\x00\x00\x0aSCRAM-SHA-256\x00\x00"))
+		go func() { _, _ = io.Copy(io.Discard, up) }() // the end of TLS is told
+		_ = c.Close()                                  // it kept the server's connection for 10 s
+		isOver(t, ended)
+	})
 }
 
 // SCRAM with channel binding cannot work through TLS that ends in the gate: the
