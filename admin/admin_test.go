@@ -26,14 +26,12 @@ type daemon struct {
 	patched   []admin.Patch
 	reloadErr error
 	patchErr  error
-	form      admin.Form
 	snapshots atomic.Int64
 }
 
 func newDaemon(p *limiter.Policy) *daemon {
 	return &daemon{
 		gate: limiter.New("orders", p, limiter.Options{}), health: admin.Health{Listening: true},
-		form: admin.Form{Hints: true, Rate: p.Rate},
 	}
 }
 
@@ -73,21 +71,38 @@ func (*daemon) Changes() []admin.Change {
 	return []admin.Change{{Ingress: "orders", Path: []string{"requests", "rate"}, File: 5.0, Now: 9.0}}
 }
 
-func (d *daemon) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, error) {
-	if a.Ingress != "orders" {
-		return limiter.Permit{}, admin.ErrUnknownIngress
-	}
-	return d.gate.Admit(ctx, limiter.Request{Key: a.Partition, Cost: a.Cost, MaxWait: a.MaxWait, Exempt: a.Operation == "drain"})
+// Decisions stands in for the decision API: it asks the gate and gives the permit
+// back.
+func (d *daemon) Decisions() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); err != nil || n > 64<<10 {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
+		permit, err := d.gate.Admit(r.Context(), limiter.Request{})
+		if err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		permit.End(limiter.Success)
+		w.WriteHeader(http.StatusCreated)
+	})
 }
 
-func (d *daemon) Form(string, string) admin.Form { return d.form }
+// constant is a limit that learns nothing.
+type constant int
 
-func (*daemon) Cost(_, operation string) float64 { return map[string]float64{"dear": 7}[operation] }
+func (c constant) Current() int                          { return int(c) }
+func (constant) Observe(int64, time.Duration, int, bool) {}
+
+func fixedAt(n int) *limiter.Policy {
+	return &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return constant(n) }}}
+}
 
 // newServer returns a server over d with what o adds.
 func newServer(t *testing.T, d *daemon, o admin.Options) *admin.Server {
 	t.Helper()
-	o.State, o.Settings, o.Admitter = d, d, d
+	o.State, o.Settings, o.Decisions = d, d, d.Decisions()
 	s := admin.New(o)
 	t.Cleanup(s.Close)
 	return s

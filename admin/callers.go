@@ -86,9 +86,25 @@ func (s *Server) boundCallers(next http.Handler) http.Handler {
 			document := labels.New(labels.ConcurrencyLimit, "", "")
 			document.Detail = "The decision API has as many callers as it may"
 			document.RetryAfterMS = time.Second.Milliseconds()
-			writeRejection(w, document, Form{Hints: true})
+			document.SetHeaders(w.Header(), labels.HTTPForm{})
+			w.WriteHeader(document.Status)
+			_, _ = w.Write(append(document.AppendJSON(nil), '\n')) // the client went away: nothing to do
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
+
+// moved says that the decision API has a listener of its own; this place answers
+// for one release more.
+func moved(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Deprecation", deprecated)
+		w.Header().Set("Link", `<https://github.com/admitd/admitd/blob/main/docs/decide.md>; rel="deprecation"`)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// deprecated is since when the decision API is elsewhere (RFC 9745): the second
+// of 2026-11-22.
+const deprecated = "@1795305600"

@@ -69,40 +69,13 @@ type Change struct {
 	Now     any      `json:"now"`  // nil = it is not set any more
 }
 
-// Admitter decides for callers that cannot be proxied. Safe for concurrent use.
-type Admitter interface {
-	// Admit is [limiter.Gate.Admit] of the named ingress; the error may also be
-	// [ErrUnknownIngress].
-	Admit(ctx context.Context, a Admission) (limiter.Permit, error)
-	// Cost returns the tokens of an admission that names none: those of its
-	// operation, or the usual ones; 0 = 1.
-	Cost(ingress, operation string) float64
-	// Form returns how the ingress words the rejections of a partition.
-	Form(ingress, partition string) Form
-}
-
-// Admission is a request for a decision.
-type Admission struct {
-	Ingress   string
-	Partition string        // the key; "" = the partition "default"
-	Operation string        // for exemptions and costs by operation
-	Cost      float64       // tokens, > 0; those that the caller named, or Cost
-	MaxWait   time.Duration // 0 = no bound beyond the policy's
-}
-
-// Form is how an ingress words its rejections. The zero value sends no hints
-// and chooses the status by the reason.
-type Form struct {
-	Hints  bool
-	Status int          // HTTP status of every rejection; 0 = by reason
-	Rate   limiter.Rate // of the partition, for RateLimit headers; the zero Rate = no headers
-}
-
-// Options of [New]. State, Settings and Admitter are required.
+// Options of [New]. State and Settings are required.
 type Options struct {
 	State    State
 	Settings Settings
-	Admitter Admitter
+	// Decisions answers /v1/admissions, for callers that have not moved to the
+	// decisions listener yet; nil = 404.
+	Decisions http.Handler
 	// Overrides answers for single keys; nil = 404.
 	Overrides Overrides
 	// Tuner answers /v1/tuner; nil = 404.
@@ -128,8 +101,6 @@ type Options struct {
 	// Insecure allows changes without a token from other machines and under
 	// any host name.
 	Insecure bool
-	// MaxPermits bounds the permits that the decision API holds; 0 = 100,000.
-	MaxPermits int
 	// MaxCallers bounds the connections that use the decision API; 0 = 1,024.
 	// Further 128 are left to probes, scrapes and operators.
 	MaxCallers int

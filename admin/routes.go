@@ -61,8 +61,12 @@ func (s *Server) routes() http.Handler {
 		r.Post("/v1/tuner/unfreeze", s.unfreezeTuner)
 		r.Post("/v1/tuner/revert", s.revertTuner)
 		r.Post("/v1/tuner/revert/{id}", s.revertTuner)
-		r.With(s.boundCallers).Post("/v1/admissions", s.admit)
-		r.With(s.boundCallers).Delete("/v1/admissions/{permit}", s.release)
+		if s.o.Decisions != nil {
+			asks := r.With(s.boundCallers, moved)
+			asks.Method(http.MethodPost, "/v1/admissions", s.o.Decisions)
+			asks.Method(http.MethodPost, "/v1/admissions/batch", s.o.Decisions)
+			asks.Method(http.MethodDelete, "/v1/admissions/{permit}", s.o.Decisions)
+		}
 	})
 	r.Route("/debug/pprof", func(r chi.Router) {
 		r.Use(s.tokenOnly, boundProfile)

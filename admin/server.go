@@ -29,7 +29,6 @@ const (
 	profileTimeout  = 5 * time.Minute
 	shutdownTimeout = 5 * time.Second
 
-	defaultMaxPermits     = 100_000
 	defaultMaxSubscribers = 64
 	defaultMaxCallers     = 1024
 )
@@ -38,7 +37,6 @@ const (
 type Server struct {
 	o       Options
 	token   atomic.Pointer[[sha256.Size]byte] // nil = none
-	permits *permits
 	seats   seats
 	handler http.Handler
 	press   press
@@ -51,11 +49,8 @@ type Server struct {
 	stop     sync.Once
 }
 
-// New returns a server. [Server.Close] ends the permits that it holds.
+// New returns a server. [Server.Close] ends its streams.
 func New(o Options) *Server {
-	if o.MaxPermits <= 0 {
-		o.MaxPermits = defaultMaxPermits
-	}
 	if o.MaxSubscribers <= 0 {
 		o.MaxSubscribers = defaultMaxSubscribers
 	}
@@ -65,7 +60,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, permits: newPermits(o.MaxPermits), stopping: make(chan struct{})}
+	s := &Server{o: o, stopping: make(chan struct{})}
 	s.seats.bound = int64(o.MaxSubscribers)
 	s.press.state, s.press.book = o.State, &s.book
 	s.callers.most = int64(o.MaxCallers)
@@ -93,9 +88,6 @@ func (s *Server) SetToken(token string) error {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
-
-// Permits returns how many permits of the decision API are held.
-func (s *Server) Permits() int { return s.permits.held() }
 
 // Serve answers on ln until ctx is done; then it ends the streams, lets other
 // answers finish for up to 5 s, and returns nil. It closes ln.
@@ -142,11 +134,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-// Close ends the streams and, as ignored, every permit that the decision API
-// still holds; from then on it grants none.
+// Close ends the streams.
 func (s *Server) Close() {
 	s.stop.Do(func() { close(s.stopping) })
-	s.permits.close()
 }
 
 // isLoopback reports whether only this machine can reach the address.

@@ -116,7 +116,7 @@ func TestTokenOfAnOpenPortStays(t *testing.T) {
 // room for probes and operators, and one more is told to come again. 513 of them
 // once made /healthz, /readyz and /metrics unreachable.
 func TestCallersLeaveRoom(t *testing.T) {
-	policy := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: fixedAt(1).Default.NewLimit, QueueDepth: 100, MaxWait: time.Minute}}
+	policy := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return constant(1) }, QueueDepth: 100, MaxWait: time.Minute}}
 	d := newDaemon(policy)
 	s := newServer(t, d, admin.Options{MaxCallers: 3})
 	url, stop := serve(t, s)
@@ -322,4 +322,17 @@ func TestEventsBounded(t *testing.T) {
 		stop()
 		synctest.Wait()
 	})
+}
+
+// The decision API has moved; here it answers for one release more, and says so.
+// Nothing else on the port does.
+func TestAdmissionsSayThatTheyMoved(t *testing.T) {
+	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{})
+	w := call{method: "POST", path: "/v1/admissions", body: `{"ingress":"orders"}`}.do(t, s)
+	if w.Code != http.StatusCreated || !strings.HasPrefix(w.Header().Get("Deprecation"), "@") || !strings.Contains(w.Header().Get("Link"), `rel="deprecation"`) {
+		t.Errorf("admission on the admin port = %d %v; want 201 and a Deprecation header", w.Code, w.Header())
+	}
+	if w := (call{method: "GET", path: "/v1/status"}).do(t, s); w.Header().Get("Deprecation") != "" {
+		t.Error("the status is called deprecated")
+	}
 }

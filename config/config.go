@@ -3,8 +3,14 @@ package config
 // Config is a whole configuration, defaulted and valid. It is plain data:
 // treat it as immutable once [Parse] returned it.
 type Config struct {
-	// The admin port: metrics, health, status, runtime settings, decision API.
+	// The admin port: metrics, health, status, runtime settings.
 	Admin Admin `yaml:"admin"`
+	// Where those ask who decide before work of their own: the decision API,
+	// /v1/authorize, and Envoy's services over gRPC. Off while listen is empty.
+	Decisions Decisions `yaml:"decisions"`
+	// How long the daemon goes on serving after SIGTERM, while /readyz answers
+	// 503, before it closes its listeners: longer than balancers take to notice.
+	DrainDelay Duration `yaml:"drainDelay" default:"0s" min:"0s" max:"10m"`
 	// What the daemon writes to stderr about itself.
 	Log Log `yaml:"log"`
 	// The clock guard.
@@ -36,6 +42,22 @@ type Admin struct {
 	// Permits an admin port beyond the loopback without a token. Whoever can
 	// reach it can then change limits and switch gates off.
 	Insecure bool `yaml:"insecure" default:"false"`
+}
+
+// Decisions configures the listener of those who ask.
+type Decisions struct {
+	// Address, host:port. An address that is not a loopback needs tokenFile,
+	// tls.clientCAFile, or insecure: true. Empty: nobody listens.
+	Listen string `yaml:"listen" default:""`
+	// File that holds the token that callers carry, as a bearer or in
+	// X-Admitd-Token. Not the admin port's: whoever asks for permits must not be
+	// able to change limits. Empty: no token is asked.
+	TokenFile string `yaml:"tokenFile" default:"" reads:"file"`
+	// Permits a listener beyond the loopback that asks for nothing. Whoever can
+	// reach it can then spend the rates and hold the permits.
+	Insecure bool `yaml:"insecure" default:"false"`
+	// TLS towards callers. Off while certFile is empty.
+	TLS ServerTLS `yaml:"tls"`
 }
 
 // Log configures the daemon's own log.

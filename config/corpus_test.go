@@ -93,6 +93,15 @@ func refusals() map[string][]string {
 		"comments_only": {
 			"1: is empty",
 		},
+		"decisions": {
+			"3: decisions.listen: clashes with admin.listen 127.0.0.1:9462 (127.0.0.1:9462)",
+			"4: decisions.tokenFile: is admin.tokenFile too: who asks for permits could switch the gate off (/etc/admitd/token)",
+			"5: decisions.tls.clientCAFile: needs certFile and keyFile (ca.pem)",
+			"6: drainDelay: must be at least 0s (-1s)",
+		},
+		"decisions_open": {
+			"1: decisions.listen: is not a loopback address: set decisions.tokenFile, decisions.tls.clientCAFile, or decisions.insecure: true (0.0.0.0:9463)",
+		},
 		"duplicate_block": {
 			"6: log: is written twice, first in line 1",
 		},

@@ -18,6 +18,7 @@ func validate(r *report, c *Config) {
 	v := validator{r}
 	v.admin(&c.Admin)
 	v.reads(&c.Admin)
+	v.decisions(c)
 	v.tracing(&c.Tracing)
 	if len(c.Ingresses) == 0 && !r.bad["ingresses"] {
 		v.add("ingresses", "needs at least one ingress", nil)
@@ -50,6 +51,22 @@ func (v validator) admin(a *Admin) {
 	if ok && !loopback(host) && a.TokenFile == "" && !a.Insecure {
 		v.relate("is not a loopback address: set admin.tokenFile, or admin.insecure: true", a.Listen,
 			"admin.listen", "admin.tokenFile", "admin.insecure")
+	}
+}
+
+func (v validator) decisions(c *Config) {
+	d := &c.Decisions
+	v.serverTLS("decisions", &d.TLS)
+	if d.Listen == "" {
+		return
+	}
+	host, ok := v.address("decisions.listen", d.Listen)
+	if ok && !loopback(host) && d.TokenFile == "" && d.TLS.ClientCAFile == "" && !d.Insecure {
+		v.relate("is not a loopback address: set decisions.tokenFile, decisions.tls.clientCAFile, or decisions.insecure: true", d.Listen,
+			"decisions.listen", "decisions.tokenFile", "decisions.tls.clientCAFile", "decisions.insecure")
+	}
+	if d.TokenFile != "" && d.TokenFile == c.Admin.TokenFile {
+		v.relate("is admin.tokenFile too: who asks for permits could switch the gate off", d.TokenFile, "decisions.tokenFile", "admin.tokenFile")
 	}
 }
 
@@ -114,6 +131,9 @@ func loopback(host string) bool {
 func (v validator) clashes(c *Config) {
 	type listener struct{ path, addr string }
 	all := []listener{{"admin.listen", c.Admin.Listen}}
+	if c.Decisions.Listen != "" {
+		all = append(all, listener{"decisions.listen", c.Decisions.Listen})
+	}
 	for i := range c.Ingresses {
 		if a := c.Ingresses[i].Listen; a != "" {
 			all = append(all, listener{element("ingresses", i) + ".listen", a})

@@ -145,11 +145,15 @@ func wildcardListen(addr string) bool {
 	return strings.HasPrefix(addr, ":") || strings.HasPrefix(addr, "0.0.0.0:") || strings.HasPrefix(addr, "[::]:")
 }
 
-func (v validator) tls(path string, in *Ingress) {
-	v.pair(path+".tls", in.TLS.CertFile, in.TLS.KeyFile)
-	if in.TLS.ClientCAFile != "" && in.TLS.CertFile == "" {
-		v.relate("needs certFile and keyFile", in.TLS.ClientCAFile, path+".tls.clientCAFile", path+".tls.certFile")
+func (v validator) serverTLS(path string, t *ServerTLS) {
+	v.pair(path+".tls", t.CertFile, t.KeyFile)
+	if t.ClientCAFile != "" && t.CertFile == "" {
+		v.relate("needs certFile and keyFile", t.ClientCAFile, path+".tls.clientCAFile", path+".tls.certFile")
 	}
+}
+
+func (v validator) tls(path string, in *Ingress) {
+	v.serverTLS(path, &in.TLS)
 	b := &in.BackendTLS
 	v.pair(path+".backendTLS", b.CertFile, b.KeyFile)
 	if set := *b != (ClientTLS{}); set && !b.Enabled && !impliesTLS(in.Backend) {

@@ -78,6 +78,7 @@ func (d *Daemon) signals(ctx context.Context, got caught) error {
 			_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 		case sig := <-got.term:
 			d.log.Info("signal received, stopping", slog.String("signal", sig.String()))
+			d.fronts.leave()
 			_, _ = sd.SdNotify(false, sd.SdNotifyStopping)
 			go d.stopAtOnce(got.term)
 			return nil

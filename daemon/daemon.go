@@ -14,7 +14,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -22,6 +21,7 @@ import (
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/observe"
@@ -52,11 +52,11 @@ type Daemon struct {
 	settings *settings
 	face     *face
 	steward  *steward
+	desk     *decide.Desk
 
 	first     *config.Config // in force when Run begins
 	loaded    config.Hash
-	kill      func() // ends the process at once; nil = nothing does
-	admin     *admin.Server
+	kill      func()        // ends the process at once; nil = nothing does
 	adminAddr net.Addr      // set before up is closed
 	up        chan struct{} // closed when everything listens
 }
@@ -73,9 +73,11 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
 	d.fronts.overrides = &overrides{settings: d.settings}
 	d.face = &face{shared: sh, fronts: d.fronts, settings: d.settings}
+	kit := sh.kit(d.face.hello)
+	d.desk = decide.NewDesk(&counter{fronts: d.fronts, kit: kit}, 0)
 	d.steward = newSteward(d.settings)
 	d.settings.reloaded = d.steward.reloaded
-	if d.fronts.protocols, err = openAll(sh.kit(d.face.hello), append(protocols(), o.Protocols...)); err != nil {
+	if d.fronts.protocols, err = openAll(kit, append(protocols(), o.Protocols...)); err != nil {
 		return nil, err
 	}
 	return d, errors.Join(sh.metrics.Register(newTunerCollector(d.steward)), sh.metrics.Register(d.fronts.overrides),
@@ -86,7 +88,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 // problem that only a constructor finds or that lies in another file.
 func Check(cfg *config.Config) error {
 	d, err := New(cfg, Options{})
-	_, noToken := readToken(cfg)
+	_, _, noToken := readTokens(cfg)
 	_, noTuner := tunerOptions(&cfg.Tuner)
 	problems := []error{err, noToken, noTuner}
 	if err == nil {
@@ -145,28 +147,26 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer d.closeTracer(ctx)
-	adminServer, adminListener, err := d.newAdmin(ctx, cfg)
+	open, err := d.openPorts(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	d.admin, d.adminAddr = adminServer, adminListener.Addr()
-	d.settings.setToken = adminServer.SetToken
 	if path := d.settings.path; path != "" {
 		d.settings.watcher = config.NewWatcher(path, d.loaded, func(b []byte) error { return d.settings.load(ctx, b) }, config.WatchOptions{})
 	}
 	if _, err = tunerOptions(&cfg.Tuner); err != nil {
-		_ = adminListener.Close()
+		open.close()
 		return err
 	}
 	d.fronts.change.Lock()
 	err = d.fronts.apply(ctx, cfg, false)
 	d.fronts.change.Unlock()
 	if err != nil {
-		_ = adminListener.Close()
+		open.close()
 		return err
 	}
 	d.settings.took()
-	d.log.Info("admitd serves", slog.String("version", d.version), slog.String("admin", adminListener.Addr().String()),
+	d.log.Info("admitd serves", slog.String("version", d.version), slog.String("admin", open.ln.Addr().String()), slog.String("decisions", open.hatch.address()),
 		slog.Int("ingresses", len(cfg.Ingresses)))
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 	close(d.up)
@@ -174,24 +174,55 @@ func (d *Daemon) Run(ctx context.Context) error {
 	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates}
 	actors := []actor{
 		{"signals", func(ctx context.Context) error { return d.signals(ctx, got) }},
+		{"lame duck", d.lameDuck},
 		{"tuner", d.steward.run},
 		{"ingresses", d.runFronts},
-		{"admin", func(ctx context.Context) error { return adminServer.Serve(ctx, adminListener) }},
+		{"decisions", open.hatch.run},
+		{"admin", func(ctx context.Context) error { return open.admin.Serve(ctx, open.ln) }},
 		{"shadow", d.fronts.stages.run},
 		{"clock", d.clock.Run},
 		{"summary", func(ctx context.Context) error { summary.Run(ctx); return nil }},
 	}
+	actors = append(actors, actor{"watchdog", d.watchdog})
 	if d.settings.watcher != nil {
 		actors = append(actors, actor{"watcher", d.settings.watcher.Run})
 	}
 	err = runActors(ctx, actors)
-	adminServer.Close()
+	open.admin.Close()
+	d.desk.Close()
 	return err
+}
+
+// ports are what the daemon listens on besides its ingresses.
+type ports struct {
+	admin *admin.Server
+	ln    net.Listener // of the admin port
+	hatch decisions
+}
+
+// openPorts builds the servers of the ports and opens their addresses.
+func (d *Daemon) openPorts(ctx context.Context, cfg *config.Config) (p ports, err error) {
+	if p.admin, p.ln, err = d.newAdmin(ctx, cfg); err != nil {
+		return p, err
+	}
+	if p.hatch, err = d.newDecisions(ctx, cfg); err != nil {
+		_ = p.ln.Close()
+		return p, err
+	}
+	d.adminAddr = p.ln.Addr()
+	d.settings.setToken, d.settings.setDecisionsToken = p.admin.SetToken, p.hatch.setToken
+	return p, nil
+}
+
+// close gives up listeners that nobody serves.
+func (p ports) close() {
+	_ = p.ln.Close()
+	p.hatch.close()
 }
 
 // newAdmin builds the admin server and opens its address.
 func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Server, net.Listener, error) {
-	token, err := readToken(cfg)
+	token, err := readToken("admin", cfg.Admin.TokenFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +233,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname() // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d.face, Settings: d.settings, Admitter: d.face, Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: d.settings, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: d.settings, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
 	})
@@ -213,22 +244,6 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 		return out
 	})
 	return s, ln, nil
-}
-
-// readToken returns the bearer token of the admin port; "" = none is asked for.
-func readToken(cfg *config.Config) (string, error) {
-	if cfg.Admin.TokenFile == "" {
-		return "", nil
-	}
-	b, err := os.ReadFile(cfg.Admin.TokenFile)
-	if err != nil {
-		return "", fmt.Errorf("admin.tokenFile: %w", err)
-	}
-	token := strings.TrimSpace(string(b))
-	if token == "" {
-		return "", errors.New("admin.tokenFile: holds no token (" + cfg.Admin.TokenFile + ")")
-	}
-	return token, nil
 }
 
 // errCut is the end of a daemon that did not finish everything in time.
@@ -247,10 +262,10 @@ func (d *Daemon) awaitPermits(start time.Time) (clean bool) {
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for d.admin.Permits() > 0 && time.Since(start) < patience {
+	for d.desk.Held() > 0 && time.Since(start) < patience {
 		<-ticker.C
 	}
-	n := d.admin.Permits()
+	n := d.desk.Held()
 	if n > 0 {
 		d.log.Warn("drain was cut short", slog.Int("permits_held_by_callers", n))
 	}

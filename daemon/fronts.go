@@ -43,6 +43,8 @@ type fronts struct {
 	readings uint64         // how often cfg was read anew
 	running  map[string]*front
 	draining bool
+	// leavingSoon: the end is coming, everything is still served.
+	leavingSoon bool
 }
 
 // front returns a running ingress, nil when there is none of that name.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/admitd/admitd/config"
@@ -16,6 +17,13 @@ func protocolHTTP() *Protocol {
 	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, InPlace: httpInPlace}
 	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
 		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newHTTP(k, in, g) }, nil
+	}
+	p.Identify = func(k *Kit, in *config.Ingress, g *limiter.Gate) (func(*http.Request) limiter.Request, error) {
+		o, _, err := p.httpOptions(k, in, g)
+		if err != nil {
+			return nil, err
+		}
+		return httpgate.Identifier(o)
 	}
 	return p
 }

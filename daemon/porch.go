@@ -98,11 +98,15 @@ type keys struct {
 }
 
 // keys reads the files of an ingress; nil without an error = plain TCP.
-func (p *Protocol) keys(in *config.Ingress) (*keys, error) {
-	if in.TLS.CertFile == "" {
+func (p *Protocol) keys(in *config.Ingress) (*keys, error) { return newKeys(in.TLS, p.ALPN) }
+
+// newKeys reads the files of a listener that offers protos; nil without an error
+// = plain TCP.
+func newKeys(files config.ServerTLS, protos []string) (*keys, error) {
+	if files.CertFile == "" {
 		return nil, nil //nolint:nilnil // nil means no TLS, as documented
 	}
-	k := &keys{files: in.TLS, protos: p.ALPN}
+	k := &keys{files: files, protos: protos}
 	cfg, err := k.load()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,6 +38,9 @@ type Protocol struct {
 	// BeginsTLS says that the protocol asks for TLS inside a plain connection:
 	// its server is given the keys, and connections are accepted plain.
 	BeginsTLS bool
+	// Identify builds what turns a request that a proxy asks about into what the
+	// gate reads, by the rules of an ingress; nil = the protocol is not HTTP.
+	Identify func(k *Kit, in *config.Ingress, g *limiter.Gate) (func(*http.Request) limiter.Request, error)
 	// Bypass is the error of a probe that must keep an ingress from starting,
 	// for its clients would walk around the gate; nil = there is none.
 	Bypass error

@@ -24,7 +24,9 @@ type settings struct {
 	env      []string                 // overrides of the file
 	watcher  *config.Watcher          // nil without a file
 	setToken func(token string) error // of the admin port
-	reloaded func()                   // told of a configuration that was read
+	// setDecisionsToken replaces the token of the decisions listener.
+	setDecisionsToken func(token string) error
+	reloaded          func() // told of a configuration that was read
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	applied  time.Time
@@ -81,9 +83,10 @@ func (s *settings) load(ctx context.Context, content []byte) error {
 	s.fronts.change.Lock()
 	defer s.fronts.change.Unlock()
 	cfg, err := config.Parse(s.path, content, s.env)
-	before, token := s.running(), ""
+	before := s.running()
+	var token, callers string
 	if err == nil {
-		token, err = readToken(cfg)
+		token, callers, err = readTokens(cfg)
 	}
 	if err == nil {
 		_, err = tunerOptions(&cfg.Tuner)
@@ -103,6 +106,10 @@ func (s *settings) load(ctx context.Context, content []byte) error {
 	dropped := s.setToken(token) != nil
 	if dropped {
 		s.log.Warn("the admin port keeps its token, for others than this machine can reach it; restart to serve without one")
+	}
+	if s.setDecisionsToken(callers) != nil {
+		s.log.Warn("the decisions listener keeps its token, for others than this machine can reach it; restart to serve without one")
+		cfg.Decisions.TokenFile = before.Decisions.TokenFile
 	}
 	inForce := s.kept(before, cfg, dropped)
 	s.fronts.keep(inForce)
@@ -127,9 +134,12 @@ func (s *settings) kept(running, cfg *config.Config, dropped bool) *config.Confi
 	if dropped {
 		c.Admin.TokenFile = running.Admin.TokenFile
 	}
+	c.Decisions = running.Decisions
+	c.Decisions.TokenFile = cfg.Decisions.TokenFile
 	c.Log.Format, c.Tracing = running.Log.Format, running.Tracing
 	for key, changed := range map[string]bool{
 		"admin":      c.Admin != cfg.Admin,
+		"decisions":  c.Decisions != cfg.Decisions,
 		"log.format": c.Log.Format != cfg.Log.Format,
 		"tracing":    !reflect.DeepEqual(c.Tracing, cfg.Tracing),
 	} {

@@ -1,9 +1,7 @@
 package daemon
 
 import (
-	"context"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +13,7 @@ import (
 )
 
 // face is the daemon as the admin port and clients that ask see it. It
-// implements [admin.State] and [admin.Admitter].
+// implements [admin.State].
 type face struct {
 	*shared
 
@@ -29,7 +27,12 @@ func (fc *face) Health() admin.Health {
 	h := admin.Health{}
 	fc.fronts.mu.RLock()
 	h.Listening, h.Draining = fc.fronts.running != nil, fc.fronts.draining
+	leaving := fc.fronts.leavingSoon && !h.Draining
 	fc.fronts.mu.RUnlock()
+	if leaving {
+		h.Draining = true
+		h.Detail = append(h.Detail, "stops soon; requests are served until drainDelay is over")
+	}
 	if _, problems := fc.settings.last(); len(problems) > 0 {
 		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(problems, "; "))
 	}
@@ -105,44 +108,6 @@ func (fc *face) clockFaults() map[string]uint64 {
 	return out
 }
 
-// Admit implements [admin.Admitter].
-func (fc *face) Admit(ctx context.Context, a admin.Admission) (limiter.Permit, error) {
-	f := fc.fronts.front(a.Ingress)
-	if f == nil {
-		return limiter.Permit{}, admin.ErrUnknownIngress
-	}
-	in := fc.fronts.ingress(a.Ingress)
-	return f.gate.Admit(ctx, limiter.Request{
-		Key: a.Partition, Cost: a.Cost, MaxWait: a.MaxWait,
-		Exempt: in != nil && slices.Contains(in.Requests.Exempt.Operations, a.Operation),
-	})
-}
-
-// Cost implements [admin.Admitter]. Callers spell operations as the configuration
-// does.
-func (fc *face) Cost(name, operation string) float64 {
-	in := fc.fronts.ingress(name)
-	if in == nil {
-		return 0
-	}
-	if tokens, ok := in.Cost.ByOperation[operation]; ok {
-		return tokens
-	}
-	return in.Cost.Default
-}
-
-// Form implements [admin.Admitter].
-func (fc *face) Form(name, partition string) admin.Form {
-	in, f := fc.fronts.ingress(name), fc.fronts.front(name)
-	if in == nil || f == nil {
-		return admin.Form{}
-	}
-	return admin.Form{
-		Hints: in.Rejection.Hints, Status: int(in.Rejection.Status),
-		Rate: f.gate.Rate(partition),
-	}
-}
-
 // hello describes one ingress, or with an empty name the whole daemon, to
 // clients that select servers.
 func (fc *face) hello(name string) (labels.Hello, bool) {
@@ -154,7 +119,7 @@ func (fc *face) hello(name string) (labels.Hello, bool) {
 		Name: name, Load: &load, MaxWireVersion: labels.WireVersion,
 		Role: labels.Role(fs.cfg.Hello.Role), SetName: fs.cfg.Hello.SetName, Tags: maps.Clone(fs.cfg.Hello.Tags), Backpressure: true,
 	}
-	return h, !fs.draining
+	return h, !fs.draining && !fs.leavingSoon
 }
 
 // measure sums the load of one ingress, or with an empty name of all.

@@ -2,6 +2,7 @@ package labels
 
 import (
 	"math"
+	"net/http"
 	"strconv"
 )
 
@@ -72,4 +73,16 @@ func (d *Document) HTTPFields(f HTTPForm) [6]Field {
 		}
 	}
 	return fields
+}
+
+// SetHeaders gives d the status that f asks for and h the header fields of an
+// answer with d as its body, for servers that stay when an ingress leaves:
+// Connection is not among them.
+func (d *Document) SetHeaders(h http.Header, f HTTPForm) {
+	h.Set("Content-Type", "application/problem+json")
+	for _, field := range d.HTTPFields(f) {
+		if field.Value != "" && field.Name != "Connection" {
+			h.Set(field.Name, field.Value)
+		}
+	}
 }

@@ -37,6 +37,18 @@ type identifier struct {
 // keyFunc returns a request's partition key, "" when it has none.
 type keyFunc func(r *http.Request) string
 
+// Identifier returns what turns requests into what the limiter needs to know, as
+// a gate with these options does, for requests that another proxy has before it.
+// Of o it reads By, Exempt, CostHeader, Costs and DefaultCost.
+func Identifier(o Options) (func(r *http.Request) limiter.Request, error) {
+	o = o.WithDefaults()
+	id, err := newIdentifier(&o)
+	if err != nil {
+		return nil, err
+	}
+	return id.identify, nil
+}
+
 // newIdentifier compiles what o says about identification.
 func newIdentifier(o *Options) (*identifier, error) {
 	id := &identifier{exempt: o.Exempt, costHeader: textproto.CanonicalMIMEHeaderKey(o.CostHeader), usual: o.DefaultCost}

@@ -44,6 +44,7 @@ var floors = map[string][]string{
 	"shadow":               {"limiter", "labels", "status"},
 	"observe":              {"ingress", "limiter", "labels"},
 	"admin":                {"ingress", "limiter", "labels", "status", "vitals"},
+	"decide":               {"limiter", "labels"},
 	"tracing":              {"limiter"},
 	"tuner":                {"tuner/signal", "tuner/policy"},
 	"tuner/signal":         {},
@@ -55,7 +56,7 @@ var floors = map[string][]string{
 	"dashboards":           {},
 
 	// 4
-	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "tracing", "lab", "labels", "status", "shadow", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
+	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "decide", "tracing", "lab", "labels", "status", "shadow", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
 	"top":        {"status"},
 	"cmd/admitd": {anything},
 
@@ -76,7 +77,7 @@ var owners = map[string][]string{
 	"github.com/platinummonkey/go-concurrency-limits": {"algorithms"},
 	"github.com/knadh/koanf":                          {"config"},
 	"github.com/prometheus/client_golang":             {"observe", "daemon"},
-	"github.com/go-chi/chi":                           {"ingress/httpgate", "admin"},
+	"github.com/go-chi/chi":                           {"ingress/httpgate", "admin", "decide"},
 	"github.com/spf13/cobra":                          {"cmd"},
 	"go.opentelemetry.io/otel":                        {"tracing"},
 	"github.com/jackc/pgx":                            {"tuner/sqlsource"},
@@ -165,6 +166,8 @@ func TestPlanRefuses(t *testing.T) {
 		{"ingress/httpgate", "config"},
 		{"observe", "admin"},
 		{"admin", "config"},
+		{"admin", "decide"},
+		{"decide", "admin"},
 		{"client", "limiter"},
 		{"lab", "observe"},
 		{"admin", "daemon"},

@@ -1,4 +1,4 @@
-package admin_test
+package decide_test
 
 import (
 	"net/http"
@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -55,7 +54,7 @@ func giveBack(t *testing.T, s http.Handler, id, outcome string) int {
 // A permit is granted, returned once with its outcome, and then unknown.
 func TestAdmission(t *testing.T) {
 	d := newDaemon(fixedAt(10))
-	s := newServer(t, d, admin.Options{})
+	s := newServer(t, d, 0)
 	for _, tc := range []struct {
 		outcome          string
 		dropped, ignored uint64
@@ -89,7 +88,7 @@ func TestAdmission(t *testing.T) {
 // first. Operations were free of it once.
 func TestAdmissionPaysForItsOperation(t *testing.T) {
 	d := newDaemon(&limiter.Policy{Rate: limiter.Rate{PerSecond: 0.001, BurstSeconds: 10_000}}) // ten tokens
-	s := newServer(t, d, admin.Options{})
+	s := newServer(t, d, 0)
 	for body, want := range map[string]float64{
 		`{"ingress":"orders","operation":"dear"}`:           7,
 		`{"ingress":"orders","operation":"dear","cost":1}`:  1,
@@ -106,7 +105,7 @@ func TestAdmissionPaysForItsOperation(t *testing.T) {
 // What does not hold is refused before anything is asked of the gate.
 func TestAdmissionRefusesInput(t *testing.T) {
 	d := newDaemon(one())
-	s := newServer(t, d, admin.Options{})
+	s := newServer(t, d, 0)
 	for body, code := range map[string]int{
 		`{}`:                                  400,
 		`{"ingress":"orders","cost":0}`:       400,
@@ -132,7 +131,7 @@ func TestAdmissionRefusesInput(t *testing.T) {
 func TestAdmissionRejected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy  *limiter.Policy
-		form    admin.Form
+		form    labels.HTTPForm
 		cost    string
 		code    int
 		reason  labels.Reason
@@ -140,36 +139,36 @@ func TestAdmissionRejected(t *testing.T) {
 	}{
 		"concurrency": {
 			one(),
-			admin.Form{Hints: true},
+			labels.HTTPForm{},
 			"1", 503, labels.ConcurrencyLimit,
 			map[string]string{"RateLimit-Policy": ""},
 		},
 		"rate": {
 			&limiter.Policy{Rate: limiter.Rate{PerSecond: 0.5, BurstSeconds: 2}},
-			admin.Form{Hints: true, Rate: limiter.Rate{PerSecond: 0.5, BurstSeconds: 2}},
+			labels.HTTPForm{PerSecond: 0.5, BurstSeconds: 2},
 			"1", 429, labels.RequestRate,
 			map[string]string{"RateLimit-Policy": `"requests";q=1;w=2`},
 		},
 		"rate, no hints": {
 			&limiter.Policy{Rate: limiter.Rate{PerSecond: 0.5, BurstSeconds: 2}},
-			admin.Form{Rate: limiter.Rate{PerSecond: 0.5, BurstSeconds: 2}},
+			labels.HTTPForm{NoHints: true, PerSecond: 0.5, BurstSeconds: 2},
 			"1", 429, labels.RequestRate,
 			map[string]string{"RateLimit-Policy": "", "RateLimit": "", "Retry-After": ""},
 		},
 		"cost": {
 			&limiter.Policy{Rate: limiter.Rate{PerSecond: 1}},
-			admin.Form{Hints: true},
+			labels.HTTPForm{},
 			"5", 429, labels.CostExceedsBurst,
 			map[string]string{"Retry-After": ""},
 		},
 		"fixed status, no hints": {
-			one(), admin.Form{Status: 462}, "1", 462, labels.ConcurrencyLimit, map[string]string{"Retry-After": ""},
+			one(), labels.HTTPForm{NoHints: true, Status: 462}, "1", 462, labels.ConcurrencyLimit, map[string]string{"Retry-After": ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDaemon(tc.policy)
 			d.form = tc.form
-			s := newServer(t, d, admin.Options{})
+			s := newServer(t, d, 0)
 			grant(t, s, `{"ingress":"orders","partition":"a"}`)
 			w := call{method: "POST", path: "/v1/admissions", body: `{"ingress":"orders","partition":"a","cost":` + tc.cost + `}`}.do(t, s)
 			doc, err := labels.Parse(w.Body.Bytes())
@@ -182,10 +181,10 @@ func TestAdmissionRejected(t *testing.T) {
 			if got := w.Header().Get(labels.HeaderReason); got != string(tc.reason) {
 				t.Errorf("%s = %q; want %q", labels.HeaderReason, got, tc.reason)
 			}
-			if tc.form.Hints != (doc.RetryAfterMS > 0) && tc.reason.Retryable() {
-				t.Errorf("retryAfterMS = %d with hints %v", doc.RetryAfterMS, tc.form.Hints)
+			if tc.form.NoHints == (doc.RetryAfterMS > 0) && tc.reason.Retryable() {
+				t.Errorf("retryAfterMS = %d with hints %v", doc.RetryAfterMS, !tc.form.NoHints)
 			}
-			if tc.form.Hints && tc.reason.Retryable() {
+			if !tc.form.NoHints && tc.reason.Retryable() {
 				want := strconv.FormatInt(max((doc.RetryAfterMS+999)/1000, 1), 10)
 				if got := w.Header().Get("Retry-After"); got != want {
 					t.Errorf("Retry-After = %q; want %q, the document's wait in whole seconds", got, want)
@@ -208,7 +207,7 @@ func TestAdmissionRejected(t *testing.T) {
 func TestAdmissionExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDaemon(one())
-		s := newServer(t, d, admin.Options{})
+		s := newServer(t, d, 0)
 		for body, ttl := range map[string]time.Duration{
 			`{"ingress":"orders"}`:                10 * time.Second,
 			`{"ingress":"orders","ttlMS":600000}`: 10 * time.Minute,
@@ -238,7 +237,7 @@ func TestAdmissionExpires(t *testing.T) {
 // permit makes room.
 func TestAdmissionBound(t *testing.T) {
 	d := newDaemon(fixedAt(10))
-	s := newServer(t, d, admin.Options{MaxPermits: 2})
+	s := newServer(t, d, 2)
 	g := grant(t, s, `{"ingress":"orders"}`)
 	grant(t, s, `{"ingress":"orders"}`)
 	w := call{method: "POST", path: "/v1/admissions", body: `{"ingress":"orders"}`}.do(t, s)
@@ -251,7 +250,7 @@ func TestAdmissionBound(t *testing.T) {
 	}
 	giveBack(t, s, g.Permit, "success")
 	grant(t, s, `{"ingress":"orders"}`)
-	s.Close()
+	s.desk.Close()
 	if n := d.gate.Status().InFlight; n != 0 {
 		t.Errorf("in flight after Close = %d; want 0", n)
 	}
@@ -269,7 +268,7 @@ func TestAdmissionsConserve(t *testing.T) {
 		limit := rapid.IntRange(1, 8).Draw(rt, "limit")
 		synctest.Test(t, func(t *testing.T) {
 			d := newDaemon(fixedAt(limit))
-			s := newServer(t, d, admin.Options{MaxPermits: 6})
+			s := newServer(t, d, 6)
 			model := map[string]time.Time{} // id -> expiry
 			var ended, lost uint64
 			forget := func() {
@@ -341,7 +340,7 @@ func TestReturnMeetsExpiry(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDaemon(one())
-			s := newServer(t, d, admin.Options{})
+			s := newServer(t, d, 0)
 			g := grant(t, s, `{"ingress":"orders","ttlMS":1000}`)
 			code := make(chan int, 1)
 			time.AfterFunc(time.Second, func() {

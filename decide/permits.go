@@ -1,4 +1,4 @@
-package admin
+package decide
 
 import (
 	"crypto/rand"
@@ -8,9 +8,8 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// permits holds the permits of the decision API until they are returned or
-// expire. Whoever takes one out of the map ends it; so it is ended once, however
-// a return, the expiry and the end of the server meet.
+// permits holds permits until they are returned or expire. Whoever takes one out of the map ends it; so it is ended once, however
+// a return, the expiry and the end of the desk meet.
 type permits struct {
 	bound int
 
@@ -49,28 +48,52 @@ func (p *permits) unbook() {
 	p.booked--
 }
 
-// keep holds a permit in the place that was booked for it, for ttl, after which
-// it ends as dropped: nobody said how the work went. It returns an id that
-// cannot be guessed.
-func (p *permits) keep(permit limiter.Permit, ttl time.Duration) (id string) {
-	id = rand.Text() // at least 128 random bits
-	h := &held{permit: permit}
-	if !p.put(id, h, ttl) {
-		h.permit.End(limiter.Ignored)
+// keep holds a permit in the place that was booked for it, and returns its id. A
+// permit that had the id before ends as ignored: nobody can name it any more.
+func (p *permits) keep(permit limiter.Permit, how Hold) (id string) {
+	id = how.ID
+	if id == "" {
+		id = rand.Text() // at least 128 random bits
+	}
+	if loser := p.put(id, &held{permit: permit}, how); loser != nil {
+		loser.permit.End(limiter.Ignored)
 	}
 	return id
 }
 
-// put places h where one was booked, unless the server has closed.
-func (p *permits) put(id string, h *held, ttl time.Duration) bool {
+// put places h where one was booked and returns what has no place now: the
+// permit that had the id before, h itself when the desk has closed, or nil.
+func (p *permits) put(id string, h *held, how Hold) (loser *held) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.booked--
 	if p.closed {
-		return false
+		return h
+	}
+	if loser = p.byID[id]; loser != nil {
+		loser.expiry.Stop()
 	}
 	p.byID[id] = h
-	h.expiry = time.AfterFunc(ttl, func() { p.end(id, limiter.Dropped) })
+	h.expiry = time.AfterFunc(how.TTL, func() { p.expire(id, h, how.Expired) })
+	return loser
+}
+
+// expire ends a permit that nobody returned, unless another one has its id by
+// now.
+func (p *permits) expire(id string, h *held, o limiter.Outcome) {
+	if p.takeIf(id, h) {
+		h.permit.End(o)
+	}
+}
+
+// takeIf takes h out and reports whether it was there.
+func (p *permits) takeIf(id string, h *held) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byID[id] != h {
+		return false
+	}
+	delete(p.byID, id)
 	return true
 }
 

@@ -1,0 +1,195 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/decide"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// counter is the daemon as those who ask for decisions see it. It implements
+// [decide.Gates].
+type counter struct {
+	fronts *fronts
+	kit    *Kit
+
+	mu    sync.Mutex             // guards the field below; held while one is built
+	rules map[string]*identified // by ingress
+}
+
+// identified is how an ingress identifies requests that a proxy asks about.
+type identified struct {
+	in       *config.Ingress // that it was built for
+	identify func(*http.Request) limiter.Request
+}
+
+// Admit implements [decide.Gates]. Callers spell operations as the configuration
+// does.
+func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, error) {
+	f, in := c.fronts.front(a.Ingress), c.fronts.ingress(a.Ingress)
+	if f == nil || in == nil {
+		return limiter.Permit{}, decide.ErrUnknownIngress
+	}
+	req := limiter.Request{Exempt: slices.Contains(in.Requests.Exempt.Operations, a.Operation)}
+	if a.HTTP != nil {
+		if identify := c.identifier(in, f.gate); identify != nil {
+			req = identify(a.HTTP)
+		}
+	}
+	if a.Partition != "" {
+		req.Key = a.Partition
+	}
+	if a.Operation != "" || req.Cost == 0 {
+		req.Cost = costOf(in, a.Operation)
+	}
+	if a.Cost > 0 {
+		req.Cost = a.Cost
+	}
+	if a.MaxWait != 0 {
+		req.MaxWait = a.MaxWait
+	}
+	a.Partition, a.Cost = req.Key, req.Cost
+	return f.gate.Admit(ctx, req)
+}
+
+// costOf returns the tokens of an operation that names no price.
+func costOf(in *config.Ingress, operation string) float64 {
+	if tokens, ok := in.Cost.ByOperation[operation]; ok {
+		return tokens
+	}
+	if in.Cost.Default > 0 {
+		return in.Cost.Default
+	}
+	return 1
+}
+
+// identifier returns how the ingress identifies requests, nil when it cannot:
+// its protocol is not HTTP.
+func (c *counter) identifier(in *config.Ingress, g *limiter.Gate) func(*http.Request) limiter.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.rules[in.Name]; known != nil && known.in == in {
+		return known.identify
+	}
+	next := &identified{in: in}
+	if build := c.fronts.protocols[in.Protocol].Identify; build != nil {
+		if identify, err := build(c.kit, in, g); err == nil {
+			next.identify = identify
+		} else {
+			c.kit.Log.Error("requests of proxies cannot be identified", slog.String("ingress", in.Name), slog.Any("error", err))
+		}
+	}
+	if c.rules == nil {
+		c.rules = map[string]*identified{}
+	}
+	c.rules[in.Name] = next
+	return next.identify
+}
+
+// Form implements [decide.Gates].
+func (c *counter) Form(name, partition string) labels.HTTPForm {
+	in, f := c.fronts.ingress(name), c.fronts.front(name)
+	if in == nil || f == nil {
+		return labels.HTTPForm{NoHints: true}
+	}
+	rate := f.gate.Rate(partition)
+	return labels.HTTPForm{
+		NoHints: !in.Rejection.Hints, Status: int(in.Rejection.Status),
+		PerSecond: rate.PerSecond, BurstSeconds: rate.BurstSeconds,
+	}
+}
+
+// decisions is the listener of those who ask; the zero value is none.
+type decisions struct {
+	server *decide.Server
+	ln     net.Listener
+}
+
+// newDecisions builds the server and opens its address.
+func (d *Daemon) newDecisions(ctx context.Context, cfg *config.Config) (out decisions, err error) {
+	o := decide.Options{Insecure: cfg.Decisions.Insecure, Log: d.log, Ready: func() bool {
+		h := d.face.Health()
+		return h.Listening && !h.Draining
+	}}
+	if o.Token, err = readToken("decisions", cfg.Decisions.TokenFile); err != nil || cfg.Decisions.Listen == "" {
+		return out, err
+	}
+	keys, err := newKeys(cfg.Decisions.TLS, []string{"h2", "http/1.1"})
+	if err != nil {
+		return out, fmt.Errorf("decisions.tls: %w", err)
+	}
+	if keys != nil {
+		o.TLS = keys.config()
+	}
+	if out.ln, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Decisions.Listen); err != nil {
+		return out, fmt.Errorf("decisions.listen: %w", err)
+	}
+	out.server = decide.NewServer(d.desk, o)
+	return out, nil
+}
+
+// setToken replaces the token; see [decide.Server.SetToken].
+func (l decisions) setToken(token string) error {
+	if l.server == nil {
+		return nil
+	}
+	return l.server.SetToken(token)
+}
+
+// run serves until ctx is done.
+func (l decisions) run(ctx context.Context) error {
+	if l.server == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return l.server.Serve(ctx, l.ln)
+}
+
+// close gives up a listener that nobody serves.
+func (l decisions) close() {
+	if l.ln != nil {
+		_ = l.ln.Close()
+	}
+}
+
+// address returns where it listens, "" when nobody does.
+func (l decisions) address() string {
+	if l.ln == nil {
+		return ""
+	}
+	return l.ln.Addr().String()
+}
+
+// readTokens reads the tokens of the admin port and of the decisions listener.
+func readTokens(cfg *config.Config) (admin, decisions string, err error) {
+	admin, err = readToken("admin", cfg.Admin.TokenFile)
+	decisions, err2 := readToken("decisions", cfg.Decisions.TokenFile)
+	return admin, decisions, errors.Join(err, err2)
+}
+
+// readToken returns the token of a section; "" = none is asked for.
+func readToken(section, file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+	if err != nil {
+		return "", fmt.Errorf("%s.tokenFile: %w", section, err)
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" {
+		return "", fmt.Errorf("%s.tokenFile: holds no token (%s)", section, file)
+	}
+	return token, nil
+}

@@ -1,0 +1,173 @@
+package decide
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+// Headers of GET /v1/authorize, beside those of every refusal.
+const (
+	// HeaderStatus carries the status of a refusal, whatever status it is
+	// answered with.
+	HeaderStatus = "X-Admitd-Status"
+	// HeaderPermit carries the permit that is held for the caller.
+	HeaderPermit = "X-Admitd-Permit"
+)
+
+// authorization is the query of GET /v1/authorize.
+type authorization struct {
+	ask  Ask
+	deny int           // status of every refusal; 0 = its own
+	hold time.Duration // 0 = no permit is held
+}
+
+// parseAuthorization reads the query.
+func parseAuthorization(q url.Values) (a authorization, wrong []string) {
+	known := []string{"ingress", "partition", "operation", "cost", "deny", "hold"}
+	for key := range q {
+		if !slices.Contains(known, key) {
+			wrong = append(wrong, fmt.Sprintf("%.40q: want %s", key, strings.Join(known, ", ")))
+		}
+	}
+	var form admission
+	form.Ingress, form.Partition, form.Operation = q.Get("ingress"), q.Get("partition"), q.Get("operation")
+	if text := q.Get("cost"); text != "" {
+		cost, _ := strconv.ParseFloat(text, 64) // 0 is out of bounds
+		form.Cost = &cost
+	}
+	wrong = append(wrong, form.check()...)
+	ask, _ := form.ask()
+	a.ask = *ask
+	if text := q.Get("deny"); text != "" {
+		if a.deny, _ = strconv.Atoi(text); a.deny < 400 || a.deny > 599 {
+			wrong = append(wrong, fmt.Sprintf("deny: %.40q is not a status from 400 to 599", text))
+		}
+	}
+	if text := q.Get("hold"); text != "" {
+		var err error
+		if a.hold, err = time.ParseDuration(text); err != nil || a.hold < time.Millisecond || a.hold > MaxTTL {
+			wrong = append(wrong, fmt.Sprintf("hold: %.40q is not a duration from 1ms to %v", text, MaxTTL))
+		}
+	}
+	slices.Sort(wrong)
+	return a, wrong
+}
+
+// authorize answers proxies that ask about a request of theirs: 204, or the
+// refusal for the client. The request is spent from the rates; its permit is
+// held only when the proxy asks for it, since most of them cannot tell when the
+// request has ended. A permit that was held and not returned teaches nothing.
+func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
+	a, wrong := parseAuthorization(r.URL.Query())
+	if len(wrong) > 0 {
+		fail(w, http.StatusBadRequest, "the query does not hold", wrong...)
+		return
+	}
+	a.ask.HTTP, a.ask.MaxWait = forwarded(r), patience(r)
+	extend(w, maxPatience+writeTimeout)
+	err := s.grant(w, r, &a)
+	doc, form, refused := s.desk.Refusal(&a.ask, err)
+	switch {
+	case err == nil:
+		w.WriteHeader(http.StatusNoContent)
+	case refused:
+		doc.SetHeaders(w.Header(), form)
+		w.Header().Set(HeaderStatus, strconv.Itoa(doc.Status))
+		status := doc.Status
+		if a.deny != 0 {
+			status = a.deny
+		}
+		writeDocument(w, status, &doc)
+	default:
+		s.fail(w, r, err)
+	}
+}
+
+// grant asks the gate, and holds the permit or gives it back at once.
+func (s *api) grant(w http.ResponseWriter, r *http.Request, a *authorization) error {
+	if a.hold > 0 {
+		id, err := s.desk.Hold(r.Context(), &a.ask, Hold{TTL: a.hold, Expired: limiter.Ignored})
+		if err == nil {
+			w.Header().Set(HeaderPermit, id)
+		}
+		return err
+	}
+	permit, err := s.desk.Admit(r.Context(), &a.ask)
+	if err == nil {
+		permit.End(limiter.Ignored)
+	}
+	return err
+}
+
+// errNoURI is about a proxy that names something that is no URI.
+var errNoURI = errors.New("decide: no URI")
+
+// forwarded returns the request that a proxy asks about, from the headers that
+// Traefik and Caddy (X-Forwarded-Method, X-Forwarded-Uri, X-Forwarded-Host) and
+// nginx recipes (X-Original-Method, X-Original-URI) send. Its client is the
+// last address of X-Forwarded-For: the one that the proxy itself saw.
+func forwarded(r *http.Request) *http.Request {
+	out := *r
+	out.Header = r.Header.Clone()
+	out.Method = first(r.Header, "X-Forwarded-Method", "X-Original-Method")
+	if out.Method == "" {
+		out.Method = http.MethodGet
+	}
+	out.URL = &url.URL{Path: "/"}
+	if u, err := requestURI(first(r.Header, "X-Forwarded-Uri", "X-Original-Uri")); err == nil {
+		out.URL = u
+	}
+	out.RequestURI = out.URL.RequestURI()
+	if host := r.Header.Get("X-Forwarded-Host"); host != "" {
+		out.Host = host
+	}
+	if client := lastForwarded(r.Header); client != "" {
+		out.RemoteAddr = client
+	}
+	out.Header.Del(HeaderToken)
+	return &out
+}
+
+// requestURI reads the target of a request.
+func requestURI(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, errNoURI
+	}
+	return url.ParseRequestURI(text)
+}
+
+// first returns the first header that is set.
+func first(h http.Header, names ...string) string {
+	for _, name := range names {
+		if v := h.Get(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// lastForwarded returns the last address of X-Forwarded-For as a remote address,
+// "" when there is none.
+func lastForwarded(h http.Header) string {
+	all := h.Values("X-Forwarded-For")
+	if len(all) == 0 {
+		return ""
+	}
+	list := all[len(all)-1]
+	client := strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])
+	if client == "" {
+		return ""
+	}
+	if strings.Contains(client, ":") && !strings.HasPrefix(client, "[") {
+		client = "[" + client + "]"
+	}
+	return client + ":0"
+}
