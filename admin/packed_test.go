@@ -138,19 +138,13 @@ func TestStatusAfterChange(t *testing.T) {
 
 // Whatever is sent as JSON is answered and breaks nothing.
 func FuzzBodies(f *testing.F) {
-	f.Add("POST", `{"ingress":"orders","partition":"a","operation":"read","cost":2.5,"ttlMS":1500}`)
-	f.Add("POST", `{"ingress":"orders","cost":1e400}`)
 	f.Add("PATCH", `{"mode":"off","partitions":{"default":{"queue":"auto","limit":{"algorithm":"knee"}}}}`)
 	f.Add("PATCH", `{"requests":{"rate":-1}}{}`)
 	f.Fuzz(func(t *testing.T, method, body string) {
-		path := "/v1/admissions"
-		switch method {
-		case "POST":
-		case "PATCH":
-			path = "/v1/ingresses/orders"
-		default:
+		if method != "PATCH" {
 			t.Skip("a method that no handler takes")
 		}
+		const path = "/v1/ingresses/orders"
 		s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{})
 		w := call{method: method, path: path, body: body}.do(t, s)
 		switch {

@@ -51,23 +51,7 @@ func (s *Server) routes() http.Handler {
 	if s.o.Hello != nil {
 		r.Method(http.MethodGet, labels.HelloPath, labels.ServeHello(s.o.Hello))
 	}
-	r.Group(func(r chi.Router) {
-		r.Use(sameOrigin, s.authorize, jsonOnly)
-		r.Post("/v1/reload", s.reload)
-		r.Patch("/v1/ingresses/{name}", s.patch)
-		r.Delete("/v1/ingresses/{name}/overrides/{id}", s.undo)
-		r.Post("/v1/tuner/freeze", s.freezeTuner)
-		r.Post("/v1/shadow/{name}/promote", s.promote)
-		r.Post("/v1/tuner/unfreeze", s.unfreezeTuner)
-		r.Post("/v1/tuner/revert", s.revertTuner)
-		r.Post("/v1/tuner/revert/{id}", s.revertTuner)
-		if s.o.Decisions != nil {
-			asks := r.With(s.boundCallers, moved)
-			asks.Method(http.MethodPost, "/v1/admissions", s.o.Decisions)
-			asks.Method(http.MethodPost, "/v1/admissions/batch", s.o.Decisions)
-			asks.Method(http.MethodDelete, "/v1/admissions/{permit}", s.o.Decisions)
-		}
-	})
+	r.Group(s.changing)
 	r.Route("/debug/pprof", func(r chi.Router) {
 		r.Use(s.tokenOnly, boundProfile)
 		r.Get("/cmdline", pprof.Cmdline)
@@ -82,6 +66,26 @@ func (s *Server) routes() http.Handler {
 	}
 	r.Method(http.MethodGet, "/*", pageFiles(files))
 	return r
+}
+
+// changing routes what changes something, behind the token.
+func (s *Server) changing(r chi.Router) {
+	r.Use(sameOrigin, s.authorize, jsonOnly)
+	r.Post("/v1/reload", s.reload)
+	r.Patch("/v1/ingresses/{name}", s.patch)
+	r.Delete("/v1/ingresses/{name}/overrides/{id}", s.undo)
+	r.Post("/v1/tuner/freeze", s.freezeTuner)
+	r.Post("/v1/shadow/{name}/promote", s.promote)
+	r.Post("/v1/tuner/unfreeze", s.unfreezeTuner)
+	r.Post("/v1/tuner/revert", s.revertTuner)
+	r.Post("/v1/tuner/revert/{id}", s.revertTuner)
+	if s.o.Decisions == nil {
+		return
+	}
+	asks := r.With(s.boundCallers, moved)
+	asks.Method(http.MethodPost, "/v1/admissions", s.o.Decisions)
+	asks.Method(http.MethodPost, "/v1/admissions/batch", s.o.Decisions)
+	asks.Method(http.MethodDelete, "/v1/admissions/{permit}", s.o.Decisions)
 }
 
 // pageFiles serves the files of the live page, and nothing else: no listings.

@@ -1,8 +1,10 @@
 package decide_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
 )
 
 type batchAnswer struct {
@@ -127,5 +130,31 @@ func TestBatchesConserve(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+// Whatever is sent as JSON, or asked in a query, is answered and breaks nothing.
+func FuzzAsks(f *testing.F) {
+	f.Add("/v1/admissions", `{"ingress":"orders","partition":"a","operation":"read","cost":2.5,"ttlMS":1500}`)
+	f.Add("/v1/admissions", `{"ingress":"orders","cost":1e400}`)
+	f.Add("/v1/admissions/batch", `{"end":[{"permit":"x"}],"admit":[{"ingress":"orders"},{}]}{}`)
+	f.Add("/v1/authorize", `ingress=orders&deny=403&hold=1s&cost=1e3`)
+	f.Fuzz(func(t *testing.T, path, said string) {
+		s := newServer(t, newDaemon(&limiter.Policy{}), 0)
+		c := call{method: "POST", path: path, body: said}
+		switch path {
+		case "/v1/admissions", "/v1/admissions/batch":
+		case "/v1/authorize":
+			c = call{method: "GET", path: path + "?" + (&url.URL{RawQuery: said}).Query().Encode()}
+		default:
+			t.Skip("nobody is there")
+		}
+		w := c.do(t, s)
+		switch {
+		case w.Code >= 500 && w.Code != 503, w.Code < 200, w.Code >= 300 && w.Code < 400:
+			t.Errorf("%s %q = %d %s", path, said, w.Code, w.Body)
+		case w.Code != http.StatusNoContent && !json.Valid(w.Body.Bytes()):
+			t.Errorf("%s %q is answered with what is no JSON: %s", path, said, w.Body)
+		}
 	})
 }
