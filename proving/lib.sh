@@ -8,6 +8,11 @@
 set -Eeuo pipefail
 trap 'echo "${BASH_SOURCE[0]##*/} line $LINENO: $BASH_COMMAND" >&2' ERR
 
+# facts.py, facts.js and facts.sh stand beside this file. What a run leaves goes to
+# bin, not beside the sources.
+PYTHONPATH=$(dirname "$PROVE_LIB")
+export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
+
 main() { "$1"; }
 
 # skip NAME REASON reports what is not to be had.

@@ -4,7 +4,8 @@ import json
 
 import asyncpg
 
-from scene import DOOR, GATE, end, fact
+from facts import end, fact
+from scene import DOOR, GATE
 
 
 def url(port):

@@ -3,11 +3,7 @@ const { Client, Pool } = require('pg');
 
 const url = (port, application) =>
   `postgres://driver:secret@127.0.0.1:${port}/app` + (application ? `?application_name=${application}` : '');
-let failed = false;
-function fact(what, holds, seen) {
-  if (!holds) failed = true;
-  console.log(holds ? `ok ${what}` : `not ok ${what} - saw ${seen}`);
-}
+const { fact, main } = require('../facts.js');
 const attempt = (promise) => promise.then(() => null, (error) => error);
 const pid = async (client) => (await client.query('select pg_backend_pid() as pid')).rows[0].pid;
 
@@ -19,7 +15,7 @@ async function pid2(client) {
   return answer;
 }
 
-async function main() {
+main(async () => {
   const client = new Client(url(process.env.GATE, 'prove'));
   await client.connect();
   const mine = await pid(client);
@@ -61,6 +57,4 @@ async function main() {
   const door = await attempt(new Client(url(process.env.DOOR)).connect());
   fact('a full door is code 53300', door?.code === '53300', door);
   await held.end();
-  process.exit(failed ? 1 : 0);
-}
-main().catch((e) => { console.log('not ok', e); process.exit(1); });
+});

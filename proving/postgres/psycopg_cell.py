@@ -6,7 +6,8 @@ import time
 import psycopg
 import psycopg_pool
 
-from scene import DIRECT, DOOR, GATE, end, fact
+from facts import end, fact
+from scene import DIRECT, DOOR, GATE
 
 
 def url(port, application="prove"):

@@ -5,7 +5,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-from scene import GATE, end, fact
+from facts import end, fact
+from scene import GATE
 
 
 class Base(DeclarativeBase):
