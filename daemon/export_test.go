@@ -9,7 +9,7 @@ import (
 	"github.com/admitd/admitd/ingress/mongogate"
 	"github.com/admitd/admitd/ingress/postgresgate"
 	"github.com/admitd/admitd/ingress/pulsargate"
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -59,7 +59,7 @@ func (d *Daemon) Apply(ctx context.Context, cfg *config.Config) error {
 type Recordings struct{ recordings }
 
 // Use is use, for tests.
-func (r *Recordings) Use(t *config.Trace) (*lab.Recorder, func() error, error) { return r.use(t) }
+func (r *Recordings) Use(t *config.Trace) (*trace.Recorder, func() error, error) { return r.use(t) }
 
 // NeedsRestart is needsRestart for what ships, for tests.
 func NeedsRestart(old, next *config.Ingress) bool {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -23,14 +23,14 @@ type recordings struct {
 
 // recording is one trace file.
 type recording struct {
-	recorder *lab.Recorder
+	recorder *trace.Recorder
 	file     *os.File
 	users    int
 }
 
 // use opens the file, or joins who writes to it already, and returns what ends
 // that. A file that has its size already is an error.
-func (r *recordings) use(t *config.Trace) (*lab.Recorder, func() error, error) {
+func (r *recordings) use(t *config.Trace) (*trace.Recorder, func() error, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec := r.open[t.File]
@@ -62,7 +62,7 @@ func record(t *config.Trace) (*recording, error) {
 		_ = file.Close() // nothing was written
 		return nil, err
 	}
-	return &recording{recorder: lab.NewRecorder(file, int64(t.MaxSize)-info.Size()), file: file}, nil
+	return &recording{recorder: trace.NewRecorder(file, int64(t.MaxSize)-info.Size()), file: file}, nil
 }
 
 // leave closes the file when nobody writes to it any more.
@@ -83,7 +83,9 @@ func (r *recordings) leave(name string) error {
 
 // tap is the tracer of a gate. It hears nothing until the gate serves, so that
 // checking a configuration writes no file.
-type tap struct{ recorder atomic.Pointer[lab.Recorder] }
+type tap struct {
+	recorder atomic.Pointer[trace.Recorder]
+}
 
 // Offered implements [limiter.Tracer].
 func (t *tap) Offered(now int64, key string, cost float64) {

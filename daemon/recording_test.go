@@ -8,7 +8,7 @@ import (
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -17,12 +17,12 @@ import (
 func TestRecordingsAreShared(t *testing.T) {
 	var r daemon.Recordings
 	file := filepath.Join(t.TempDir(), "orders.trace")
-	trace := &config.Trace{File: file, MaxSize: 1 << 16}
-	first, leaveFirst, err := r.Use(trace)
+	section := &config.Trace{File: file, MaxSize: 1 << 16}
+	first, leaveFirst, err := r.Use(section)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, leaveSecond, err := r.Use(trace)
+	second, leaveSecond, err := r.Use(section)
 	if err != nil || first != second {
 		t.Fatalf("the second front has a recording of its own: %v", err)
 	}
@@ -43,7 +43,7 @@ func TestRecordingsAreShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	got, err := lab.ReadTrace(f)
+	got, err := trace.Read(f)
 	if err != nil || len(got.Arrivals) != 1 || !got.Arrivals[0].Served || got.Arrivals[0].Key != "a" {
 		t.Errorf("trace is %+v, %v; want one arrival of a, served", got, err)
 	}

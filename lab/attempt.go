@@ -80,7 +80,7 @@ func (a *attempt) leave() {
 	if stays {
 		leaver.Leave()
 	}
-	if !stays || g.s.abandon() == cancels {
+	if !stays || g.s.Cancels() {
 		g.backend.hangUp(a.job)
 		a.end(limiter.Ignored)
 		return

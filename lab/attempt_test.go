@@ -10,6 +10,7 @@ import (
 
 	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/scenario"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -48,9 +49,9 @@ type leaver struct {
 func (l leaver) Leave() { l.d.note("left") }
 
 // onlyVariant parses a scenario of one variant.
-func onlyVariant(t *testing.T, text string) *lab.Scenario {
+func onlyVariant(t *testing.T, text string) *scenario.Scenario {
 	t.Helper()
-	s, err := lab.ParseScenario([]byte(text))
+	s, err := scenario.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

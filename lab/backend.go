@@ -1,27 +1,22 @@
 package lab
 
-import "time"
+import (
+	"time"
+
+	"github.com/admitd/admitd/lab/scenario"
+)
 
 // Backend is a model of what is protected: N workers that serve one request
 // each, a queue before them, and a service that gets slower the more is inside.
 type Backend struct {
 	w    *World
-	spec BackendSpec
-	now  health
+	spec scenario.BackendSpec
+	now  scenario.Health
 
 	queue   []*job // oldest first; those that were cancelled are still in it
 	head    int
 	waiting int // jobs in the queue that were not cancelled
 	busy    int
-}
-
-// health is the state of a backend.
-type health struct {
-	speed   float64       // factor on every service time; 1 = healthy
-	delay   time.Duration // pure delay added to every request
-	frozen  bool          // serves nothing
-	workers int
-	share   float64 // of the service's other part
 }
 
 // job is a request inside the backend.
@@ -41,65 +36,9 @@ const (
 	jobOver // served, or cancelled
 )
 
-// BackendSpec describes a [Backend].
-type BackendSpec struct {
-	// Workers serve one request each; > 0.
-	Workers int `yaml:"workers"`
-	// Service is the time a worker needs for one request.
-	Service ServiceSpec `yaml:"service"`
-	// Thrash makes every service longer by this share per request inside
-	// beyond the workers: 0.002 is 0.2 %.
-	Thrash float64 `yaml:"thrash"`
-	// Contention makes every service longer the more are being served.
-	Contention ContentionSpec `yaml:"contention"`
-	// Queue bounds the requests that wait for a worker; beyond it the backend
-	// refuses. 0 = unbounded.
-	Queue int `yaml:"queue"`
-	// Cancelled says what becomes of work whose connection was closed:
-	// continues (it is done for nobody) or stops. "" = continues.
-	Cancelled string `yaml:"cancelled"`
-}
-
-// ContentionSpec is the universal scalability law: with n requests being served,
-// each takes 1 + Serial*(n-1) + Crosstalk*n*(n-1) times as long.
-type ContentionSpec struct {
-	Serial    float64 `yaml:"serial"`
-	Crosstalk float64 `yaml:"crosstalk"`
-}
-
-// factor returns how much longer a service takes with n being served.
-func (c *ContentionSpec) factor(n int) float64 {
-	return 1 + c.Serial*float64(n-1) + c.Crosstalk*float64(n)*float64(n-1)
-}
-
-// Capacity returns the requests per second that the healthy backend can serve.
-func (s *BackendSpec) Capacity() float64 { return s.capacity(s.healthy()) }
-
-// healthy returns the state of a backend that nothing is wrong with.
-func (s *BackendSpec) healthy() health {
-	return health{speed: 1, workers: s.Workers, share: s.Service.Share}
-}
-
-// capacity returns the requests per second that can be served in a state: with
-// contention, at the best number of busy workers.
-func (s *BackendSpec) capacity(h health) float64 {
-	if h.frozen {
-		return 0
-	}
-	alone := 1 / (s.Service.mean(h.share).Seconds() * h.speed)
-	if s.Contention == (ContentionSpec{}) {
-		return alone * float64(h.workers)
-	}
-	best := 0.0
-	for n := 1; n <= h.workers; n++ {
-		best = max(best, alone*float64(n)/s.Contention.factor(n))
-	}
-	return best
-}
-
 // newBackend returns a healthy, idle backend.
-func newBackend(w *World, spec BackendSpec) *Backend {
-	return &Backend{w: w, spec: spec, now: spec.healthy()}
+func newBackend(w *World, spec scenario.BackendSpec) *Backend {
+	return &Backend{w: w, spec: spec, now: spec.Healthy()}
 }
 
 // Inside returns the requests that are queued or being served, those that their
@@ -133,7 +72,7 @@ func (b *Backend) submit(cost float64, by interface{ served() }) *job {
 // hangUp tells the backend that nobody listens for the answer. A backend that
 // stops then has a worker, or a place in its queue, for somebody else.
 func (b *Backend) hangUp(j *job) {
-	if b.spec.Cancelled != stops || j.state == jobOver {
+	if b.spec.Cancelled != scenario.Stops || j.state == jobOver {
 		return
 	}
 	if j.state == jobRunning {
@@ -147,7 +86,7 @@ func (b *Backend) hangUp(j *job) {
 
 // serve gives queued requests to idle workers.
 func (b *Backend) serve() {
-	for b.busy < b.now.workers && b.waiting > 0 && !b.now.frozen {
+	for b.busy < b.now.Workers && b.waiting > 0 && !b.now.Frozen {
 		j := b.take()
 		if j.state == jobOver {
 			continue
@@ -178,8 +117,8 @@ func (b *Backend) finish(j *job) {
 	}
 	j.state = jobOver
 	b.busy--
-	if b.now.delay > 0 {
-		b.w.After(b.now.delay, j.by.served)
+	if b.now.Delay > 0 {
+		b.w.After(b.now.Delay, j.by.served)
 	} else {
 		j.by.served()
 	}
@@ -188,13 +127,13 @@ func (b *Backend) finish(j *job) {
 
 // serviceTime draws the time one request takes now.
 func (b *Backend) serviceTime(cost float64) time.Duration {
-	slow := 1 + b.spec.Thrash*float64(max(b.Inside()-b.now.workers, 0))
-	slow *= b.spec.Contention.factor(b.busy)
-	return time.Duration(b.spec.Service.draw(b.w.service, b.now.share) * cost * slow * b.now.speed)
+	slow := 1 + b.spec.Thrash*float64(max(b.Inside()-b.now.Workers, 0))
+	slow *= b.spec.Contention.Factor(b.busy)
+	return time.Duration(b.spec.Service.Draw(b.w.service, b.now.Share) * cost * slow * b.now.Speed)
 }
 
 // set changes the backend's health from now on.
-func (b *Backend) set(h health) {
+func (b *Backend) set(h scenario.Health) {
 	b.now = h
 	b.serve()
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // crowded is a short overload of four workers.
@@ -21,10 +23,10 @@ health: [{ at: 7s, slow: 3 }]
 windows: [{ name: well, from: 2s, to: 7s }, { name: slow, from: 8s, to: 12s }]
 `
 
-// parsed parses a scenario.
-func parsed(t *testing.T, text string) *lab.Scenario {
+// Parsed parses a scenario.
+func parsed(t *testing.T, text string) *scenario.Scenario {
 	t.Helper()
-	s, err := lab.ParseScenario([]byte(text))
+	s, err := scenario.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func parsed(t *testing.T, text string) *lab.Scenario {
 // better by more than the grid misses, and each window has its own.
 func TestCeilingIsTheBestFixedLimit(t *testing.T) {
 	s := parsed(t, crowded)
-	found, err := lab.Ceilings{}.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{s}})
+	found, err := lab.RefreshCeilings(t.Context(), scenario.Ceilings{}, &lab.Suite{Scenarios: []*scenario.Scenario{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func TestCeilingIsTheBestFixedLimit(t *testing.T) {
 // changed are computed anew, and the others are kept as they are.
 func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 	s := parsed(t, crowded)
-	found, err := lab.Ceilings{}.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{s}})
+	found, err := lab.RefreshCeilings(t.Context(), scenario.Ceilings{}, &lab.Suite{Scenarios: []*scenario.Scenario{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,7 @@ func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 	if err := found.Write(&file); err != nil {
 		t.Fatal(err)
 	}
-	read, err := lab.ReadCeilings(file.Bytes())
+	read, err := scenario.ReadCeilings(file.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 		t.Errorf("ceilings changed in the file (-want +got):\n%s", diff)
 	}
 	computed := func(text string) (n int) {
-		if _, err := read.Refresh(t.Context(), &lab.Suite{Scenarios: []*lab.Scenario{parsed(t, text)}, Progress: func(int, int) { n++ }}); err != nil {
+		if _, err := lab.RefreshCeilings(t.Context(), read, &lab.Suite{Scenarios: []*scenario.Scenario{parsed(t, text)}, Progress: func(int, int) { n++ }}); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -102,8 +104,8 @@ func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 
 // Results are shares of the ceiling, where there is one.
 func TestResultsAreSharesOfTheCeiling(t *testing.T) {
-	w := lab.WindowResult{Name: "all", Seconds: 10, Capacity: 100, Offered: 1000, Good: 450}
-	r := &lab.Result{Windows: []lab.WindowResult{w}}
+	w := measure.Window{Name: "all", Seconds: 10, Capacity: 100, Offered: 1000, Good: 450}
+	r := &measure.Result{Windows: []measure.Window{w}}
 	if v, ok := r.Value("ofCeiling", ""); !ok || v != -1 {
 		t.Errorf("without a ceiling the share is %v, %v; want -1", v, ok)
 	}
@@ -123,3 +125,12 @@ func TestShippedCeilingsHold(t *testing.T) {
 		t.Errorf("%s has no ceiling; run 'make lab-ceilings'", name)
 	}
 }
+
+// smallest is the least that a scenario needs.
+const smallest = `
+name: x
+about: y
+for: 10s
+load: [{ at: 0s, load: 1 }]
+windows: [{ name: all, from: 0s, to: 10s }]
+`

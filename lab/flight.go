@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/client"
+	"github.com/admitd/admitd/lab/measure"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -65,7 +66,7 @@ func (f *flight) try() {
 // answered ends the request.
 func (f *flight) answered() {
 	f.g.policy.Done(&f.state, f.g.budget)
-	f.end(Answered)
+	f.end(measure.Answered)
 }
 
 // refused retries or ends the request.
@@ -75,17 +76,17 @@ func (f *flight) refused(why Refusal) {
 		d := why()
 		doc = &d
 	}
-	failure := f.g.s.Clients.refused(doc)
+	failure := f.g.s.Clients.Refused(doc)
 	if !f.again(&failure) {
-		f.end(Refused)
+		f.end(measure.Refused)
 	}
 }
 
 // failed retries or ends a request that has no answer.
 func (f *flight) failed() {
-	failure := f.g.s.Clients.lost()
+	failure := f.g.s.Clients.Lost()
 	if !f.again(&failure) {
-		f.end(Failed)
+		f.end(measure.Failed)
 	}
 }
 
@@ -105,7 +106,7 @@ func (f *flight) again(failure *client.Failure) bool {
 }
 
 // end counts the request.
-func (f *flight) end(v Verdict) {
+func (f *flight) end(v measure.Verdict) {
 	g := f.g
 	// Of a request that was sent again, the latency is that of the attempt that
 	// counted: the waits before it are the client's own.

@@ -7,6 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // maxLiveOutstanding bounds the requests in flight of a live run; one more
@@ -16,31 +20,31 @@ const maxLiveOutstanding = 20_000
 // Live drives a running gate with a scenario in real time: open loop, arrivals
 // scheduled ahead, latencies counted from the moment at which a request was due.
 type Live struct {
-	// Scenario with exactly one variant; see [Scenario.Variant].
-	Scenario *Scenario
+	// Scenario with exactly one variant; see [scenario.Scenario.Variant].
+	Scenario *scenario.Scenario
 	// Capacity of the backend, requests per second, > 0: what a load of 1 means.
 	Capacity float64
 	// Seed of the arrivals.
 	Seed uint64
 	// Send makes one request, retries included. It is called by many goroutines.
-	Send func(ctx context.Context, key string) Sent
+	Send func(ctx context.Context, key string) openloop.Sent
 	// Health is told when the scenario changes the backend's health, which the
 	// lab cannot do itself; nil = nobody.
-	Health func(HealthStep)
+	Health func(scenario.HealthStep)
 	// Progress is told now and then how far the run is; nil = nobody.
 	Progress func(elapsed time.Duration)
 }
 
 // LiveResult is what came of a live run.
 type LiveResult struct {
-	Result *Result
+	Result *measure.Result
 	// Scheduled sends, and those that were late by more than 20 ms or not made.
 	Scheduled, Missed int64
 }
 
 // Void reports that the schedule was not kept, so that the run proves nothing.
 func (r *LiveResult) Void() bool {
-	return float64(r.Missed) > maxMissedShare*float64(r.Scheduled)
+	return float64(r.Missed) > openloop.MaxMissedShare*float64(r.Scheduled)
 }
 
 // liveRun is one live run.
@@ -89,7 +93,7 @@ func (r *liveRun) schedule(ctx context.Context) error {
 		}
 	}
 	g.capacity = r.l.Capacity
-	for _, h := range s.healthSteps() {
+	for _, h := range s.HealthSteps() {
 		w.At(int64(h.At), func() {
 			if failed == nil && r.l.Health != nil {
 				failed = r.await(ctx, timer, time.Duration(w.now))
@@ -139,7 +143,7 @@ func (r *liveRun) send(ctx context.Context, timer *time.Timer, q *liveSend) erro
 	due := r.start.Add(q.at)
 	r.out.Scheduled++
 	full := r.outstanding.Load() >= maxLiveOutstanding
-	if full || time.Since(due) > lateSend {
+	if full || time.Since(due) > openloop.Late {
 		r.out.Missed++
 	}
 	if full {

@@ -8,12 +8,15 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // liveScenario returns ten seconds of steady load.
-func liveScenario(t *testing.T, more string) *lab.Scenario {
+func liveScenario(t *testing.T, more string) *scenario.Scenario {
 	t.Helper()
-	s, err := lab.ParseScenario([]byte(smallest + more))
+	s, err := scenario.Parse([]byte(smallest + more))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,11 +31,11 @@ func TestLiveKeepsItsSchedule(t *testing.T) {
 		var changes, seconds int
 		live := lab.Live{
 			Scenario: liveScenario(t, "health: [{ at: 5s, slow: 2 }]\n"), Capacity: 100,
-			Send: func(context.Context, string) lab.Sent {
+			Send: func(context.Context, string) openloop.Sent {
 				time.Sleep(40 * time.Millisecond)
-				return lab.Sent{Verdict: lab.Answered, Attempts: 1}
+				return openloop.Sent{Verdict: measure.Answered, Attempts: 1}
 			},
-			Health:   func(lab.HealthStep) { changes++ },
+			Health:   func(scenario.HealthStep) { changes++ },
 			Progress: func(time.Duration) { seconds++ },
 		}
 		begin := time.Now()
@@ -61,7 +64,9 @@ func TestLiveIsVoidWhenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := lab.Live{
 			Scenario: liveScenario(t, ""), Capacity: 100,
-			Send:     func(context.Context, string) lab.Sent { return lab.Sent{Verdict: lab.Answered, Attempts: 1} },
+			Send: func(context.Context, string) openloop.Sent {
+				return openloop.Sent{Verdict: measure.Answered, Attempts: 1}
+			},
 			Progress: func(time.Duration) { time.Sleep(100 * time.Millisecond) }, // holds up whoever sends
 		}
 		out, err := live.Run(t.Context())
@@ -79,9 +84,9 @@ func TestLiveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		live := lab.Live{Scenario: liveScenario(t, ""), Capacity: 10, Send: func(ctx context.Context, _ string) lab.Sent {
+		live := lab.Live{Scenario: liveScenario(t, ""), Capacity: 10, Send: func(ctx context.Context, _ string) openloop.Sent {
 			<-ctx.Done()
-			return lab.Sent{Verdict: lab.Failed, Attempts: 1}
+			return openloop.Sent{Verdict: measure.Failed, Attempts: 1}
 		}}
 		begin := time.Now()
 		if _, err := live.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // LiveBackend is the backend of a scenario in real time, as an HTTP handler: the
@@ -13,7 +15,7 @@ import (
 // request. With it, a scenario can be played live against a gate and compared
 // with what virtual time says. It is safe for concurrent use.
 type LiveBackend struct {
-	s    *Scenario
+	s    *scenario.Scenario
 	wake chan struct{} // has a value when the next event may be another one
 
 	mu    sync.Mutex // guards the fields below
@@ -24,11 +26,11 @@ type LiveBackend struct {
 
 // NewLiveBackend returns the backend of a scenario with exactly one variant. It
 // works until ctx is done.
-func NewLiveBackend(ctx context.Context, s *Scenario, seed uint64) *LiveBackend {
+func NewLiveBackend(ctx context.Context, s *scenario.Scenario, seed uint64) *LiveBackend {
 	w := newWorld(seed)
 	l := &LiveBackend{s: s, wake: make(chan struct{}, 1), w: w, b: newBackend(w, s.Backend)}
-	for _, h := range s.healthSteps() {
-		w.At(int64(h.At), func() { l.b.set(h.health(&s.Backend)) })
+	for _, h := range s.HealthSteps() {
+		w.At(int64(h.At), func() { l.b.set(h.State(&s.Backend)) })
 	}
 	go l.run(ctx)
 	return l

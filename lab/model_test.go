@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // fixedAt returns a fixed limit as a contender.
-func fixedAt(s *lab.Scenario, limit int) lab.Contender {
+func fixedAt(s *scenario.Scenario, limit int) lab.Contender {
 	return lab.Fixed(s, fmt.Sprintf("fixed %d", limit), limit)
 }
 
@@ -27,7 +29,7 @@ windows: [{ name: all, from: 20s, to: 220s }]
 `
 
 // played plays the only variant of a scenario for one contender and seed 1.
-func played(t *testing.T, text string, contender func(*lab.Scenario) lab.Contender) *lab.Result {
+func played(t *testing.T, text string, contender func(*scenario.Scenario) lab.Contender) *measure.Result {
 	t.Helper()
 	s := onlyVariant(t, text)
 	r, err := lab.Play(s, contender(s), 1, lab.PlayOptions{})
@@ -54,7 +56,7 @@ func near(t *testing.T, what string, got, want, share float64) {
 // exponential latencies of mean 2/µ; a lognormal service has its median at
 // mean*exp(-σ²/2); two classes have the mean of their shares.
 func TestModelIsTheTextbooks(t *testing.T) {
-	none := func(*lab.Scenario) lab.Contender { return lab.None() }
+	none := func(*scenario.Scenario) lab.Contender { return lab.None() }
 	text := func(backend string, load float64) string {
 		return quietRun(backend, fmt.Sprint(load))
 	}
@@ -81,16 +83,16 @@ func TestModelIsTheTextbooks(t *testing.T) {
 // 22 at work. A wrong service time, queue, thrash or contention shows here.
 func TestModelHasItsCeilings(t *testing.T) {
 	r := played(t, quietRun("workers: 8, thrash: 0.002", "2"),
-		func(s *lab.Scenario) lab.Contender { return fixedAt(s, 13) })
+		func(s *scenario.Scenario) lab.Contender { return fixedAt(s, 13) })
 	good, _ := r.Value("goodput", "")
 	near(t, "goodput of M/M/8/13 at twice the capacity", good, 0.989, 0.004)
 
 	usl := "workers: 200, contention: { serial: 0.03, crosstalk: 0.002 }"
-	r = played(t, quietRun(usl, "2"), func(s *lab.Scenario) lab.Contender { return fixedAt(s, 22) })
+	r = played(t, quietRun(usl, "2"), func(s *scenario.Scenario) lab.Contender { return fixedAt(s, 22) })
 	w := r.Windows[0]
 	near(t, "capacity under contention", w.Capacity, 861, 0.002)
 	near(t, "answers under contention", float64(w.Answered)/w.Seconds, 861, 0.02)
-	r = played(t, quietRun(usl, "2"), func(s *lab.Scenario) lab.Contender { return fixedAt(s, 88) })
+	r = played(t, quietRun(usl, "2"), func(s *scenario.Scenario) lab.Contender { return fixedAt(s, 88) })
 	if w := r.Windows[0]; float64(w.Answered)/w.Seconds > 600 {
 		t.Errorf("88 at work serve %.0f/s; contention must make it less than 600", float64(w.Answered)/w.Seconds)
 	}
@@ -98,7 +100,7 @@ func TestModelHasItsCeilings(t *testing.T) {
 
 // Bursts and batches change when requests arrive, not how many.
 func TestArrivalsKeepTheirMean(t *testing.T) {
-	none := func(*lab.Scenario) lab.Contender { return lab.None() }
+	none := func(*scenario.Scenario) lab.Contender { return lab.None() }
 	base := quietRun("workers: 8", "0.5")
 	poisson := played(t, base, none).Windows[0]
 	for name, more := range map[string]string{
@@ -137,7 +139,7 @@ windows: [{ name: before, from: 5s, to: 20s }, { name: after, from: 40s, to: 60s
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := played(t, base+tc.more, func(s *lab.Scenario) lab.Contender { return fixedAt(s, tc.limit) })
+			r := played(t, base+tc.more, func(s *scenario.Scenario) lab.Contender { return fixedAt(s, tc.limit) })
 			before, after := r.Windows[0], r.Windows[1]
 			near(t, "served", float64(after.Answered)/after.Seconds, tc.want*float64(before.Answered)/before.Seconds, tc.within)
 			if name == "pauses" {
@@ -152,7 +154,7 @@ func TestPatienceIsSpread(t *testing.T) {
 	text := quietRun("workers: 8", "0.5") +
 		"health: [{ at: 0s, frozen: true }]\nclients: { patience: { least: 100ms, most: 10s } }\n"
 	s := onlyVariant(t, text)
-	s.For, s.Windows = lab.Duration(20*time.Second), []lab.Window{{Name: "all", To: lab.Duration(20 * time.Second)}}
+	s.For, s.Windows = scenario.Duration(20*time.Second), []scenario.Window{{Name: "all", To: scenario.Duration(20 * time.Second)}}
 	least, most, below := time.Hour, time.Duration(0), 0
 	var n int
 	c := lab.Contender{Name: "asked", New: func(*lab.World) lab.Door {

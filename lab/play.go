@@ -6,6 +6,8 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/clock"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/scenario"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -23,8 +25,8 @@ type PlayOptions struct {
 }
 
 // Play plays one variant for one contender and seed. Equal arguments give equal
-// results. s has exactly one variant; see [Scenario.Variant].
-func Play(s *Scenario, c Contender, seed uint64, o PlayOptions) (*Result, error) {
+// results. s has exactly one variant; see [scenario.Scenario.Variant].
+func Play(s *scenario.Scenario, c Contender, seed uint64, o PlayOptions) (*measure.Result, error) {
 	fault, err := clock.ParseFault(s.Clock)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,7 @@ func Play(s *Scenario, c Contender, seed uint64, o PlayOptions) (*Result, error)
 	w.advance, w.fault, w.tracer = o.Advance, fault, o.Tracer
 	g := newGame(w, s, seed)
 	jitter := random(seed, 4)
-	if g.policy, err = s.Clients.policy(jitter.Float64); err != nil {
+	if g.policy, err = s.Clients.ClientPolicy(jitter.Float64); err != nil {
 		return nil, err
 	}
 	g.budget = g.policy.NewBudget()
@@ -42,14 +44,14 @@ func Play(s *Scenario, c Contender, seed uint64, o PlayOptions) (*Result, error)
 	}
 	g.schedule()
 	// What is on its way when the arrivals end may end.
-	w.run(time.Duration(s.For) + settle + s.longestWait())
+	w.run(time.Duration(s.For) + settle + s.LongestWait())
 	return g.result(c.Name, seed), nil
 }
 
 // game is one run.
 type game struct {
 	w       *World
-	s       *Scenario
+	s       *scenario.Scenario
 	backend *Backend
 	doors   []Door
 	policy  client.Policy
@@ -66,10 +68,10 @@ type game struct {
 }
 
 // newGame returns a run in which nothing is planned yet.
-func newGame(w *World, s *Scenario, seed uint64) *game {
+func newGame(w *World, s *scenario.Scenario, seed uint64) *game {
 	g := &game{
 		w: w, s: s, backend: newBackend(w, s.Backend), tally: newVirtualTally(s), capacity: s.Backend.Capacity(),
-		patience: s.Clients.Patience.drawn(random(seed, 6), time.Duration(s.Timeout)),
+		patience: s.Clients.Patience.Drawn(random(seed, 6), time.Duration(s.Timeout)),
 	}
 	g.arrive = g.send
 	return g
@@ -78,8 +80,8 @@ func newGame(w *World, s *Scenario, seed uint64) *game {
 // schedule plans everything that is known beforehand.
 func (g *game) schedule() {
 	s := g.s
-	for _, h := range s.healthSteps() {
-		g.w.At(int64(h.At), func() { g.backend.set(h.health(&s.Backend)) })
+	for _, h := range s.HealthSteps() {
+		g.w.At(int64(h.At), func() { g.backend.set(h.State(&s.Backend)) })
 	}
 	g.plan()
 	if s.ReloadEvery > 0 {
@@ -96,7 +98,7 @@ func (g *game) plan() {
 	}
 	g.main = &stream{g: g, key: g.key, batch: s.Arrivals.Batch}
 	g.noisy = &stream{g: g, key: func() (string, bool) { return "noisy", true }}
-	for _, step := range s.loadSteps() {
+	for _, step := range s.LoadSteps() {
 		g.w.At(int64(step.At), func() { g.main.set(step.Load * g.capacity) })
 	}
 	g.w.At(0, func() { g.noisy.set(s.Tenants.Noisy * g.capacity) })
@@ -151,5 +153,5 @@ func (g *game) watch() {
 // spare reports that the backend could serve all that is offered now, so that a
 // refusal is a false one.
 func (g *game) spare() bool {
-	return g.main.offered()+g.noisy.offered() < g.s.Backend.capacity(g.backend.now)
+	return g.main.offered()+g.noisy.offered() < g.s.Backend.CapacityIn(g.backend.now)
 }

@@ -7,10 +7,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
-// scenario returns a shipped scenario.
-func scenario(t *testing.T, name string) *lab.Scenario {
+// shipped returns a shipped scenario.
+func shipped(t *testing.T, name string) *scenario.Scenario {
 	t.Helper()
 	list, err := lab.Shipped()
 	if err != nil {
@@ -28,15 +30,15 @@ func scenario(t *testing.T, name string) *lab.Scenario {
 // The same seed gives the same result to the last digit, whatever runs beside
 // it; another seed another one.
 func TestSameSeedSameResult(t *testing.T) {
-	s, ok := scenario(t, "brownout").Variant("3 retries")
+	s, ok := shipped(t, "brownout").Variant("3 retries")
 	if !ok {
 		t.Fatal("no such variant")
 	}
-	s.For = lab.Duration(85 * time.Second)
+	s.For = scenario.Duration(85 * time.Second)
 	for _, c := range lab.Contenders(s) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			play := func(seed uint64) *lab.Result {
+			play := func(seed uint64) *measure.Result {
 				r, err := lab.Play(s, c, seed, lab.PlayOptions{})
 				if err != nil {
 					t.Fatal(err)
@@ -57,7 +59,7 @@ func TestSameSeedSameResult(t *testing.T) {
 // A clock that stands still is noticed, and the gate goes on with its fixed
 // fallback: permits are neither lost nor withheld.
 func TestBrokenClockFallsBack(t *testing.T) {
-	s, ok := scenario(t, "clock").Variant("frozen")
+	s, ok := shipped(t, "clock").Variant("frozen")
 	if !ok {
 		t.Fatal("no such variant")
 	}
@@ -82,8 +84,8 @@ func TestBrokenClockFallsBack(t *testing.T) {
 // Every contender of a seed meets the same arrivals, so that differences are
 // its own.
 func TestSameArrivalsForAll(t *testing.T) {
-	s, _ := scenario(t, "steady").Variant("2x")
-	s.For, s.Windows = lab.Duration(5*time.Second), []lab.Window{{Name: "all", To: lab.Duration(5 * time.Second)}}
+	s, _ := shipped(t, "steady").Variant("2x")
+	s.For, s.Windows = scenario.Duration(5*time.Second), []scenario.Window{{Name: "all", To: scenario.Duration(5 * time.Second)}}
 	offered := map[int]bool{}
 	for _, c := range lab.Contenders(s) {
 		r, err := lab.Play(s, c, 1, lab.PlayOptions{})
@@ -107,11 +109,11 @@ func TestSameArrivalsForAll(t *testing.T) {
 func TestGatesAreTold(t *testing.T) {
 	inside := map[string]map[bool]int{}
 	for _, name := range []string{"8 gates / cold / told not", "8 gates / cold / told"} {
-		s, ok := scenario(t, "gates").Variant(name)
+		s, ok := shipped(t, "gates").Variant(name)
 		if !ok {
 			t.Fatal("no such variant")
 		}
-		s.For = lab.Duration(2 * time.Second)
+		s.For = scenario.Duration(2 * time.Second)
 		for _, c := range lab.Contenders(s) {
 			r, err := lab.Play(s, c, 1, lab.PlayOptions{})
 			if err != nil {
@@ -123,7 +125,7 @@ func TestGatesAreTold(t *testing.T) {
 			inside[c.Name][s.Told] = r.Series[0].Inside // after half a second
 		}
 	}
-	for _, name := range append([]string{"knee+queue"}, lab.Ours()...) {
+	for _, name := range append([]string{"knee+queue"}, scenario.Ours()...) {
 		if n := inside[name]; 3*n[true] > n[false] {
 			t.Errorf("%s: %d are inside the backend when the gates are told, %d when not; want a third at most", name, n[true], n[false])
 		}

@@ -4,8 +4,14 @@ import (
 	"context"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // gridStep is the factor between the limits that are tried first.
@@ -19,18 +25,18 @@ const ceilingSeeds = 2
 
 // search looks for the best fixed limit of each window.
 type search struct {
-	s     *Scenario
-	tried map[int][]Ceiling // by limit; one for each window
+	s     *scenario.Scenario
+	tried map[int][]scenario.Ceiling // by limit; one for each window
 }
 
 // findCeilings returns the ceilings of one variant.
-func findCeilings(ctx context.Context, s *Scenario) (map[string]Ceiling, error) {
-	r := search{s: s, tried: map[int][]Ceiling{}}
-	grid := s.limitsToTry()
+func findCeilings(ctx context.Context, s *scenario.Scenario) (map[string]scenario.Ceiling, error) {
+	r := search{s: s, tried: map[int][]scenario.Ceiling{}}
+	grid := limitsToTry(s)
 	if err := r.try(ctx, grid); err != nil {
 		return nil, err
 	}
-	out := map[string]Ceiling{}
+	out := map[string]scenario.Ceiling{}
 	for i, w := range s.Windows {
 		at := slices.Index(grid, r.best(i).Limit)
 		from, to := grid[max(at-1, 0)], grid[min(at+1, len(grid)-1)]
@@ -48,14 +54,14 @@ func findCeilings(ctx context.Context, s *Scenario) (map[string]Ceiling, error) 
 
 // limitsToTry returns the grid: from half of what keeps the backend busy to
 // what keeps an answer waiting for the objective.
-func (s *Scenario) limitsToTry() []int {
-	healthy, best, delay, speed := s.Backend.healthy(), s.Backend.Capacity(), Duration(0), 1.0
-	for _, step := range s.healthSteps() {
-		h := step.health(&s.Backend)
-		h.frozen = false
-		best, delay, speed = max(best, s.Backend.capacity(h)), max(delay, step.Delay), max(speed, h.speed)
+func limitsToTry(s *scenario.Scenario) []int {
+	healthy, best, delay, speed := s.Backend.Healthy(), s.Backend.Capacity(), scenario.Duration(0), 1.0
+	for _, step := range s.HealthSteps() {
+		h := step.State(&s.Backend)
+		h.Frozen = false
+		best, delay, speed = max(best, s.Backend.CapacityIn(h)), max(delay, step.Delay), max(speed, h.Speed)
 	}
-	service := s.Backend.Service.mean(healthy.share).Seconds()
+	service := s.Backend.Service.MeanAt(healthy.Share).Seconds()
 	least := s.Backend.Capacity() * service / speed / 2
 	most := best * (service + time.Duration(s.Objective+delay).Seconds())
 	var list []int
@@ -73,7 +79,7 @@ func (r *search) try(ctx context.Context, limits []int) error {
 		if r.tried[limit] != nil {
 			continue
 		}
-		found := make([]Ceiling, len(r.s.Windows))
+		found := make([]scenario.Ceiling, len(r.s.Windows))
 		for seed := range uint64(ceilingSeeds) {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -95,8 +101,8 @@ func (r *search) try(ctx context.Context, limits []int) error {
 }
 
 // best returns the best of what was tried, the lower limit of equals.
-func (r *search) best(window int) Ceiling {
-	var best Ceiling
+func (r *search) best(window int) scenario.Ceiling {
+	var best scenario.Ceiling
 	for _, limit := range slices.Sorted(maps.Keys(r.tried)) {
 		if c := r.tried[limit][window]; c.Good > best.Good || best.Limit == 0 {
 			best = c
@@ -104,4 +110,42 @@ func (r *search) best(window int) Ceiling {
 	}
 	best.Good, best.Refused = math.Round(best.Good*1e4)/1e4, math.Round(best.Refused*1e5)/1e5
 	return best
+}
+
+// RefreshCeilings returns c with the ceilings of all given scenarios: those that are
+// missing or stale are computed, the others kept, those of other scenarios too.
+// Only the variants that suite plays are computed. Its Progress is called after
+// each of them.
+func RefreshCeilings(ctx context.Context, c scenario.Ceilings, suite *Suite) (scenario.Ceilings, error) {
+	out := maps.Clone(c)
+	var stale []*scenario.Scenario
+	for _, s := range suite.Scenarios {
+		out[s.Name] = map[string]scenario.VariantCeilings{}
+		for i := range s.Variants {
+			run, name := s.Apply(&s.Variants[i]), s.Variants[i].Name
+			if known := c[s.Name][name]; known.Of == run.Identity() {
+				out[s.Name][name] = known
+			} else if run.HasCeiling() && suite.plays(&s.Variants[i], run) {
+				stale = append(stale, run)
+			}
+		}
+	}
+	var mu sync.Mutex // guards out and done
+	done := 0
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, run := range stale {
+		group.Go(func() error {
+			found, err := findCeilings(ctx, run)
+			mu.Lock()
+			defer mu.Unlock()
+			out[run.Name][run.Variants[0].Name] = scenario.VariantCeilings{Of: run.Identity(), Windows: found}
+			done++
+			if suite.Progress != nil {
+				suite.Progress(done, len(stale))
+			}
+			return err
+		})
+	}
+	return out, group.Wait()
 }

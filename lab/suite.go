@@ -8,12 +8,15 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // Suite says which runs are made. The zero value is every shipped scenario with
 // every variant, contender and seed.
 type Suite struct {
-	Scenarios []*Scenario
+	Scenarios []*scenario.Scenario
 	// Variants and Contenders that are run; none = all. A variant of a sweep may
 	// be named by some of the names that it is combined from.
 	Variants, Contenders []string
@@ -34,7 +37,7 @@ type Suite struct {
 
 // task is one run.
 type task struct {
-	s    *Scenario
+	s    *scenario.Scenario
 	c    Contender
 	seed uint64
 }
@@ -42,12 +45,12 @@ type task struct {
 // Run plays the suite. The results are in the order of the scenarios, variants,
 // contenders and seeds, whatever ran first; the series of all seeds but the
 // first are left out.
-func (s *Suite) Run(ctx context.Context) ([]*Result, error) {
+func (s *Suite) Run(ctx context.Context) ([]*measure.Result, error) {
 	tasks, err := s.tasks()
 	if err != nil {
 		return nil, err
 	}
-	results := make([]*Result, len(tasks))
+	results := make([]*measure.Result, len(tasks))
 	workers := s.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -95,7 +98,7 @@ func (s *Suite) tasks() ([]task, error) {
 	var tasks []task
 	for _, sc := range s.Scenarios {
 		for i := range sc.Variants {
-			run := sc.apply(&sc.Variants[i])
+			run := sc.Apply(&sc.Variants[i])
 			if s.plays(&sc.Variants[i], run) {
 				tasks = s.runs(tasks, run)
 			}
@@ -108,15 +111,15 @@ func (s *Suite) tasks() ([]task, error) {
 }
 
 // plays reports whether a variant is to be run.
-func (s *Suite) plays(v *Variant, run *Scenario) bool {
+func (s *Suite) plays(v *scenario.Variant, run *scenario.Scenario) bool {
 	if len(s.Variants) == 0 {
 		return s.Full || !run.Full
 	}
-	return slices.ContainsFunc(s.Variants, v.named)
+	return slices.ContainsFunc(s.Variants, v.Named)
 }
 
 // runs appends the runs of one variant.
-func (s *Suite) runs(tasks []task, run *Scenario) []task {
+func (s *Suite) runs(tasks []task, run *scenario.Scenario) []task {
 	seeds := s.Seeds
 	if seeds <= 0 {
 		seeds = run.Seeds

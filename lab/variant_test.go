@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/report"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // sweep is a scenario of two axes, one of them marked.
@@ -60,7 +62,7 @@ func TestSweepIsChosenFrom(t *testing.T) {
 		"two":   {lab.Suite{Variants: []string{"large / 2x", "plain"}}, []string{"plain", "large / 2x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.suite.Scenarios, tc.suite.Seeds, tc.suite.Contenders = []*lab.Scenario{s}, 1, []string{"fixed-tuned"}
+			tc.suite.Scenarios, tc.suite.Seeds, tc.suite.Contenders = []*scenario.Scenario{s}, 1, []string{"fixed-tuned"}
 			results, err := tc.suite.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +78,7 @@ func TestSweepIsChosenFrom(t *testing.T) {
 				return
 			}
 			var judged []string
-			for _, v := range lab.NewReport([]*lab.Scenario{s}, results).Verdicts {
+			for _, v := range report.New([]*scenario.Scenario{s}, results).Verdicts {
 				judged = append(judged, v.Variant)
 			}
 			if want := []string{"small / 2x", "small / 3x", "large / 2x"}; !slices.Equal(judged, want) {

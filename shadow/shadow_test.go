@@ -9,6 +9,8 @@ import (
 
 	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/scenario"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/shadow"
 	"github.com/admitd/admitd/status"
@@ -51,25 +53,25 @@ func of(kind string, auto bool) func() *limiter.Policy {
 
 // overload is 8 workers of 10 ms, first with room and then with twice as much
 // as they can serve. Nobody retries.
-func overload(t *testing.T) *lab.Scenario {
+func overload(t *testing.T) *scenario.Scenario {
 	t.Helper()
 	list, err := lab.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(list, func(s *lab.Scenario) bool { return s.Name == "steady" })
+	i := slices.IndexFunc(list, func(s *scenario.Scenario) bool { return s.Name == "steady" })
 	s, ok := list[i].Variant("1x")
 	if !ok {
 		t.Fatal("scenario steady has no variant 1x")
 	}
-	s.For = lab.Duration(90 * time.Second)
-	s.Load = []lab.LoadStep{{Load: 0.5}, {At: lab.Duration(10 * time.Second), Load: 2}}
-	s.Windows = []lab.Window{{Name: "all", To: s.For}}
+	s.For = scenario.Duration(90 * time.Second)
+	s.Load = []scenario.LoadStep{{Load: 0.5}, {At: scenario.Duration(10 * time.Second), Load: 2}}
+	s.Windows = []scenario.Window{{Name: "all", To: s.For}}
 	return s
 }
 
 // play plays a policy with candidates beside it.
-func play(t *testing.T, s *lab.Scenario, enforced func() *limiter.Policy, list ...shadow.Candidate) (*lab.WindowResult, []status.Candidate) {
+func play(t *testing.T, s *scenario.Scenario, enforced func() *limiter.Policy, list ...shadow.Candidate) (*measure.Window, []status.Candidate) {
 	t.Helper()
 	var stage *shadow.Stage
 	contender := lab.Gated("enforced", func(w *lab.World) *limiter.Policy {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
 )
 
 // What a replay is judged by.
@@ -118,34 +119,34 @@ func (o *checkReplay) run(s streams, file, format string) error {
 	if err != nil {
 		return exitError{exitInvalid, err}
 	}
-	trace, err := readTrace(o.trace)
+	recorded, err := readTrace(o.trace)
 	if err != nil {
 		return exitError{exitUnreadable, err}
 	}
-	model, err := modelOf(trace, o.workers, o.service)
+	model, err := modelOf(recorded, o.workers, o.service)
 	if err != nil {
 		return exitError{exitUnreadable, err}
 	}
 	objective := cmp.Or(o.objective, time.Duration(running.Objective), 100*time.Millisecond)
-	var results []*lab.Result
+	var results []*measure.Result
 	for _, in := range []*config.Ingress{running, next} {
 		c, err := contenderOf(in)
 		if err != nil {
 			return exitError{exitInvalid, err}
 		}
-		r, err := trace.Replay(c, lab.ReplayOptions{Model: model, Timeout: o.timeout, Objective: objective, Seed: o.seed})
+		r, err := lab.Replay(recorded, c, lab.ReplayOptions{Model: model, Timeout: o.timeout, Objective: objective, Seed: o.seed})
 		if err != nil {
 			return exitError{exitUnreadable, err}
 		}
 		results = append(results, r)
 	}
 	if format == "text" {
-		printModel(s, trace, model)
+		printModel(s, recorded, model)
 		if !slices.Equal(running.Partitions.By, next.Partitions.By) {
 			fmt.Fprintf(s.out, "note: partitions.by differs; the trace has the keys of the one that was in force\n\n")
 		}
 	}
-	rows := o.compare(&results[0].Windows[0], &results[1].Windows[0], trace.Span)
+	rows := o.compare(&results[0].Windows[0], &results[1].Windows[0], recorded.Span)
 	return o.report(s, file, format, rows)
 }
 
@@ -159,7 +160,7 @@ type compared struct {
 func (c *compared) worse() bool { return c.bound >= 0 && c.change > c.bound }
 
 // compare lists the measures of two replays.
-func (o *checkReplay) compare(was, is *lab.WindowResult, span time.Duration) []compared {
+func (o *checkReplay) compare(was, is *measure.Window, span time.Duration) []compared {
 	share := func(name string, a, b int, bound float64) compared {
 		x, y := float64(a)/float64(max(was.Offered, 1)), float64(b)/float64(max(is.Offered, 1))
 		return compared{

@@ -12,6 +12,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/report"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // newLab returns the overload lab.
@@ -45,15 +48,15 @@ func newLabList(s streams) *cobra.Command {
 				about, _, _ := strings.Cut(sc.About, ". ")
 				fmt.Fprintf(s.out, "%s: %s.\n    %s\n", sc.Name, strings.TrimSuffix(about, "."), variantNames(sc))
 			}
-			_, err = fmt.Fprintf(s.out, "\nalgorithms: none (no gate at all), fixed-tuned (a fixed limit of twice the workers), knee+queue (the default: knee and the automatic queue), %s\n", strings.Join(lab.Ours(), ", "))
+			_, err = fmt.Fprintf(s.out, "\nalgorithms: none (no gate at all), fixed-tuned (a fixed limit of twice the workers), knee+queue (the default: knee and the automatic queue), %s\n", strings.Join(scenario.Ours(), ", "))
 			return err
 		},
 	}
 }
 
 // variantNames lists the variants of a scenario, those of a sweep by its axes.
-func variantNames(sc *lab.Scenario) string {
-	names := func(list []lab.Variant) string {
+func variantNames(sc *scenario.Scenario) string {
+	names := func(list []scenario.Variant) string {
 		var out []string
 		for i := range list {
 			out = append(out, list[i].Name)
@@ -117,14 +120,14 @@ verdicts. Exit status 1 when a criterion is not kept.`,
 			"  admitd lab run --scenario baseline --config admitd.yaml --html report.html",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := o.play(cmd, s)
+			rep, err := o.play(cmd, s)
 			if err != nil {
 				return err
 			}
-			if err := report.WriteText(s.out); err != nil {
+			if err := rep.WriteText(s.out); err != nil {
 				return err
 			}
-			return o.verdict(report)
+			return o.verdict(rep)
 		},
 	}
 	o.choose(cmd)
@@ -133,7 +136,7 @@ verdicts. Exit status 1 when a criterion is not kept.`,
 }
 
 // play plays what was chosen and writes the files that were asked for.
-func (o *labRun) play(cmd *cobra.Command, s streams) (*lab.Report, error) {
+func (o *labRun) play(cmd *cobra.Command, s streams) (*report.Report, error) {
 	scenarios, err := o.load()
 	if err != nil {
 		return nil, err
@@ -165,7 +168,7 @@ func (o *labRun) play(cmd *cobra.Command, s streams) (*lab.Report, error) {
 		return nil, err
 	}
 	if o.results != "" {
-		if err := writeFile(o.results, func(f *os.File) error { return lab.WriteResults(f, results) }); err != nil {
+		if err := writeFile(o.results, func(f *os.File) error { return measure.Write(f, results) }); err != nil {
 			return nil, err
 		}
 	}
@@ -176,45 +179,45 @@ func (o *labRun) play(cmd *cobra.Command, s streams) (*lab.Report, error) {
 		}
 		results = append(results, o.chosen(peers)...)
 	}
-	report := lab.NewReport(scenarios, results)
-	return report, o.write(report)
+	rep := report.New(scenarios, results)
+	return rep, o.write(rep)
 }
 
 // chosen returns the results of variants that were asked for.
-func (o *labRun) chosen(list []*lab.Result) []*lab.Result {
-	return slices.DeleteFunc(list, func(r *lab.Result) bool {
+func (o *labRun) chosen(list []*measure.Result) []*measure.Result {
+	return slices.DeleteFunc(list, func(r *measure.Result) bool {
 		return len(o.variants) > 0 && !slices.Contains(o.variants, r.Variant)
 	})
 }
 
 // write writes the report's files.
-func (o *labRun) write(report *lab.Report) error {
+func (o *labRun) write(rep *report.Report) error {
 	if o.json != "" {
-		if err := writeFile(o.json, func(f *os.File) error { return report.WriteJSON(f) }); err != nil {
+		if err := writeFile(o.json, func(f *os.File) error { return rep.WriteJSON(f) }); err != nil {
 			return err
 		}
 	}
 	if o.targets != "" {
-		if err := writeFile(o.targets, func(f *os.File) error { return report.WriteTargets(f) }); err != nil {
+		if err := writeFile(o.targets, func(f *os.File) error { return rep.WriteTargets(f) }); err != nil {
 			return err
 		}
 	}
 	if o.html != "" {
-		return writeFile(o.html, func(f *os.File) error { return report.WriteHTML(f) })
+		return writeFile(o.html, func(f *os.File) error { return rep.WriteHTML(f) })
 	}
 	return nil
 }
 
 // verdict returns the exit status of a report.
-func (*labRun) verdict(report *lab.Report) error {
-	if failed := report.Failed(); len(failed) > 0 {
-		return exitError{code: 1, err: fmt.Errorf("lab: %d of %d criteria are not kept", len(failed), len(report.Verdicts))}
+func (*labRun) verdict(rep *report.Report) error {
+	if failed := rep.Failed(); len(failed) > 0 {
+		return exitError{code: 1, err: fmt.Errorf("lab: %d of %d criteria are not kept", len(failed), len(rep.Verdicts))}
 	}
 	return nil
 }
 
 // load returns the chosen scenarios.
-func (o *labRun) load() ([]*lab.Scenario, error) {
+func (o *labRun) load() ([]*scenario.Scenario, error) {
 	if len(o.files) > 0 {
 		return loadScenarios(o.files)
 	}
@@ -222,9 +225,9 @@ func (o *labRun) load() ([]*lab.Scenario, error) {
 	if err != nil || len(o.scenarios) == 0 {
 		return all, err
 	}
-	var list []*lab.Scenario
+	var list []*scenario.Scenario
 	for _, name := range o.scenarios {
-		i := slices.IndexFunc(all, func(s *lab.Scenario) bool { return s.Name == name })
+		i := slices.IndexFunc(all, func(s *scenario.Scenario) bool { return s.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("lab: there is no scenario %s; see 'admitd lab list'", name)
 		}
@@ -234,14 +237,14 @@ func (o *labRun) load() ([]*lab.Scenario, error) {
 }
 
 // loadScenarios reads scenario files.
-func loadScenarios(files []string) ([]*lab.Scenario, error) {
-	var list []*lab.Scenario
+func loadScenarios(files []string) ([]*scenario.Scenario, error) {
+	var list []*scenario.Scenario
 	for _, file := range files {
 		b, err := os.ReadFile(file) //nolint:gosec // the user names the file
 		if err != nil {
 			return nil, err
 		}
-		s, err := lab.ParseScenario(b)
+		s, err := scenario.Parse(b)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -251,13 +254,13 @@ func loadScenarios(files []string) ([]*lab.Scenario, error) {
 }
 
 // readResults reads a file that --results wrote.
-func readResults(file string) ([]*lab.Result, error) {
+func readResults(file string) ([]*measure.Result, error) {
 	f, err := os.Open(file) //nolint:gosec // the user names the file
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	list, err := lab.ReadResults(f)
+	list, err := measure.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // newLabCeilings returns the command that computes what is possible.
@@ -26,13 +27,13 @@ not changed is kept.`,
 			if err != nil {
 				return err
 			}
-			known := lab.Ceilings{}
+			known := scenario.Ceilings{}
 			if from != "" {
 				b, err := os.ReadFile(from) //nolint:gosec // the user names the file
 				if err != nil {
 					return err
 				}
-				if known, err = lab.ReadCeilings(b); err != nil {
+				if known, err = scenario.ReadCeilings(b); err != nil {
 					return err
 				}
 			}
@@ -42,7 +43,7 @@ not changed is kept.`,
 				bar.ChangeMax(of)
 				_ = bar.Set(done) // cosmetics
 			}}
-			found, err := known.Refresh(cmd.Context(), &suite)
+			found, err := lab.RefreshCeilings(cmd.Context(), known, &suite)
 			if err != nil {
 				return err
 			}

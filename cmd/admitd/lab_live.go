@@ -15,6 +15,10 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/lab/report"
+	"github.com/admitd/admitd/lab/scenario"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -63,7 +67,7 @@ it proves nothing, and the exit status is 1.`,
 }
 
 // pick returns the scenario and its chosen variant.
-func (o *labLive) pick() (whole, run *lab.Scenario, err error) {
+func (o *labLive) pick() (whole, run *scenario.Scenario, err error) {
 	choice := labRun{scenarios: []string{o.scenario}}
 	if o.file != "" {
 		choice.files = []string{o.file}
@@ -102,7 +106,7 @@ func (o *labLive) run(ctx context.Context, s streams) error {
 	}
 	live := lab.Live{
 		Scenario: run, Capacity: o.capacity, Seed: o.seed, Send: send,
-		Health: func(h lab.HealthStep) { o.health(ctx, s, h) },
+		Health: func(h scenario.HealthStep) { o.health(ctx, s, h) },
 	}
 	if !o.quiet {
 		bar := newBar(s, int(time.Duration(run.For).Seconds()), whole.Name+", "+o.variant+", seconds")
@@ -113,8 +117,8 @@ func (o *labLive) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	report := lab.NewReport([]*lab.Scenario{whole}, []*lab.Result{out.Result})
-	if err := report.WriteText(s.out); err != nil {
+	rep := report.New([]*scenario.Scenario{whole}, []*measure.Result{out.Result})
+	if err := rep.WriteText(s.out); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "\n%d sends scheduled, %d missed (%.3f %%)\n", out.Scheduled, out.Missed, 100*float64(out.Missed)/float64(max(out.Scheduled, 1)))
@@ -125,7 +129,7 @@ func (o *labLive) run(ctx context.Context, s streams) error {
 }
 
 // health has the backend's health changed.
-func (o *labLive) health(ctx context.Context, s streams, h lab.HealthStep) {
+func (o *labLive) health(ctx context.Context, s streams, h scenario.HealthStep) {
 	slow := h.Slow
 	if slow == 0 {
 		slow = 1
@@ -145,8 +149,8 @@ func (o *labLive) health(ctx context.Context, s streams, h lab.HealthStep) {
 }
 
 // driver returns a sender over HTTP that retries as the scenario's clients do.
-func (o *labLive) driver(run *lab.Scenario) (send func(context.Context, string) lab.Sent, stop func(), err error) {
-	policy, err := run.Clients.ClientPolicy()
+func (o *labLive) driver(run *scenario.Scenario) (send func(context.Context, string) openloop.Sent, stop func(), err error) {
+	policy, err := run.Clients.ClientPolicy(nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,8 +163,8 @@ func (o *labLive) driver(run *lab.Scenario) (send func(context.Context, string) 
 	if run.Clients.TellDeadline {
 		rt = deadlineTransport{base}
 	}
-	sender := lab.NewHTTPSender(c, rt)
-	send = func(ctx context.Context, key string) lab.Sent {
+	sender := openloop.NewHTTPSender(c, rt)
+	send = func(ctx context.Context, key string) openloop.Sent {
 		header := o.tenantHeader
 		if key == "" {
 			header = ""

@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/scenario"
+	"github.com/admitd/admitd/lab/trace"
 )
 
 // labReplay are the flags of replay.
@@ -34,7 +37,7 @@ from the trace, or given by --workers and --service.
 
 The trace should reach into overload. Where it never did, the number of workers
 is only a lower bound, and the command says so.`,
-		Example: "  admitd lab replay orders.trace --config candidate.yaml\n  admitd lab replay orders.trace --algorithm vegas,gradient2",
+		Example: "  admitd lab replay orders.trace --config candidate.yaml\n  admitd lab replay orders.trace --algorithm vegas,aimd",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return o.run(s, args[0]) },
 	}
@@ -52,7 +55,7 @@ is only a lower bound, and the command says so.`,
 
 // run replays one trace.
 func (o *labReplay) run(s streams, file string) error {
-	trace, err := readTrace(file)
+	recorded, err := readTrace(file)
 	if err != nil {
 		return err
 	}
@@ -60,14 +63,14 @@ func (o *labReplay) run(s streams, file string) error {
 	if err != nil {
 		return err
 	}
-	model, err := modelOf(trace, o.workers, o.service)
+	model, err := modelOf(recorded, o.workers, o.service)
 	if err != nil {
 		return err
 	}
-	printModel(s, trace, model)
-	results := []*lab.Result{trace.Recorded(o.objective)}
+	printModel(s, recorded, model)
+	results := []*measure.Result{lab.Recorded(recorded, o.objective)}
 	for _, c := range contenders {
-		r, err := trace.Replay(c, lab.ReplayOptions{Model: model, Timeout: o.timeout, Objective: o.objective, Seed: o.seed})
+		r, err := lab.Replay(recorded, c, lab.ReplayOptions{Model: model, Timeout: o.timeout, Objective: o.objective, Seed: o.seed})
 		if err != nil {
 			return err
 		}
@@ -77,11 +80,11 @@ func (o *labReplay) run(s streams, file string) error {
 }
 
 // modelOf returns the backend of a trace, as far as it is not given.
-func modelOf(trace *lab.Trace, workers int, service time.Duration) (lab.Model, error) {
-	model := lab.Model{Workers: workers, Service: service, Saturated: true}
+func modelOf(t *trace.Trace, workers int, service time.Duration) (trace.Model, error) {
+	model := trace.Model{Workers: workers, Service: service, Saturated: true}
 	if workers <= 0 || service <= 0 {
 		var err error
-		if model, err = trace.Model(); err != nil {
+		if model, err = t.Model(); err != nil {
 			return model, err
 		}
 	}
@@ -95,8 +98,8 @@ func modelOf(trace *lab.Trace, workers int, service time.Duration) (lab.Model, e
 }
 
 // printModel says what is played, and before what.
-func printModel(s streams, trace *lab.Trace, model lab.Model) {
-	fmt.Fprintf(s.out, "trace: %d arrivals in %v, %d records lost\n", len(trace.Arrivals), trace.Span.Round(time.Millisecond), trace.Lost)
+func printModel(s streams, t *trace.Trace, model trace.Model) {
+	fmt.Fprintf(s.out, "trace: %d arrivals in %v, %d records lost\n", len(t.Arrivals), t.Span.Round(time.Millisecond), t.Lost)
 	fmt.Fprintf(s.out, "model: %d workers, %v per request, so at most %.0f requests/s\n\n", model.Workers, model.Service.Round(10*time.Microsecond),
 		float64(model.Workers)/model.Service.Seconds())
 	if !model.Saturated {
@@ -119,7 +122,7 @@ func (o *labReplay) contenders() ([]lab.Contender, error) {
 	for _, name := range o.algorithms {
 		wanted[name] = true
 	}
-	for _, c := range lab.Contenders(&lab.Scenario{}) {
+	for _, c := range lab.Contenders(&scenario.Scenario{}) {
 		if wanted[c.Name] || len(wanted) == 0 && o.config == "" {
 			list = append(list, c)
 			delete(wanted, c.Name)
@@ -132,13 +135,13 @@ func (o *labReplay) contenders() ([]lab.Contender, error) {
 }
 
 // readTrace reads a trace file.
-func readTrace(file string) (*lab.Trace, error) {
+func readTrace(file string) (*trace.Trace, error) {
 	f, err := os.Open(file) //nolint:gosec // the user names the file
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	t, err := lab.ReadTrace(f)
+	t, err := trace.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -146,7 +149,7 @@ func readTrace(file string) (*lab.Trace, error) {
 }
 
 // printReplay prints what was and what would have been.
-func printReplay(s streams, results []*lab.Result) error {
+func printReplay(s streams, results []*measure.Result) error {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\tanswered\tgood\tnot admitted\tfailed\tp50\tp99\tp99.9\t")
 	for _, r := range results {

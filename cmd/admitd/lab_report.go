@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/report"
 )
 
 // newLabReport returns the command that writes the results as a document.
@@ -23,25 +23,25 @@ func newLabReport(s streams) *cobra.Command {
 			"  admitd lab report --from results.json --peers docs/lab/peers.json --html report.html",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := o.gather(cmd, s, from)
+			rep, err := o.gather(cmd, s, from)
 			if err != nil {
 				return err
 			}
 			if insert != "" {
-				if err := insertHeadlines(insert, report); err != nil {
+				if err := insertHeadlines(insert, rep); err != nil {
 					return err
 				}
 			}
 			if out == "" {
-				return report.WriteMarkdown(s.out, lab.Findings())
+				return rep.WriteMarkdown(s.out, report.Findings())
 			}
-			if err := writeFile(out, func(f *os.File) error { return report.WriteMarkdown(f, lab.Findings()) }); err != nil {
+			if err := writeFile(out, func(f *os.File) error { return rep.WriteMarkdown(f, report.Findings()) }); err != nil {
 				return err
 			}
-			for _, v := range report.Failed() {
+			for _, v := range rep.Failed() {
 				fmt.Fprintln(s.err, v.String())
 			}
-			return o.verdict(report)
+			return o.verdict(rep)
 		},
 	}
 	o.choose(cmd)
@@ -67,7 +67,7 @@ func inserted() []string {
 }
 
 // insertHeadlines replaces the table in a document.
-func insertHeadlines(file string, report *lab.Report) error {
+func insertHeadlines(file string, rep *report.Report) error {
 	b, err := os.ReadFile(file) //nolint:gosec // the user names the file
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func insertHeadlines(file string, report *lab.Report) error {
 		if _, err := f.WriteString(before + headlinesBegin + "\n\n"); err != nil {
 			return err
 		}
-		if err := report.WriteHeadlines(f, inserted()); err != nil {
+		if err := rep.WriteHeadlines(f, inserted()); err != nil {
 			return err
 		}
 		_, err := f.WriteString("\n" + headlinesEnd + after)
@@ -90,7 +90,7 @@ func insertHeadlines(file string, report *lab.Report) error {
 }
 
 // gather plays the suite or reads its results.
-func (o *labRun) gather(cmd *cobra.Command, s streams, from string) (*lab.Report, error) {
+func (o *labRun) gather(cmd *cobra.Command, s streams, from string) (*report.Report, error) {
 	if from == "" {
 		return o.play(cmd, s)
 	}
@@ -109,8 +109,8 @@ func (o *labRun) gather(cmd *cobra.Command, s streams, from string) (*lab.Report
 		}
 		results = append(results, peers...)
 	}
-	report := lab.NewReport(scenarios, results)
-	return report, o.write(report)
+	rep := report.New(scenarios, results)
+	return rep, o.write(rep)
 }
 
 // newLabCompare returns the command that compares two sets of results.
@@ -132,7 +132,7 @@ themselves. Both files come from 'admitd lab run --results'.`,
 				return err
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			changes := lab.Compare(before, after)
+			changes := report.Compare(before, after)
 			for _, c := range changes {
 				fmt.Fprintf(w, "%s, %s\t%s\t%s\t%s\t%.4g\t%.4g\t%s\n", c.Scenario, c.Variant, c.Window, c.Contender, c.Measure,
 					c.Before, c.After, percentChange(c.Before, c.After))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 // quickScenario ends in a moment and judges one thing.
@@ -124,7 +125,7 @@ func TestLabCandidate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := lab.ParseScenario([]byte(quickScenario[:strings.Index(quickScenario, "pass:")]))
+	s, err := scenario.Parse([]byte(quickScenario[:strings.Index(quickScenario, "pass:")]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/scenario"
+	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -56,20 +58,20 @@ func recordTrace(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(list, func(s *lab.Scenario) bool { return s.Name == "steady" })
+	i := slices.IndexFunc(list, func(s *scenario.Scenario) bool { return s.Name == "steady" })
 	s, ok := list[i].Variant("1x")
 	if !ok {
 		t.Fatal("scenario steady has no variant 1x")
 	}
-	s.For = lab.Duration(6 * time.Second)
-	s.Load = []lab.LoadStep{{Load: 0.5}, {At: s.For / 2, Load: 2}}
-	s.Windows = []lab.Window{{Name: "all", To: s.For}}
+	s.For = scenario.Duration(6 * time.Second)
+	s.Load = []scenario.LoadStep{{Load: 0.5}, {At: s.For / 2, Load: 2}}
+	s.Windows = []scenario.Window{{Name: "all", To: s.For}}
 	file, err := os.Create(filepath.Join(t.TempDir(), "orders.trace"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	recorder := lab.NewRecorder(file, 1<<20)
+	recorder := trace.NewRecorder(file, 1<<20)
 	policy := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return algorithms.NewFixed(algorithms.FixedOptions{Limit: 40}) }}}
 	if _, err := lab.Play(s, lab.Gated("wide", func(*lab.World) *limiter.Policy { return policy }), 1, lab.PlayOptions{Tracer: recorder}); err != nil {
 		t.Fatal(err)

@@ -52,18 +52,23 @@ var floors = map[string][]string{
 	"tuner/source":         {},
 	"tuner/mongosource":    {"tuner/source"},
 	"tuner/sqlsource":      {},
-	"lab":                  {"limiter", "algorithms", "client", "labels", "clock"},
+	"lab":                  {"lab/scenario", "lab/measure", "lab/openloop", "lab/trace", "limiter", "algorithms", "client", "labels", "clock"},
+	"lab/scenario":         {"lab/measure", "algorithms", "client", "labels", "clock"},
+	"lab/measure":          {},
+	"lab/trace":            {"limiter"},
+	"lab/openloop":         {"lab/measure", "client"},
+	"lab/report":           {"lab/measure", "lab/scenario"},
 	"dashboards":           {},
 
 	// 4
-	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "decide", "tracing", "lab", "labels", "status", "shadow", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
+	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "decide", "tracing", "lab/trace", "labels", "status", "shadow", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
 	"top":        {"status"},
 	"cmd/admitd": {anything},
 
 	// beside the house
 	"internal/arch":           {},
 	"internal/arch/figures":   {},
-	"internal/demo":           {"daemon", "admin", "config", "lab", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
+	"internal/demo":           {"daemon", "admin", "config", "lab/measure", "lab/openloop", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
 	"internal/modelhttp":      {},
 	"internal/modelmongo":     {},
 	"internal/modelpostgres":  {},

@@ -16,7 +16,7 @@ import (
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/openloop"
 )
 
 // The demo's backend and load.
@@ -50,7 +50,7 @@ type leg struct {
 	load   float64 // as a multiple of the capacity
 	share  float64 // of the demo's length
 	second bool    // sent by the second kind of client
-	tally  *lab.Tally
+	tally  *openloop.Tally
 }
 
 // streams are where the demo writes.
@@ -67,7 +67,7 @@ type target interface {
 	Clients() (first, second string)
 	// Client returns a sender of the first or second kind that talks to the
 	// gate, and what closes it.
-	Client(ctx context.Context, gate string, second bool) (send func(context.Context) lab.Sent, stop func(), err error)
+	Client(ctx context.Context, gate string, second bool) (send func(context.Context) openloop.Sent, stop func(), err error)
 }
 
 // Run plays the whole demo and writes what happens to out, and what is wrong to
@@ -188,9 +188,9 @@ func runLeg(ctx context.Context, out io.Writer, d *daemon.Daemon, o Options, l *
 		return err
 	}
 	defer stop()
-	l.tally = lab.NewTally(demoObjective)
+	l.tally = openloop.NewTally(demoObjective)
 	length := time.Duration(l.share * float64(o.For))
-	load := lab.OpenLoop{
+	load := openloop.Load{
 		Rate: l.load * Capacity, For: length, WarmUp: length / 4,
 		Timeout: demoTimeout, Objective: demoObjective, Seed: 1, Send: send,
 	}
@@ -199,7 +199,7 @@ func runLeg(ctx context.Context, out io.Writer, d *daemon.Daemon, o Options, l *
 	live := liveLine(out)
 	start, ticker := time.Now(), time.NewTicker(live.every)
 	defer ticker.Stop()
-	for last := (lab.TallySnapshot{}); ; {
+	for last := (openloop.Snapshot{}); ; {
 		select {
 		case <-done:
 			fmt.Fprint(out, live.begin)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/internal/modelhttp"
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/openloop"
 )
 
 // demoHTTP is the demo over HTTP.
@@ -40,7 +40,7 @@ func (*demoHTTP) Clients() (first, second string) { return "overload, gate on", 
 
 // Client implements [target]: the reference client, in the second kind with
 // a retry budget.
-func (*demoHTTP) Client(_ context.Context, gate string, budget bool) (func(context.Context) lab.Sent, func(), error) {
+func (*demoHTTP) Client(_ context.Context, gate string, budget bool) (func(context.Context) openloop.Sent, func(), error) {
 	policy := client.Seed()
 	policy.AdaptiveRetries = budget
 	policy.BudgetCapacity = demoBudget
@@ -49,7 +49,7 @@ func (*demoHTTP) Client(_ context.Context, gate string, budget bool) (func(conte
 		return nil, nil, err
 	}
 	base := &http.Transport{MaxIdleConnsPerHost: 1024, MaxConnsPerHost: 0, IdleConnTimeout: 10 * time.Second}
-	sender := lab.NewHTTPSender(c, base)
-	send := func(ctx context.Context) lab.Sent { return sender.Send(ctx, "http://"+gate+"/", "", "") }
+	sender := openloop.NewHTTPSender(c, base)
+	send := func(ctx context.Context) openloop.Sent { return sender.Send(ctx, "http://"+gate+"/", "", "") }
 	return send, base.CloseIdleConnections, nil
 }

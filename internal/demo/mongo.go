@@ -12,7 +12,8 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/internal/modelmongo"
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/openloop"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -58,7 +59,7 @@ func (*demoMongo) Clients() (first, second string) {
 
 // Client implements [target]: drivers that obey error 462, in the second
 // kind such as know nothing of it.
-func (*demoMongo) Client(_ context.Context, gate string, second bool) (func(context.Context) lab.Sent, func(), error) {
+func (*demoMongo) Client(_ context.Context, gate string, second bool) (func(context.Context) openloop.Sent, func(), error) {
 	policy := client.Driver()
 	if second {
 		policy.MaxRetries = 0
@@ -97,8 +98,8 @@ type mongoPool struct {
 }
 
 // send runs one command.
-func (p *mongoPool) send(ctx context.Context) lab.Sent {
-	sent := lab.Sent{Verdict: lab.Answered}
+func (p *mongoPool) send(ctx context.Context) openloop.Sent {
+	sent := openloop.Sent{Verdict: measure.Answered}
 	err := p.client.Do(ctx, client.Operation{Name: "find", Kind: client.Read, Run: func(ctx context.Context, _ *client.Attempt) error {
 		sent.Attempts++
 		start := time.Now()
@@ -109,9 +110,9 @@ func (p *mongoPool) send(ctx context.Context) lab.Sent {
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
-		sent.Verdict = lab.Refused
+		sent.Verdict = measure.Refused
 	default:
-		sent.Verdict = lab.Failed
+		sent.Verdict = measure.Failed
 	}
 	return sent
 }

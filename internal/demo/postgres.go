@@ -10,7 +10,8 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/internal/modelpostgres"
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/lab/openloop"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -42,7 +43,7 @@ func (*demoPostgres) Clients() (first, second string) {
 
 // Client implements [target]: applications that read DETAIL and try again, in
 // the second kind such as leave it at the error, as drivers do.
-func (*demoPostgres) Client(_ context.Context, gate string, second bool) (func(context.Context) lab.Sent, func(), error) {
+func (*demoPostgres) Client(_ context.Context, gate string, second bool) (func(context.Context) openloop.Sent, func(), error) {
 	policy := client.Driver()
 	if second {
 		policy.MaxRetries = 0
@@ -78,8 +79,8 @@ type postgresPool struct {
 }
 
 // send runs one query.
-func (p *postgresPool) send(ctx context.Context) lab.Sent {
-	sent := lab.Sent{Verdict: lab.Answered}
+func (p *postgresPool) send(ctx context.Context) openloop.Sent {
+	sent := openloop.Sent{Verdict: measure.Answered}
 	err := p.client.Do(ctx, client.Operation{Name: "query", Kind: client.Read, Run: func(ctx context.Context, _ *client.Attempt) error {
 		sent.Attempts++
 		start := time.Now()
@@ -90,9 +91,9 @@ func (p *postgresPool) send(ctx context.Context) lab.Sent {
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
-		sent.Verdict = lab.Refused
+		sent.Verdict = measure.Refused
 	default:
-		sent.Verdict = lab.Failed
+		sent.Verdict = measure.Failed
 	}
 	return sent
 }

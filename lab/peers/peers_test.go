@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/lab/measure"
 	"github.com/admitd/admitd/lab/peers"
+	"github.com/admitd/admitd/lab/scenario"
 )
 
 var out = flag.String("out", "", "play the whole comparison and write the results to this file")
@@ -52,27 +54,27 @@ func compared(t *testing.T) []run {
 }
 
 // variant returns a shipped variant.
-func variant(t *testing.T, scenario, name string) *lab.Scenario {
+func variant(t *testing.T, of, name string) *scenario.Scenario {
 	t.Helper()
 	list, err := lab.Shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range list {
-		if s.Name == scenario {
+		if s.Name == of {
 			if v, ok := s.Variant(name); ok {
 				return v
 			}
 		}
 	}
-	t.Fatalf("no variant %s of %s", name, scenario)
+	t.Fatalf("no variant %s of %s", name, of)
 	return nil
 }
 
 // play plays one run in a bubble.
-func play(t *testing.T, s *lab.Scenario, c lab.Contender, seed uint64) *lab.Result {
+func play(t *testing.T, s *scenario.Scenario, c lab.Contender, seed uint64) *measure.Result {
 	t.Helper()
-	var result *lab.Result
+	var result *measure.Result
 	synctest.Test(t, func(t *testing.T) {
 		r, err := lab.Play(s, c, seed, lab.PlayOptions{Advance: time.Sleep})
 		if err != nil {
@@ -87,7 +89,7 @@ func play(t *testing.T, s *lab.Scenario, c lab.Contender, seed uint64) *lab.Resu
 // at all, on the time of the bubble, shows in their limits doing something.
 func TestLibrariesRun(t *testing.T) {
 	s := variant(t, "steady", "2x")
-	s.For, s.Windows = lab.Duration(20*time.Second), []lab.Window{{Name: "late", From: lab.Duration(10 * time.Second), To: lab.Duration(20 * time.Second)}}
+	s.For, s.Windows = scenario.Duration(20*time.Second), []scenario.Window{{Name: "late", From: scenario.Duration(10 * time.Second), To: scenario.Duration(20 * time.Second)}}
 	for _, c := range peers.Contenders() {
 		t.Run(c.Name, func(t *testing.T) {
 			r := play(t, s, c, 1)
@@ -109,8 +111,8 @@ func TestLibrariesRun(t *testing.T) {
 // for its probes, gives the same result for the same seed, too.
 func TestSameSeedSameResult(t *testing.T) {
 	s := variant(t, "brownout", "no retries")
-	s.For, s.Windows = lab.Duration(70*time.Second), s.Windows[:0]
-	s.Windows = append(s.Windows, lab.Window{Name: "all", To: s.For})
+	s.For, s.Windows = scenario.Duration(70*time.Second), s.Windows[:0]
+	s.Windows = append(s.Windows, scenario.Window{Name: "all", To: s.For})
 	c := peers.Contenders()[0]
 	if a, b := play(t, s, c, 3), play(t, s, c, 3); !slices.Equal(a.Series, b.Series) {
 		t.Error("two runs of one seed differ")
@@ -124,7 +126,7 @@ func TestWriteComparison(t *testing.T) {
 	}
 	var (
 		mu      sync.Mutex
-		results []*lab.Result
+		results []*measure.Result
 	)
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	t.Run("runs", func(t *testing.T) {
@@ -149,7 +151,7 @@ func TestWriteComparison(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lab.WriteResults(f, results); err != nil {
+	if err := measure.Write(f, results); err != nil {
 		t.Error(err)
 	}
 	if err := f.Close(); err != nil {

@@ -1,0 +1,48 @@
+package lab
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/admitd/admitd/lab/scenario"
+)
+
+// shipped holds the scenarios that come with the program.
+//
+//go:embed scenarios/*.yaml
+var shipped embed.FS
+
+// Shipped returns the scenarios that come with the program, by name.
+func Shipped() ([]*scenario.Scenario, error) {
+	names, err := fs.Glob(shipped, "scenarios/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("lab: shipped scenarios: %w", err)
+	}
+	ceilings, err := scenario.ReadCeilings(computed)
+	if err != nil {
+		return nil, err
+	}
+	var list []*scenario.Scenario
+	for _, name := range names {
+		b, err := shipped.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("lab: shipped scenarios: %w", err)
+		}
+		s, err := scenario.Parse(b)
+		if err != nil {
+			return nil, err
+		}
+		if want := strings.TrimSuffix(path.Base(name), ".yaml"); s.Name != want {
+			return nil, fmt.Errorf("lab: %s is named %s", name, s.Name)
+		}
+		ceilings.Know(s)
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+//go:embed ceilings.json
+var computed []byte

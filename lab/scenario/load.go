@@ -1,0 +1,90 @@
+package scenario
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// rampSteps is how many steps a ramp is made of.
+const rampSteps = 50
+
+// LoadStep sets the offered load from At on.
+type LoadStep struct {
+	At Duration `yaml:"at"`
+	// Load is a multiple of the healthy backend's capacity.
+	Load float64 `yaml:"load"`
+	// Over is how long it takes to get there from the load before, evenly; 0 =
+	// at once.
+	Over Duration `yaml:"over"`
+}
+
+// ArrivalSpec says how arrivals bunch. The zero value is a Poisson process.
+type ArrivalSpec struct {
+	// High is the factor on the load during bursts of mean length On, which come
+	// after calm times of mean length Off, both exponential. The load of the calm
+	// times is such that the mean is what the steps say. 0 = no bursts.
+	High float64  `yaml:"high"`
+	On   Duration `yaml:"on"`
+	Off  Duration `yaml:"off"`
+	// Batch requests arrive at the same instant; 0 = 1.
+	Batch int `yaml:"batch"`
+}
+
+// Low returns the factor on the load of the calm times.
+func (a *ArrivalSpec) Low() float64 {
+	return 1 + float64(a.On)/float64(max(a.Off, 1))*(1-a.High)
+}
+
+// Burst is a number of requests at one instant, once or every so often.
+type Burst struct {
+	At       Duration `yaml:"at"`
+	Every    Duration `yaml:"every"` // 0 = once
+	Requests int      `yaml:"requests"`
+}
+
+// PatienceSpec is how long clients wait for an answer: evenly distributed over
+// the orders of magnitude from Least to Most, where clients are impatient in
+// different ways. The zero value is the scenario's timeout for all.
+type PatienceSpec struct {
+	Least Duration `yaml:"least"`
+	Most  Duration `yaml:"most"`
+}
+
+// Drawn returns a function that draws the patience of one client.
+func (p *PatienceSpec) Drawn(r *rand.Rand, all time.Duration) func() time.Duration {
+	if p.Most == 0 {
+		return func() time.Duration { return all }
+	}
+	ratio := math.Log(float64(p.Most) / float64(p.Least))
+	return func() time.Duration { return time.Duration(float64(p.Least) * math.Exp(ratio*r.Float64())) }
+}
+
+// LoadSteps returns the load with its ramps made of steps, scaled.
+func (s *Scenario) LoadSteps() []LoadStep {
+	var list []LoadStep
+	scale := s.Scale
+	if scale == 0 {
+		scale = 1
+	}
+	before := 0.0
+	for _, step := range s.Load {
+		for i := range rampLength(step.Over) {
+			share := float64(i+1) / float64(rampLength(step.Over))
+			list = append(list, LoadStep{
+				At:   step.At + Duration(float64(step.Over)*float64(i)/float64(rampLength(step.Over))),
+				Load: scale * (before + (step.Load-before)*share),
+			})
+		}
+		before = step.Load
+	}
+	return list
+}
+
+// rampLength returns how many steps a change takes.
+func rampLength(over Duration) int {
+	if over <= 0 {
+		return 1
+	}
+	return rampSteps
+}
