@@ -1,5 +1,12 @@
 package config
 
+import (
+	_ "embed" // for the schema
+	"slices"
+
+	"github.com/admitd/admitd/config/strict"
+)
+
 // Config is a whole configuration, defaulted and valid. It is plain data:
 // treat it as immutable once [Parse] returned it.
 type Config struct {
@@ -97,3 +104,31 @@ type Hello struct {
 	// Tags that read preferences select by.
 	Tags map[string]string `yaml:"tags"`
 }
+
+// The types of package strict of which configurations, and what is said of one that
+// is wrong, are made.
+type (
+	// Duration is a span of time, written as 250ms.
+	Duration = strict.Duration
+	// Size is a number of bytes, written as 64KiB.
+	Size = strict.Size
+	// Status is the HTTP status of a refusal; 0 is auto.
+	Status = strict.Status
+	// Prefix is a range of addresses.
+	Prefix = strict.Prefix
+	// Secret is a string that is never shown.
+	Secret = strict.Secret
+	// Overlay is some keys of a section, laid over it as a patch is.
+	Overlay = strict.Overlay
+	// Problem is one fault of a configuration.
+	Problem = strict.Problem
+	// Problems is every fault of one.
+	Problems = strict.Problems
+)
+
+//go:embed schema.json
+var schema []byte
+
+// Schema returns the JSON Schema, draft 2020-12, of the configuration. The
+// slice is the caller's.
+func Schema() []byte { return slices.Clone(schema) }

@@ -432,7 +432,9 @@ func roundTrip(t *testing.T, file string) {
 // A file beyond the bound is refused, and not read to its end.
 func TestSizeBound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "big.yaml")
-	write(t, path, "# "+strings.Repeat("x", 2<<20))
+	if err := os.WriteFile(path, []byte("# "+strings.Repeat("x", 2<<20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	b, err := config.Read(path)
 	if err != nil || len(b) != 1<<20+1 {
 		t.Fatalf("Read = %d bytes, %v; want one more than a MiB", len(b), err)

@@ -1,18 +1,14 @@
 package config
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"reflect"
-	"strings"
 
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/rawbytes"
-	"github.com/knadh/koanf/v2"
+	"github.com/admitd/admitd/config/strict"
 )
 
 // Load reads and parses the file at path; env is as [os.Environ] returns it.
@@ -34,7 +30,7 @@ func Read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	b, err := io.ReadAll(io.LimitReader(f, strict.MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("config: reading %s: %w", path, err)
 	}
@@ -50,36 +46,26 @@ func Parse(name string, content []byte, env []string) (*Config, error) {
 
 // parse is [Parse] with further checks of what the layers say together.
 func parse(name string, content []byte, env []string, checks ...func(validator, *Config)) (*Config, error) {
-	r := newReport(name)
-	k, err := layers(r, content, env)
+	r := reportOn(name)
+	merged, err := r.Layers(reflect.TypeFor[Config](), content, env)
 	if err != nil {
 		return nil, err
 	}
-	return assemble(r, k.Raw(), checks...)
+	return assemble(r, merged, checks...)
 }
 
 // assemble completes, decodes and validates what the layers say together.
-func assemble(r *report, merged map[string]any, checks ...func(validator, *Config)) (*Config, error) {
-	whole := koanf.New(envDelim)
-	if err := whole.Load(values(shaper{r}.object("", reflect.TypeFor[Config](), merged)), nil); err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
+func assemble(r *strict.Report, merged map[string]any, checks ...func(validator, *Config)) (*Config, error) {
 	c := &Config{}
-	if err := whole.UnmarshalWithConf("", c, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
-		Result: c, TagName: "yaml", ErrorUnused: true,
-		DecodeHook: mapstructure.TextUnmarshallerHookFunc(),
-	}}); err != nil {
-		// The shape was checked already: this is our own fault, and still the
-		// operator must be told rather than run half a configuration.
-		r.atLine(0, "", "cannot be decoded: "+strings.ReplaceAll(err.Error(), "\n", " "))
-		return nil, r.problems()
+	if err := r.Decode(merged, c); err != nil {
+		return nil, err
 	}
 	complete(c)
 	validate(r, c)
 	for _, check := range checks {
-		check(validator{r}, c)
+		check(validator{r: r}, c)
 	}
-	if err := r.problems(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -100,45 +86,34 @@ func complete(c *Config) {
 	}
 }
 
-// layers puts file and environment together. It fails only when the
-// text as a whole cannot be read: whatever else is wrong is in the report and
-// replaced, so that validation can go on to find the rest.
-func layers(r *report, content []byte, vars []string) (*koanf.Koanf, error) {
-	k := koanf.New(envDelim)
-	doc := &document{report: r, anchors: map[string]ast.Node{}}
-	if err := k.Load(rawbytes.Provider(content), doc); err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+// LoadWithFiles is [Load] which also opens every file that the configuration
+// names for reading, such as a certificate. One that cannot be read is a problem
+// among the others, at the line that names it.
+func LoadWithFiles(path string, env []string) (*Config, error) {
+	b, err := Read(path)
+	if err != nil {
+		return nil, err
 	}
-	if doc.unreadable {
-		return nil, r.problems()
-	}
-	byName := map[string]override{}
-	for _, o := range r.distinct(r.overrides(vars)) {
-		byName[o.name], r.envs[o.path] = o, o.name
-		// What the file says there counts no longer, nor do its lines.
-		maps.DeleteFunc(r.lines, func(path string, _ int) bool { return inside(path, o.path) })
-	}
-	layer := env.Provider(envDelim, env.Opt{
-		Prefix:      envPrefix,
-		EnvironFunc: func() []string { return vars },
-		TransformFunc: func(name, _ string) (string, any) {
-			o := byName[name]
-			return strings.Join(o.steps, envDelim), o.value
-		},
-	})
-	if err := k.Load(layer, nil, koanf.WithMergeFunc(r.overlay)); err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	return k, nil
+	return parse(path, b, env, func(v validator, c *Config) { v.r.Files("", reflect.ValueOf(c).Elem()) })
 }
 
-// values is a [koanf.Provider] of values that exist already.
-type values map[string]any
-
-// ReadBytes implements [koanf.Provider]; there are no bytes.
-func (values) ReadBytes() ([]byte, error) {
-	return nil, fmt.Errorf("config: %w", os.ErrInvalid)
+// reportOn returns an empty report on content of the given name.
+func reportOn(name string) *strict.Report {
+	return strict.NewReport(name, strict.Options{Tags: Words, Secrets: []string{"tracing.headers", "tracing.endpoint"}})
 }
 
-// Read implements [koanf.Provider].
-func (v values) Read() (map[string]any, error) { return v, nil }
+// Effective renders c as JSON in the order of the documentation, with every
+// default filled in, keys that do not belong left out, and secrets redacted.
+// JSON is YAML: what is rendered can be parsed again, less the secrets.
+func (c *Config) Effective() ([]byte, error) {
+	b, err := strict.Render(c, Words, false)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, fmt.Errorf("config: rendering: %w", err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

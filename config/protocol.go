@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/admitd/admitd/config/strict"
 )
 
 // Protocol is what the configuration knows of a protocol. There is one literal
@@ -152,7 +154,7 @@ func (p *Protocol) identifier(by string) string {
 		}
 	}
 	message := "must begin with " + list(p.kinds()) + " for protocol " + p.Name
-	if n := nearest(name, p.kinds()); n != "" {
+	if n := strict.Nearest(name, p.kinds()); n != "" {
 		message += fmt.Sprintf(", did you mean %q?", n)
 	}
 	return message

@@ -25,10 +25,6 @@ type Shadow struct {
 	Partitions Overlay `yaml:"partitions"`
 }
 
-// Overlay holds some keys of a section of the configuration, which are laid over
-// it as a patch at run time is.
-type Overlay map[string]any
-
 // Document returns the candidate as a patch of its ingress, see [Config.Patch].
 func (s *Shadow) Document() ([]byte, error) {
 	doc := map[string]Overlay{}
@@ -74,7 +70,7 @@ func (v validator) shadow(c *Config) {
 		v.unique(names, i, "shadow", "name", s.Name)
 		v.knownIngress(path+".ingress", c, s.Ingress)
 	}
-	if len(v.list) > 0 {
+	if !v.r.IsEmpty() {
 		return // what a candidate differs from is not known to be valid
 	}
 	for i := range c.Shadow {
@@ -88,7 +84,7 @@ func (v validator) candidate(path string, c *Config, s *Shadow) {
 	var problems Problems
 	if !errors.As(err, &problems) {
 		if err != nil {
-			v.atLine(0, path, err.Error())
+			v.r.AtLine(0, path, err.Error())
 		}
 		return
 	}
@@ -96,7 +92,7 @@ func (v validator) candidate(path string, c *Config, s *Shadow) {
 		if _, below, found := strings.Cut(p.Path, "]."); found {
 			p.Path = path + "." + below
 		}
-		p.File, p.Line = v.origin(p.Path)
-		v.put(p)
+		p.File, p.Line = v.r.Origin(p.Path)
+		v.r.Put(p)
 	}
 }

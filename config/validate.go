@@ -7,20 +7,30 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/admitd/admitd/config/strict"
 )
 
 // validator checks what the shape of single values cannot show: forms, and
 // relations between keys.
-type validator struct{ *report }
+type validator struct{ r *strict.Report }
+
+// add reports that the value at path is wrong.
+func (v validator) add(path, message string, value any) { v.r.Add(path, message, value) }
+
+// relate reports what is wrong between several keys, the first of which is named.
+func (v validator) relate(message string, value any, paths ...string) {
+	v.r.Relate(message, value, paths...)
+}
 
 // validate reports everything that is wrong with a complete configuration.
-func validate(r *report, c *Config) {
-	v := validator{r}
+func validate(r *strict.Report, c *Config) {
+	v := validator{r: r}
 	v.admin(&c.Admin)
 	v.reads(&c.Admin)
 	v.decisions(c)
 	v.tracing(&c.Tracing)
-	if len(c.Ingresses) == 0 && !r.bad["ingresses"] {
+	if len(c.Ingresses) == 0 && !r.IsBad("ingresses") {
 		v.add("ingresses", "needs at least one ingress", nil)
 	}
 	names := map[string]int{}
@@ -174,3 +184,10 @@ func sameHost(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, ".")) ||
 		loopback(a) && loopback(b) && (errX != nil || errY != nil)
 }
+
+// The words of package strict that checks are full of.
+func element(path string, i int) string { return strict.Element(path, i) }
+
+func join(path, key string) string { return strict.Join(path, key) }
+
+func list(words []string) string { return strict.OneOf(words) }

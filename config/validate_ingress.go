@@ -210,7 +210,7 @@ func (v validator) requests(path string, in *Ingress) {
 
 // at is the path of an element of a list that may be written as its only one.
 func (v validator) at(path string, i int) string {
-	if p := element(path, i); v.lines[p] > 0 || i > 0 {
+	if p := element(path, i); v.r.IsWritten(p) || i > 0 {
 		return p
 	}
 	return path

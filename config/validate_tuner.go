@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/admitd/admitd/config/strict"
 )
 
 // tuner checks the signals and the policies, and that what they name exists.
@@ -172,18 +174,10 @@ func (p *Partitions) adjustable(rest string) bool {
 // other keys allow.
 func isNumber(v reflect.Value, path string) bool {
 	key, rest, more := strings.Cut(path, ".")
-	all := fields(v.Type())
-	selected := ""
-	for _, f := range all {
-		if f.selects {
-			selected = v.Field(f.index).String()
-		}
-	}
-	for _, f := range all {
-		if f.name != key || !f.in(selected) {
+	for name, leaf := range strict.Tags(Words).Keys(v) {
+		if name != key {
 			continue
 		}
-		leaf := v.Field(f.index)
 		switch leaf.Kind() { //nolint:exhaustive // the others are no numbers
 		case reflect.Struct:
 			return more && (key == "limit" || key == "queue") && isNumber(leaf, rest)

@@ -21,6 +21,7 @@ import (
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/config/watch"
 	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -31,7 +32,7 @@ import (
 // runs on a built-in configuration and logs nowhere.
 type Options struct {
 	Path    string                    // of the configuration, watched and read again; "" = it is built in
-	Loaded  config.Hash               // of the content that the configuration was read from
+	Loaded  watch.Hash                // of the content that the configuration was read from
 	Env     []string                  // overrides of the configuration, as os.Environ lists them
 	Version string                    // of this program
 	Log     io.Writer                 // where the log goes; nil = nowhere
@@ -55,7 +56,7 @@ type Daemon struct {
 	desk     *decide.Desk
 
 	first     *config.Config // in force when Run begins
-	loaded    config.Hash
+	loaded    watch.Hash
 	kill      func()        // ends the process at once; nil = nothing does
 	adminAddr net.Addr      // set before up is closed
 	up        chan struct{} // closed when everything listens
@@ -152,7 +153,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	if path := d.settings.path; path != "" {
-		d.settings.watcher = config.NewWatcher(path, d.loaded, func(b []byte) error { return d.settings.load(ctx, b) }, config.WatchOptions{})
+		d.settings.watcher = watch.New(path, d.loaded, func(b []byte) error { return d.settings.load(ctx, b) }, watch.Options{})
 	}
 	if _, err = tunerOptions(&cfg.Tuner); err != nil {
 		open.close()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/config/watch"
 )
 
 // settings is the configuration in force as operators see and change it. It
@@ -22,7 +23,7 @@ type settings struct {
 	fronts   *fronts
 	path     string                   // of the file; "" = built in
 	env      []string                 // overrides of the file
-	watcher  *config.Watcher          // nil without a file
+	watcher  *watch.Watcher           // nil without a file
 	setToken func(token string) error // of the admin port
 	// setDecisionsToken replaces the token of the decisions listener.
 	setDecisionsToken func(token string) error
@@ -65,9 +66,9 @@ func (s *settings) Reload(ctx context.Context) error {
 	}
 	content, err := config.Read(s.path)
 	if s.watcher != nil { // it must offer what comes next, even if it is what ran before
-		seen := config.Hash{}
+		seen := watch.Hash{}
 		if err == nil {
-			seen = config.HashOf(content)
+			seen = watch.HashOf(content)
 		}
 		s.watcher.Saw(seen)
 	}

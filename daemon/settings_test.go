@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/config/watch"
 	"github.com/admitd/admitd/daemon"
 )
 
@@ -31,7 +32,7 @@ func run(t *testing.T, content string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Daemon, err = daemon.New(cfg, daemon.Options{Path: r.file, Loaded: config.HashOf([]byte(content))}); err != nil {
+	if r.Daemon, err = daemon.New(cfg, daemon.Options{Path: r.file, Loaded: watch.HashOf([]byte(content))}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

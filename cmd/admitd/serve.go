@@ -11,6 +11,7 @@ import (
 
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/config/watch"
 	"github.com/admitd/admitd/daemon"
 )
 
@@ -81,7 +82,7 @@ func serve(ctx context.Context, s streams, o serveOptions) error {
 	}
 	v, _ := buildVersion()
 	d, err := daemon.New(cfg, daemon.Options{
-		Path: o.config, Loaded: config.HashOf(content), Env: os.Environ(), Version: v, Log: s.err, Fault: fault, Sockets: sockets,
+		Path: o.config, Loaded: watch.HashOf(content), Env: os.Environ(), Version: v, Log: s.err, Fault: fault, Sockets: sockets,
 		Kill: func() { os.Exit(exitKilled) },
 	})
 	if err != nil {

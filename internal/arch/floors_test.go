@@ -19,7 +19,9 @@ var floors = map[string][]string{
 	"labels":                    {},
 	"algorithms":                {},
 	"clock":                     {},
-	"config":                    {},
+	"config/strict":             {},
+	"config":                    {"config/strict"},
+	"config/watch":              {"config"},
 	"config/gen":                {"config"}, // a program: writes the schema and its documents
 	"pulsarwire":                {},
 
@@ -61,7 +63,17 @@ var floors = map[string][]string{
 	"dashboards":           {},
 
 	// 4
-	"daemon":     {"config", "limiter", "algorithms", "clock", "ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "observe", "admin", "decide", "tracing", "lab/trace", "labels", "status", "shadow", "tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource"},
+	"daemon": {
+		"config", "config/watch", "status", "labels", "limiter", "algorithms", "clock",
+		"ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate",
+		"tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource",
+		"observe",
+		"admin",
+		"decide",
+		"tracing",
+		"lab/trace",
+		"shadow",
+	},
 	"top":        {"status"},
 	"cmd/admitd": {anything},
 

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 // Bounds on a document, so that no file can exhaust the daemon that reads it.
 const (
-	maxBytes   = 1 << 20
+	MaxBytes   = 1 << 20
 	maxDepth   = 32      // nesting of mappings and lists
 	maxMarkers = 64      // list dashes, anchors and tags on one line
 	maxKeys    = 2000    // in one block mapping; the parser's time and stack grow with it
@@ -20,7 +20,7 @@ const (
 // indentation bounds itself: each level costs a line of growing length.
 func (d *document) bounded(tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
-		d.atLine(0, "", fmt.Sprintf("holds more than %d YAML tokens", maxTokens))
+		d.AtLine(0, "", fmt.Sprintf("holds more than %d YAML tokens", maxTokens))
 		return false
 	}
 	depth, line, markers := 0, 0, 0
@@ -42,11 +42,11 @@ func (d *document) bounded(tokens token.Tokens) bool {
 		default:
 		}
 		if depth > maxDepth || markers > maxMarkers {
-			d.atLine(line, "", fmt.Sprintf("is nested deeper than %d levels", maxDepth))
+			d.AtLine(line, "", fmt.Sprintf("is nested deeper than %d levels", maxDepth))
 			return false
 		}
 		if n := len(open); n > 0 && open[n-1].keys > maxKeys {
-			d.atLine(line, "", fmt.Sprintf("has more than %d keys in one mapping", maxKeys))
+			d.AtLine(line, "", fmt.Sprintf("has more than %d keys in one mapping", maxKeys))
 			return false
 		}
 	}

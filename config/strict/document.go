@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 // bool, int64, uint64, float64, nil. It implements [koanf.Parser]. Faults go
 // to the report; what is faulty is left out.
 type document struct {
-	*report
+	*Report
 	anchors    map[string]ast.Node
 	values     int
 	unreadable bool // nothing of it can be used
@@ -38,7 +38,7 @@ func (d *document) Unmarshal(b []byte) (map[string]any, error) {
 	m, ok := d.convert(root, "", 0).(map[string]any)
 	if !ok {
 		d.unreadable = true
-		d.atLine(line(root), "", "must be a mapping of keys")
+		d.AtLine(line(root), "", "must be a mapping of keys")
 		return map[string]any{}, nil
 	}
 	if d.values > maxValues {
@@ -62,7 +62,7 @@ func (d *document) parse(b []byte) (body ast.Node) {
 	// panic in it must not take the daemon with it.
 	defer func() {
 		if recover() != nil {
-			d.atLine(1, "", "is not valid YAML")
+			d.AtLine(1, "", "is not valid YAML")
 			body = nil
 		}
 	}()
@@ -81,8 +81,8 @@ func (d *document) parse(b []byte) (body ast.Node) {
 // readable checks what can be said without parsing.
 func (d *document) readable(b []byte) bool {
 	switch {
-	case len(b) > maxBytes:
-		d.atLine(0, "", fmt.Sprintf("is larger than %s", Size(maxBytes)))
+	case len(b) > MaxBytes:
+		d.AtLine(0, "", fmt.Sprintf("is larger than %s", Size(MaxBytes)))
 	case !utf8.Valid(b):
 		line := 1
 		for rest := b; len(rest) > 0; {
@@ -95,11 +95,11 @@ func (d *document) readable(b []byte) bool {
 			}
 			rest = rest[n:]
 		}
-		d.atLine(line, "", "is not valid UTF-8")
+		d.AtLine(line, "", "is not valid UTF-8")
 	case bytes.IndexByte(b, 0) >= 0:
-		d.atLine(1+bytes.Count(b[:bytes.IndexByte(b, 0)], []byte("\n")), "", "holds a NUL byte")
+		d.AtLine(1+bytes.Count(b[:bytes.IndexByte(b, 0)], []byte("\n")), "", "holds a NUL byte")
 	case len(bytes.TrimSpace(b)) == 0:
-		d.atLine(1, "", "is empty")
+		d.AtLine(1, "", "is empty")
 	default:
 		return true
 	}
@@ -111,11 +111,11 @@ func (d *document) syntax(err error, text []byte) {
 	var e yaml.Error
 	if !errors.As(err, &e) || e.GetToken() == nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		d.atLine(1, "", "is not valid YAML: "+first)
+		d.AtLine(1, "", "is not valid YAML: "+first)
 		return
 	}
 	at := e.GetToken().Position.Line
-	d.atLine(at, "", "is not valid YAML: "+strings.Join(strings.Fields(e.GetMessage()), " ")+cure(text, at))
+	d.AtLine(at, "", "is not valid YAML: "+strings.Join(strings.Fields(e.GetMessage()), " ")+cure(text, at))
 }
 
 // cure tells how to mend what most often keeps a text from being YAML: a tab in
@@ -165,16 +165,16 @@ func (d *document) single(file *ast.File) ast.Node {
 			continue
 		}
 		if body != nil {
-			d.atLine(doc.Body.GetToken().Position.Line, "", "begins a second document; only one is read")
+			d.AtLine(doc.Body.GetToken().Position.Line, "", "begins a second document; only one is read")
 			return nil
 		}
 		body = doc.Body
 	}
 	switch {
 	case body == nil:
-		d.atLine(1, "", "is empty")
+		d.AtLine(1, "", "is empty")
 	case body.Type() == ast.NullType:
-		d.atLine(1, "", "is empty")
+		d.AtLine(1, "", "is empty")
 		return nil
 	}
 	return body
@@ -184,12 +184,12 @@ func (d *document) single(file *ast.File) ast.Node {
 func (d *document) convert(n ast.Node, path string, depth int) any {
 	if d.values++; d.values > maxValues {
 		if d.values == maxValues+1 {
-			d.atLine(line(n), path, fmt.Sprintf("aliases expand to more than %d values", maxValues))
+			d.AtLine(line(n), path, fmt.Sprintf("aliases expand to more than %d values", maxValues))
 		}
 		return nil
 	}
 	if depth > maxDepth {
-		d.atLine(line(n), "", fmt.Sprintf("is nested deeper than %d levels", maxDepth))
+		d.AtLine(line(n), "", fmt.Sprintf("is nested deeper than %d levels", maxDepth))
 		return nil
 	}
 	switch n := n.(type) {
@@ -198,7 +198,7 @@ func (d *document) convert(n ast.Node, path string, depth int) any {
 	case *ast.SequenceNode:
 		list := make([]any, 0, min(len(n.Values), maxValues))
 		for i, v := range n.Values {
-			p := element(path, i)
+			p := Element(path, i)
 			d.lines[p] = line(v)
 			list = append(list, d.convert(v, p, depth+1))
 		}
@@ -210,7 +210,7 @@ func (d *document) convert(n ast.Node, path string, depth int) any {
 	case *ast.AliasNode:
 		target, ok := d.anchors[n.Value.String()]
 		if !ok {
-			d.atLine(line(n), path, "refers to an anchor that is not defined before it: *"+n.Value.String())
+			d.AtLine(line(n), path, "refers to an anchor that is not defined before it: *"+n.Value.String())
 			d.bad[path] = true
 			return nil
 		}
@@ -232,12 +232,12 @@ func (d *document) mapping(n *ast.MappingNode, path string, depth int) any {
 		}
 		key, ok := keyText(v.Key)
 		if !ok {
-			d.atLine(line(v.Key), path, "has a key that is not text")
+			d.AtLine(line(v.Key), path, "has a key that is not text")
 			continue
 		}
-		p := join(path, key)
+		p := Join(path, key)
 		if _, twice := m[key]; twice {
-			d.atLine(line(v.Key), p, fmt.Sprintf("is written twice, first in line %d", own[p]))
+			d.AtLine(line(v.Key), p, fmt.Sprintf("is written twice, first in line %d", own[p]))
 			continue
 		}
 		d.lines[p], own[p] = line(v.Key), line(v.Key)
@@ -270,7 +270,7 @@ func (d *document) merge(v *ast.MappingValueNode, path string, depth int) []map[
 			return all
 		}
 	}
-	d.atLine(line(v.Key), path, "merges something that is not a mapping with <<")
+	d.AtLine(line(v.Key), path, "merges something that is not a mapping with <<")
 	return nil
 }
 
@@ -283,7 +283,7 @@ func (d *document) scalar(n ast.Node, path string) any {
 		return n.Value
 	case *ast.IntegerNode:
 		if written := n.GetToken().Value; zeroLed(written) {
-			d.atLine(line(n), path, "begins with a zero, which YAML reads as octal in one version and as decimal in another; leave it out ("+written+")")
+			d.AtLine(line(n), path, "begins with a zero, which YAML reads as octal in one version and as decimal in another; leave it out ("+written+")")
 			d.bad[path] = true
 			return nil
 		}
@@ -299,9 +299,9 @@ func (d *document) scalar(n ast.Node, path string) any {
 	case *ast.StringNode:
 		return plain(n)
 	case *ast.TagNode:
-		d.atLine(line(n), path, "has a YAML tag, which this configuration does not use")
+		d.AtLine(line(n), path, "has a YAML tag, which this configuration does not use")
 	default:
-		d.atLine(line(n), path, "is not a value")
+		d.AtLine(line(n), path, "is not a value")
 	}
 	d.bad[path] = true
 	return nil

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"encoding"
@@ -13,23 +13,23 @@ import (
 
 // shaper compares plain values with the structs, reports what does not fit,
 // and completes what is missing with defaults. What it returns always decodes.
-type shaper struct{ *report }
+type shaper struct{ *Report }
 
 // object completes the mapping v for the struct type t.
 func (s shaper) object(path string, t reflect.Type, v any) map[string]any {
-	all := fields(t)
+	all := s.o.Tags.fields(t)
 	word := wordField(all)
 	m, ok := v.(map[string]any)
 	switch {
 	case ok || v == nil:
 	case word == nil:
-		s.add(path, "must be a mapping", v)
+		s.Add(path, "must be a mapping", v)
 	case v != word.word:
-		s.add(path, "must be "+word.word+" or a mapping", v)
+		s.Add(path, "must be "+word.word+" or a mapping", v)
 	}
 	selector, selected := s.selected(all, m)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		s.known(join(path, key), key, all)
+		s.known(Join(path, key), key, all)
 	}
 	out := make(map[string]any, len(all))
 	for _, f := range all {
@@ -37,11 +37,11 @@ func (s shaper) object(path string, t reflect.Type, v any) map[string]any {
 			out[f.name] = !ok // the word, or nothing, which means it
 			continue
 		}
-		v, p := m[f.name], join(path, f.name)
+		v, p := m[f.name], Join(path, f.name)
 		_, written := m[f.name]
 		if !f.in(selected) {
 			if written {
-				s.add(p, fmt.Sprintf("does not belong to %s %s, only to %s", selector, selected, list(f.belongs)), nil)
+				s.Add(p, fmt.Sprintf("does not belong to %s %s, only to %s", selector, selected, OneOf(f.belongs)), nil)
 			}
 			continue
 		}
@@ -57,8 +57,8 @@ func (s shaper) object(path string, t reflect.Type, v any) map[string]any {
 }
 
 func (s shaper) missing(path, name string) {
-	file, line := s.origin(path)
-	s.put(Problem{File: file, Line: line, Path: join(path, name), Message: "is required"})
+	file, line := s.Origin(path)
+	s.Put(Problem{File: file, Line: line, Path: Join(path, name), Message: "is required"})
 }
 
 // selected returns the name and the value of the key that decides which others
@@ -87,10 +87,10 @@ func (s shaper) known(path, key string, all []field) {
 		names[i] = f.name
 	}
 	message := "unknown key"
-	if n := nearest(key, names); n != "" {
+	if n := Nearest(key, names); n != "" {
 		message += fmt.Sprintf(", did you mean %q?", n)
 	}
-	s.add(path, message, nil)
+	s.Add(path, message, nil)
 }
 
 // value completes v for the field f; nil when nothing is to be decoded.
@@ -129,9 +129,9 @@ func (s shaper) leaf(path string, f field, t reflect.Type, v any, selected strin
 			return got
 		}
 		if t == reflect.TypeFor[Secret]() {
-			v = redacted
+			v = Redacted
 		}
-		s.add(path, problem, v)
+		s.Add(path, problem, v)
 	}
 	if !f.hasDefault {
 		return nil
@@ -149,19 +149,19 @@ func (s shaper) elements(path string, f field, v any) any {
 	case f.single:
 		l = []any{v}
 	default:
-		s.add(path, "must be a list", v)
+		s.Add(path, "must be a list", v)
 		return nil
 	}
 	one := f
 	one.typ, one.hasDefault = f.typ.Elem(), false
 	out := make([]any, 0, len(l))
 	for i, e := range l {
-		p := element(path, i)
+		p := Element(path, i)
 		if !ok {
 			p = path
 		}
 		if e == nil && !s.bad[p] {
-			s.add(p, "is an empty element", nil)
+			s.Add(p, "is an empty element", nil)
 			continue
 		}
 		if c := s.value(p, one, e, ""); c != nil {
@@ -179,7 +179,7 @@ func (s shaper) entries(path string, f field, v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
 		if v != nil {
-			s.add(path, "must be a mapping", v)
+			s.Add(path, "must be a mapping", v)
 		}
 		return nil
 	}
@@ -188,10 +188,10 @@ func (s shaper) entries(path string, f field, v any) any {
 	out := make(map[string]any, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if m[k] == nil {
-			s.add(join(path, k), "has no value", nil)
+			s.Add(Join(path, k), "has no value", nil)
 			continue
 		}
-		if c := s.value(join(path, k), one, m[k], ""); c != nil {
+		if c := s.value(Join(path, k), one, m[k], ""); c != nil {
 			out[k] = c
 		}
 	}
@@ -206,7 +206,7 @@ func (s shaper) entries(path string, f field, v any) any {
 func (s shaper) overlay(path string, v any) any {
 	m, ok := v.(map[string]any)
 	if !ok && v != nil {
-		s.add(path, "must be a mapping", v)
+		s.Add(path, "must be a mapping", v)
 	}
 	if len(m) == 0 {
 		return nil
@@ -238,8 +238,8 @@ func (f *field) outside(t reflect.Type, v any) string {
 
 // choose names the words of a closed set, and the one that is meant perhaps.
 func (f *field) choose(word string) string {
-	message := "must be " + list(f.enum)
-	if n := nearest(word, f.enum); n != "" {
+	message := "must be " + OneOf(f.enum)
+	if n := Nearest(word, f.enum); n != "" {
 		message += fmt.Sprintf(", did you mean %q?", n)
 	}
 	return message
@@ -367,8 +367,8 @@ func fromText(t reflect.Type, text string) any {
 	return text
 }
 
-// list renders words for a sentence: a, b or c.
-func list(words []string) string {
+// OneOf renders words for a sentence: a, b or c.
+func OneOf(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}

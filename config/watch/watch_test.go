@@ -1,4 +1,4 @@
-package config_test
+package watch_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/config/watch"
 )
 
 // watched is a watcher of a real file whose applied contents arrive on a
@@ -22,11 +23,11 @@ type watched struct {
 	dir     string
 	path    string
 	applied chan string
-	w       *config.Watcher
+	w       *watch.Watcher
 }
 
-// watch starts a watcher of name in a fresh directory that prepare has filled.
-func watch(t *testing.T, o config.WatchOptions, prepare func(dir string)) *watched {
+// follow starts a watcher of name in a fresh directory that prepare has filled.
+func follow(t *testing.T, o watch.Options, prepare func(dir string)) *watched {
 	t.Helper()
 	dir := t.TempDir()
 	prepare(dir)
@@ -35,7 +36,7 @@ func watch(t *testing.T, o config.WatchOptions, prepare func(dir string)) *watch
 	if err != nil {
 		t.Fatalf("Read: %v", err)
 	}
-	h.w = config.NewWatcher(h.path, config.HashOf(loaded), func(b []byte) error {
+	h.w = watch.New(h.path, watch.HashOf(loaded), func(b []byte) error {
 		h.applied <- string(b)
 		if string(b) == "bad" {
 			return errors.New("refused")
@@ -88,8 +89,8 @@ func plainFile(t *testing.T) func(string) {
 
 // eventsOnly makes a poll impossible within a test.
 var (
-	eventsOnly = config.WatchOptions{Settle: 5 * time.Millisecond, Poll: time.Hour}
-	polling    = config.WatchOptions{Settle: 5 * time.Millisecond, Poll: 5 * time.Millisecond}
+	eventsOnly = watch.Options{Settle: 5 * time.Millisecond, Poll: time.Hour}
+	polling    = watch.Options{Settle: 5 * time.Millisecond, Poll: 5 * time.Millisecond}
 )
 
 // Whatever way a file is replaced, its new content arrives.
@@ -122,7 +123,7 @@ func TestWatcherSeesEveryWayOfSaving(t *testing.T) {
 	}
 	for name, save := range ways {
 		t.Run(name, func(t *testing.T) {
-			h := watch(t, eventsOnly, plainFile(t))
+			h := follow(t, eventsOnly, plainFile(t))
 			for _, content := range []string{"two", "three", "four", "one"} {
 				save(t, h, content)
 				h.want(content)
@@ -133,7 +134,7 @@ func TestWatcherSeesEveryWayOfSaving(t *testing.T) {
 
 // Kubernetes swaps the symlink ..data, through which the file is linked.
 func TestWatcherSeesSymlinkSwap(t *testing.T) {
-	h := watch(t, eventsOnly, func(dir string) {
+	h := follow(t, eventsOnly, func(dir string) {
 		for name, content := range map[string]string{"..v1": "one", "..v2": "two", "..v3": "three"} {
 			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 				t.Fatal(err)
@@ -161,7 +162,7 @@ func link(t *testing.T, target, name string) {
 // directory itself was replaced; the poll finds both.
 func TestWatcherPolls(t *testing.T) {
 	other := t.TempDir()
-	h := watch(t, polling, func(dir string) {
+	h := follow(t, polling, func(dir string) {
 		write(t, filepath.Join(other, "real.yaml"), "one")
 		link(t, filepath.Join(other, "real.yaml"), filepath.Join(dir, "admitd.yaml"))
 	})
@@ -184,7 +185,7 @@ func TestWatcherFindsChangeBeforeStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admitd.yaml")
 	write(t, path, "two")
 	applied := make(chan string, 1)
-	w := config.NewWatcher(path, config.HashOf([]byte("one")), func(b []byte) error {
+	w := watch.New(path, watch.HashOf([]byte("one")), func(b []byte) error {
 		applied <- string(b)
 		return nil
 	}, eventsOnly)
@@ -226,10 +227,10 @@ func TestWatcherCapsPostponement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeFile{content: "two", start: time.Now()}
 		var at time.Duration
-		w := config.NewWatcher("admitd.yaml", config.HashOf([]byte("two")), func([]byte) error {
+		w := watch.New("admitd.yaml", watch.HashOf([]byte("two")), func([]byte) error {
 			at = time.Since(f.start)
 			return nil
-		}, config.WatchOptions{Settle: 50 * time.Millisecond, MaxSettle: 200 * time.Millisecond, Poll: time.Hour})
+		}, watch.Options{Settle: 50 * time.Millisecond, MaxSettle: 200 * time.Millisecond, Poll: time.Hour})
 		events := make(chan fsnotify.Event)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -253,10 +254,10 @@ func TestWatcherWaitsUntilQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeFile{content: "one", start: time.Now()}
 		var applied []string
-		w := config.NewWatcher("admitd.yaml", config.HashOf([]byte("one")), func(b []byte) error {
+		w := watch.New("admitd.yaml", watch.HashOf([]byte("one")), func(b []byte) error {
 			applied = append(applied, string(b))
 			return nil
-		}, config.WatchOptions{Poll: time.Hour})
+		}, watch.Options{Poll: time.Hour})
 		events := make(chan fsnotify.Event)
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.Loop(ctx, events, f.read)
@@ -284,13 +285,13 @@ func TestWatcherIgnoresAndCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeFile{content: "one", start: time.Now()}
 		var offered []string
-		w := config.NewWatcher("admitd.yaml", config.HashOf([]byte("one")), func(b []byte) error {
+		w := watch.New("admitd.yaml", watch.HashOf([]byte("one")), func(b []byte) error {
 			offered = append(offered, string(b))
 			if string(b) == "bad" {
 				return errors.New("refused")
 			}
 			return nil
-		}, config.WatchOptions{Poll: time.Second})
+		}, watch.Options{Poll: time.Second})
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.Loop(ctx, nil, f.read)
 		synctest.Wait()
@@ -308,7 +309,7 @@ func TestWatcherIgnoresAndCounts(t *testing.T) {
 		if got, want := offered, []string{"bad", "one"}; len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 			t.Errorf("offered %q; want %q", got, want)
 		}
-		want := config.WatchStats{Applied: 1, Refused: 1, Empty: 1, Unreadable: 1, Unchanged: 2}
+		want := watch.Stats{Applied: 1, Refused: 1, Empty: 1, Unreadable: 1, Unchanged: 2}
 		if got := w.Stats(); got != want {
 			t.Errorf("Stats() = %+v; want %+v", got, want)
 		}

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"encoding"
@@ -152,19 +152,20 @@ func (p *Prefix) UnmarshalText(b []byte) error {
 // Secret is a string that is never shown: whatever prints it prints REDACTED.
 type Secret string
 
-const redacted = "REDACTED"
+// Redacted is what is shown in place of a [Secret].
+const Redacted = "REDACTED"
 
 // Reveal returns the secret itself.
 func (s Secret) Reveal() string { return string(s) }
 
 // String returns REDACTED.
-func (Secret) String() string { return redacted }
+func (Secret) String() string { return Redacted }
 
 // GoString returns REDACTED.
-func (Secret) GoString() string { return redacted }
+func (Secret) GoString() string { return Redacted }
 
 // MarshalText implements [encoding.TextMarshaler] with REDACTED.
-func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+func (Secret) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *Secret) UnmarshalText(b []byte) error {
@@ -180,3 +181,7 @@ var (
 	_ encoding.TextUnmarshaler = (*Prefix)(nil)
 	_ encoding.TextUnmarshaler = (*Secret)(nil)
 )
+
+// Overlay holds some keys of a section of the configuration, which are laid over
+// it as a patch at run time is.
+type Overlay map[string]any

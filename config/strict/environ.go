@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"fmt"
@@ -21,6 +21,9 @@ const (
 	envIndex = "\x00"
 )
 
+// environment reads the variables that override keys.
+type environment struct{ *Report }
+
 // override is one environment variable and the key it sets.
 type override struct {
 	name  string
@@ -33,23 +36,22 @@ type override struct {
 // are matched without regard to case and single underscores, so that both
 // ADMIN__TOKENFILE and ADMIN__TOKEN_FILE mean admin.tokenFile; keys that are
 // the operator's own are taken as written.
-func (r *report) overrides(env []string) []override {
+func (r environment) overrides(root reflect.Type, env []string) []override {
 	var out []override
 	for _, e := range slices.Sorted(slices.Values(env)) {
 		name, value, ok := strings.Cut(e, "=")
 		if !ok || !strings.HasPrefix(name, envPrefix) || !strings.Contains(name[len(envPrefix):], envLevel) {
 			continue
 		}
-		if o, ok := r.override(name, value); ok {
+		if o, ok := r.override(root, name, value); ok {
 			out = append(out, o)
 		}
 	}
 	return out
 }
 
-func (r *report) override(name, text string) (override, bool) {
+func (r environment) override(t reflect.Type, name, text string) (override, bool) {
 	o := override{name: name}
-	t := reflect.TypeFor[Config]()
 	for step := range strings.SplitSeq(name[len(envPrefix):], envLevel) {
 		next, ok := r.step(&o, t, step)
 		if !ok {
@@ -59,7 +61,7 @@ func (r *report) override(name, text string) (override, bool) {
 	}
 	switch {
 	case isText(t):
-	case t.Kind() == reflect.Struct && isWord(t, text):
+	case t.Kind() == reflect.Struct && r.isWord(t, text):
 		o.value = text
 		return o, true
 	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map, t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && !isText(t.Elem()):
@@ -75,13 +77,13 @@ func (r *report) override(name, text string) (override, bool) {
 }
 
 // isWord reports whether text stands for a whole mapping of type t.
-func isWord(t reflect.Type, text string) bool {
-	f := wordField(fields(t))
+func (r environment) isWord(t reflect.Type, text string) bool {
+	f := wordField(r.o.Tags.fields(t))
 	return f != nil && f.word == text
 }
 
 // step descends one level into t.
-func (r *report) step(o *override, t reflect.Type, step string) (reflect.Type, bool) {
+func (r environment) step(o *override, t reflect.Type, step string) (reflect.Type, bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -95,10 +97,10 @@ func (r *report) step(o *override, t reflect.Type, step string) (reflect.Type, b
 			r.variable(o.name, o.path, "is a list and needs an index from 0", step)
 			return nil, false
 		}
-		o.path, o.steps = element(o.path, i), append(o.steps, envIndex+step)
+		o.path, o.steps = Element(o.path, i), append(o.steps, envIndex+step)
 		return pointed(t.Elem()), true
 	case t.Kind() == reflect.Map:
-		o.path, o.steps = join(o.path, step), append(o.steps, step)
+		o.path, o.steps = Join(o.path, step), append(o.steps, step)
 		return t.Elem(), true
 	default:
 	}
@@ -106,21 +108,21 @@ func (r *report) step(o *override, t reflect.Type, step string) (reflect.Type, b
 	return nil, false
 }
 
-func (r *report) stepInto(o *override, t reflect.Type, step string) (reflect.Type, bool) {
-	all := fields(t)
+func (r environment) stepInto(o *override, t reflect.Type, step string) (reflect.Type, bool) {
+	all := r.o.Tags.fields(t)
 	names := make([]string, len(all))
 	for i, f := range all {
 		if strings.EqualFold(f.name, strings.ReplaceAll(step, "_", "")) {
-			o.path, o.steps = join(o.path, f.name), append(o.steps, f.name)
+			o.path, o.steps = Join(o.path, f.name), append(o.steps, f.name)
 			return pointed(f.typ), true
 		}
 		names[i] = f.name
 	}
 	message := "unknown key"
-	if n := nearest(strings.ReplaceAll(step, "_", ""), names); n != "" {
+	if n := Nearest(strings.ReplaceAll(step, "_", ""), names); n != "" {
 		message += fmt.Sprintf(", did you mean %q?", n)
 	}
-	r.variable(o.name, join(o.path, strings.ToLower(step)), message, nil)
+	r.variable(o.name, Join(o.path, strings.ToLower(step)), message, nil)
 	return nil, false
 }
 
@@ -133,7 +135,7 @@ func pointed(t reflect.Type) reflect.Type {
 
 // distinct drops and reports overrides that reach into what another one sets
 // as a whole: which of the two wins would be chance.
-func (r *report) distinct(all []override) []override {
+func (r environment) distinct(all []override) []override {
 	var out []override
 	for _, o := range all {
 		i := slices.IndexFunc(all, func(p override) bool {
@@ -168,19 +170,19 @@ func words(text string) []any {
 
 // overlay is the koanf merge function of the environment layer: mappings merge
 // key by key, as they do by default, and marked indices reach into lists.
-func (r *report) overlay(src, dst map[string]any) error {
+func (r environment) overlay(src, dst map[string]any) error {
 	r.overlayAt("", src, dst)
 	return nil
 }
 
-func (r *report) overlayAt(path string, src, dst map[string]any) {
+func (r environment) overlayAt(path string, src, dst map[string]any) {
 	for k, v := range src {
-		dst[k] = r.laid(join(path, k), v, dst[k])
+		dst[k] = r.laid(Join(path, k), v, dst[k])
 	}
 }
 
 // laid returns the value v of the environment laid over the value old.
-func (r *report) laid(path string, v, old any) any {
+func (r environment) laid(path string, v, old any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return v
@@ -199,7 +201,7 @@ func (r *report) laid(path string, v, old any) any {
 }
 
 // laidList replaces elements of the list old, or appends the next ones.
-func (r *report) laidList(path string, m map[string]any, old any) any {
+func (r environment) laidList(path string, m map[string]any, old any) any {
 	l, _ := old.([]any)
 	l = slices.Clone(l)
 	indices := make([]int, 0, len(m))
@@ -213,11 +215,11 @@ func (r *report) laidList(path string, m map[string]any, old any) any {
 		v := m[envIndex+strconv.Itoa(i)]
 		switch {
 		case i < len(l):
-			l[i] = r.laid(element(path, i), v, l[i])
+			l[i] = r.laid(Element(path, i), v, l[i])
 		case i == len(l):
-			l = append(l, r.laid(element(path, i), v, nil))
+			l = append(l, r.laid(Element(path, i), v, nil))
 		default:
-			r.gap(element(path, i), len(l))
+			r.gap(Element(path, i), len(l))
 		}
 	}
 	return l
@@ -225,7 +227,7 @@ func (r *report) laidList(path string, m map[string]any, old any) any {
 
 // gap reports every variable that sets something in a list element which
 // would leave a gap before it.
-func (r *report) gap(path string, length int) {
+func (r environment) gap(path string, length int) {
 	for p, name := range r.envs {
 		if inside(p, path) {
 			r.variable(name, p, fmt.Sprintf("is beyond the list, which has %d elements", length), nil)

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"bytes"
@@ -12,25 +12,21 @@ import (
 	"strings"
 )
 
-// Effective renders c as JSON in the order of the documentation, with every
-// default filled in, keys that do not belong left out, and secrets redacted.
-// JSON is YAML: what is rendered can be parsed again, less the secrets.
-func (c *Config) Effective() ([]byte, error) {
-	b := renderer{}
-	if err := b.value(reflect.ValueOf(c).Elem()); err != nil {
+// Render returns the JSON of a configuration struct in the order of its fields:
+// keys that do not belong are left out, and secrets shown only where they are to
+// be revealed.
+func Render(v any, tags Tags, reveal bool) ([]byte, error) {
+	b := renderer{tags: tags, reveal: reveal}
+	if err := b.value(reflect.ValueOf(v).Elem()); err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
-		return nil, fmt.Errorf("config: rendering: %w", err)
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return b.Bytes(), nil
 }
 
 // renderer collects JSON.
 type renderer struct {
 	bytes.Buffer
+	tags   Tags
 	reveal bool // secrets too
 }
 
@@ -73,28 +69,20 @@ func (b *renderer) value(v reflect.Value) error {
 }
 
 func (b *renderer) object(v reflect.Value) error {
-	all := fields(v.Type())
-	if f := wordField(all); f != nil && v.Field(f.index).Bool() {
+	if f := wordField(b.tags.fields(v.Type())); f != nil && v.Field(f.index).Bool() {
 		return b.json(f.word)
-	}
-	selected := ""
-	for _, f := range all {
-		if f.selects {
-			selected = v.Field(f.index).String()
-		}
 	}
 	b.WriteByte('{')
 	first := true
-	for _, f := range all {
-		fv := v.Field(f.index)
-		if f.word != "" || !f.in(selected) || fv.Kind() == reflect.Pointer && fv.IsNil() {
+	for key, fv := range b.tags.Keys(v) {
+		if fv.Kind() == reflect.Pointer && fv.IsNil() {
 			continue
 		}
 		if !first {
 			b.WriteByte(',')
 		}
 		first = false
-		fmt.Fprintf(b, "%q:", f.name)
+		fmt.Fprintf(b, "%q:", key)
 		if err := b.value(fv); err != nil {
 			return err
 		}
@@ -162,9 +150,9 @@ func redactURL(s string) string {
 			return s
 		}
 		if _, set := u.User.Password(); set {
-			u.User = url.UserPassword(u.User.Username(), redacted)
+			u.User = url.UserPassword(u.User.Username(), Redacted)
 		}
 		return u.String()
 	}
-	return scheme + "://" + redacted + rest[strings.LastIndexByte(rest, '@'):]
+	return scheme + "://" + Redacted + rest[strings.LastIndexByte(rest, '@'):]
 }

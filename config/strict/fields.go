@@ -1,7 +1,8 @@
-package config
+package strict
 
 import (
 	"encoding"
+	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -29,15 +30,27 @@ type field struct {
 	word       string // stands for the whole mapping and sets this field alone; "" = is none
 }
 
+// Tags expands the words of a tag, so that a set of them may have a name; nil =
+// words stand for themselves.
+type Tags func(tag string) []string
+
+// words returns the words of a tag.
+func (w Tags) words(tag string) []string {
+	if w == nil {
+		return strings.Fields(tag)
+	}
+	return w(tag)
+}
+
 // fields returns the fields of a configuration struct in order.
-func fields(t reflect.Type) []field {
+func (w Tags) fields(t reflect.Type) []field {
 	out := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		f := field{name: sf.Tag.Get("yaml"), index: i, typ: sf.Type, min: math.Inf(-1), max: math.Inf(1)}
 		f.def, f.hasDefault = sf.Tag.Lookup("default")
-		f.enum = Words(sf.Tag.Get("enum"))
-		f.belongs = Words(sf.Tag.Get("for"))
+		f.enum = w.words(sf.Tag.Get("enum"))
+		f.belongs = w.words(sf.Tag.Get("for"))
 		f.required = sf.Tag.Get("required") != ""
 		f.single = sf.Tag.Get("single") != ""
 		f.selects = sf.Tag.Get("selects") != ""
@@ -51,6 +64,25 @@ func fields(t reflect.Type) []field {
 		out = append(out, f)
 	}
 	return out
+}
+
+// Keys yields the keys of a configuration struct and their values, in order. Those
+// that do not belong to the value of the selecting key are left out.
+func (w Tags) Keys(v reflect.Value) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) {
+		all := w.fields(v.Type())
+		selected := ""
+		for _, f := range all {
+			if f.selects {
+				selected = v.Field(f.index).String()
+			}
+		}
+		for _, f := range all {
+			if f.word == "" && f.in(selected) && !yield(f.name, v.Field(f.index)) {
+				return
+			}
+		}
+	}
 }
 
 func (f *field) bounds(tag reflect.StructTag) {
@@ -113,9 +145,9 @@ func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// nearest returns the candidate most like word, or "" when none is near
+// Nearest returns the candidate most like word, or "" when none is near
 // enough to be meant.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	best, most := "", 1+len(word)/3
 	if strings.Trim(word, "0123456789") == "" {
 		return ""

@@ -1,4 +1,4 @@
-package config
+package watch
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/admitd/admitd/config"
 )
 
 // Hash identifies content that was loaded.
@@ -18,8 +20,8 @@ type Hash [sha256.Size]byte
 // HashOf returns the hash of content.
 func HashOf(content []byte) Hash { return sha256.Sum256(content) }
 
-// WatchOptions tunes a [Watcher]. The zero value is ready for use.
-type WatchOptions struct {
+// Options tunes a [Watcher]. The zero value is ready for use.
+type Options struct {
 	// Settle is how long the directory must be quiet before the file is read;
 	// 0 = 500 ms. A file that is rewritten in place with a pause as long may be
 	// read in parts: replace it by renaming.
@@ -45,12 +47,12 @@ type Watcher struct {
 	last  Hash       // of the content that was last read, here or elsewhere
 	apply func(content []byte) error
 	read  func(path string) ([]byte, error)
-	o     WatchOptions
-	c     watchCounters
+	o     Options
+	c     counters
 }
 
-// WatchStats counts what a [Watcher] saw. All are totals.
-type WatchStats struct {
+// Stats counts what a [Watcher] saw. All are totals.
+type Stats struct {
 	Applied    uint64 // new content that was accepted
 	Refused    uint64 // new content that was refused
 	Empty      uint64 // reads that found nothing in the file, and were ignored
@@ -59,16 +61,16 @@ type WatchStats struct {
 	Errors     uint64 // failures of the event source; polling goes on
 }
 
-type watchCounters struct {
+type counters struct {
 	applied, refused, empty, unreadable, unchanged, errors atomic.Uint64
 }
 
-// NewWatcher returns a watcher of the file at path. loaded is the hash of the
+// New returns a watcher of the file at path. loaded is the hash of the
 // content that is in use already, so that a change between that load and now
 // is not lost. apply is called with new content, never concurrently; when it
 // returns an error the content counts as refused, and is not offered again
 // until it changes. The content is apply's to keep.
-func NewWatcher(path string, loaded Hash, apply func(content []byte) error, o WatchOptions) *Watcher {
+func New(path string, loaded Hash, apply func(content []byte) error, o Options) *Watcher {
 	if o.Settle <= 0 {
 		o.Settle = 500 * time.Millisecond
 	}
@@ -78,12 +80,12 @@ func NewWatcher(path string, loaded Hash, apply func(content []byte) error, o Wa
 	if o.Poll <= 0 {
 		o.Poll = 2 * time.Second
 	}
-	return &Watcher{path: path, last: loaded, apply: apply, read: Read, o: o}
+	return &Watcher{path: path, last: loaded, apply: apply, read: config.Read, o: o}
 }
 
 // Stats returns the counts so far. It may be called at any time.
-func (w *Watcher) Stats() WatchStats {
-	return WatchStats{
+func (w *Watcher) Stats() Stats {
+	return Stats{
 		Applied: w.c.applied.Load(), Refused: w.c.refused.Load(), Empty: w.c.empty.Load(),
 		Unreadable: w.c.unreadable.Load(), Unchanged: w.c.unchanged.Load(), Errors: w.c.errors.Load(),
 	}
