@@ -127,6 +127,20 @@ func (k *Knee) Watch(demand func() (offered, refused uint64)) {
 	k.offered, k.refused = demand()
 }
 
+// Recall tells the limit the latency without a queue that another one learned of
+// the same backend, so that it need not take what it sees first for that. It is
+// proven wrong as one's own is. Call it before the first sample; what is not above
+// zero, or over a minute, is ignored.
+func (k *Knee) Recall(base time.Duration) {
+	if base <= 0 || base > maxLatency {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.state.recall(base)
+	k.publish()
+}
+
 // Observe adds the sample of a permit that ended at now, monotonic
 // nanoseconds, after latency. inFlight are the permits held when it was
 // granted, itself included. A sample that cannot be true (latency ≤ 0 or over

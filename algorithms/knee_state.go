@@ -98,6 +98,12 @@ func newKneeState(o KneeOptions) kneeState {
 	return kneeState{limit: float64(o.InitialLimit), span: kneeSpan / 4, quota: 16, calm: int64(max(1, o.InitialLimit/4))}
 }
 
+// recall takes a baseline that was learned before. What the first answers are
+// like, of which the quick ones are back first, does not replace it.
+func (s *kneeState) recall(base time.Duration) {
+	s.base, s.known, s.age = float64(base), math.Max(s.known, 100), math.Inf(1)
+}
+
 // patienceOfWindow is how long a window waits for its samples.
 func (s *kneeState) patienceOfWindow() int64 {
 	switch s.phase {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 )
 
 // Options are the collaborators of a [Gate]. The zero value works.
@@ -15,6 +16,11 @@ type Options struct {
 	// Tracer is told of every request and of every permit that ends; nil =
 	// nobody is.
 	Tracer Tracer
+	// Recall returns the latency without load of a partition as it was learned in
+	// an earlier life, 0 = nothing is known; key says that it stands for a
+	// client's key. It is asked once for each limit that is made, and told to those
+	// that have a method Recall, see [Limit]. nil = nothing is known of any.
+	Recall func(partition string, key bool) time.Duration
 	// Rand returns uniform 64-bit values for the jitter of hints; nil =
 	// math/rand/v2. It must be safe for concurrent use.
 	Rand func() uint64
@@ -42,7 +48,7 @@ func New(name string, p *Policy, o Options) *Gate {
 	if g.rand == nil {
 		g.rand = rand.Uint64
 	}
-	g.roster.gate, g.roster.observer = g, o.Observer
+	g.roster.gate, g.roster.observer, g.roster.recall = g, o.Observer, o.Recall
 	g.Apply(p)
 	return g
 }

@@ -15,6 +15,12 @@ import (
 //	State() map[string]float64      // inner state for operators; keys are snake_case
 //	Why() string                    // why it last changed, one of a closed set of words
 //
+//	// Recall is called at most once, before the first sample, with the latency
+//	// without load that an earlier limit of the same algorithm and backend
+//	// learned: that of an earlier life of the process, or the one that a change of
+//	// the configuration replaces.
+//	Recall(base time.Duration)
+//
 //	// Left learns from a caller that has gone while its request was at work:
 //	// the latency will be at least age. inFlight is as for Observe. The permit
 //	// ends later, and is observed then if it ends as Success or Dropped.

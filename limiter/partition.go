@@ -89,6 +89,7 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 		next.limit = old.limit
 	} else {
 		next.limit = newLimit(policy)
+		next.recall(old)
 		if l, ok := next.limit.(interface {
 			Watch(demand func() (offered, refused uint64))
 		}); ok {
@@ -97,6 +98,25 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	}
 	p.spec.Store(next)
 	return next
+}
+
+// recall tells a limit that was just made what is known of the backend: what the
+// limit before it learned, or else what was learned in an earlier life.
+func (s *partitionSpec) recall(old *partitionSpec) {
+	l, ok := s.limit.(interface{ Recall(base time.Duration) })
+	if !ok {
+		return
+	}
+	var base time.Duration
+	if old != nil && old.algorithm() == s.algorithm() {
+		base = old.baseRTT()
+	}
+	if known := s.part.gate.roster.recall; base == 0 && known != nil {
+		base = known(s.part.name, s.part.isDynamic())
+	}
+	if base > 0 {
+		l.Recall(base)
+	}
 }
 
 // limit returns the limit in force: the algorithm's, or the fixed fallback

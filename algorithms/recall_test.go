@@ -1,0 +1,64 @@
+package algorithms_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/admitd/admitd/algorithms"
+)
+
+// recalled plays a world with a limit that is told a baseline first, and returns
+// what it believes in the end.
+func recalled(w world, told time.Duration) (believed time.Duration, goodput float64) {
+	const seeds = 5
+	for seed := range uint64(seeds) {
+		var k *algorithms.Knee
+		o := w.play(func() algorithms.Limit {
+			k = algorithms.NewKnee(algorithms.KneeOptions{})
+			k.Recall(told)
+			return k
+		}, seed+7)
+		believed += k.BaseRTT() / seeds
+		goodput += o.parts[len(o.parts)-1].rate() / (float64(w.workers) / w.service.Seconds()) / seeds
+	}
+	return believed, goodput
+}
+
+// A restart under overload learned the latency of the queue as the one without
+// load: with what was learned before it does not, from the first second on.
+func TestKneeRecalls(t *testing.T) {
+	w := base(4, 20*ms, 1.5)
+	w.until = 15 * sec
+	blank, without := recalled(w, 0)
+	told, goodput := recalled(w, 20*ms)
+	t.Logf("after 15 s: told nothing %v, goodput %.2f; told 20 ms %v, goodput %.2f", blank, without, told, goodput)
+	if told > 25*ms || told < 15*ms {
+		t.Errorf("told 20 ms, it believes in %v; want about that", told)
+	}
+	if blank < 30*ms {
+		t.Errorf("told nothing, it believes in %v: the overload of this test teaches nothing wrong", blank)
+	}
+	if goodput < 0.9 || goodput < without+0.1 {
+		t.Errorf("goodput = %.2f of the capacity, %.2f without; want more than 0.9", goodput, without)
+	}
+}
+
+// What was learned before is no dogma: of a backend that has become slower, or
+// faster, the new latency is learned, under load and in overload.
+func TestKneeUnlearnsWhatItRecalls(t *testing.T) {
+	for _, load := range []float64{0.5, 3} {
+		for _, told := range []time.Duration{5 * ms, 80 * ms} {
+			w := base(4, 20*ms, load)
+			w.until = 60 * sec
+			got, goodput := recalled(w, told)
+			t.Logf("load %v, told %v: %v, goodput %.2f", load, told, got, goodput)
+			high := 32 * ms
+			if load > 1 { // it comes down once the overload ends, and costs next to nothing until then
+				high = 60 * ms
+			}
+			if got < 12*ms || got > high || goodput < 0.9*min(load, 1) {
+				t.Errorf("load %v, told %v: believes in %v after a minute, goodput %.2f; want about 20 ms", load, told, got, goodput)
+			}
+		}
+	}
+}
