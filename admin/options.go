@@ -15,6 +15,7 @@ import (
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
+	"github.com/admitd/admitd/vitals"
 )
 
 // Errors that the daemon's side returns and the server turns into answers.
@@ -138,6 +139,9 @@ type Ingress struct {
 	// Latencies counts what succeeded since the start, by the upper bounds of
 	// buckets in seconds; nil = not counted.
 	Latencies func() map[float64]uint64
+	// Recall returns what was learned of a partition in an earlier life of the
+	// process; nil = nothing was.
+	Recall func(partition string, key bool) (vitals.Baseline, bool)
 	// Rows words n of clients' keys at most, those of prefer first; nil = none.
 	Rows func(prefer []string, n int) []limiter.PartitionStatus
 	// Details are the protocol's own, for JSON; nil = none.

@@ -17,6 +17,10 @@ import (
 // LimitChanges returns how often limits moved, as far as it was seen.
 func (s *Server) LimitChanges() []vitals.ChangeCount { return s.book.LimitChanges() }
 
+// Baselines returns what the limits have learned of their backends: of each
+// ingress the partitions that are asked most first.
+func (s *Server) Baselines() []vitals.Learned { return s.book.Baselines() }
+
 // explain answers why the limit of a partition is what it is; without a key, of
 // the partition "default".
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +41,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 		Changes: make([]status.Change, 0, len(e.Changes)),
 	}
 	if b := e.Baseline; b.RTT > 0 {
-		d.Baseline = &status.Baseline{MS: float64(b.RTT) / float64(time.Millisecond), Learned: b.Learned.UTC(), InFlight: b.InFlight}
+		d.Baseline = &status.Baseline{MS: float64(b.RTT) / float64(time.Millisecond), Learned: b.Learned.UTC(), InFlight: b.InFlight, Kept: b.Kept}
 	}
 	for _, c := range e.Changes {
 		d.Changes = append(d.Changes, status.Change{At: c.At.UTC(), From: c.From, To: c.To, Why: c.Why, Meaning: vitals.Words(c.Why)})

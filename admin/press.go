@@ -62,7 +62,7 @@ func (p *press) beat(now time.Time) {
 	all := make([]vitals.Reading, 0, len(snapshot.Ingresses))
 	for i := range snapshot.Ingresses {
 		in := &snapshot.Ingresses[i]
-		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends}
+		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Recall: in.Recall}
 		if in.Latencies != nil {
 			r.Latencies = in.Latencies()
 		}

@@ -28,26 +28,7 @@ func (s *Server) routes() http.Handler {
 
 	r.Get("/healthz", s.healthz)
 	r.Get("/readyz", s.readyz)
-	r.Group(func(r chi.Router) {
-		if s.o.ReadsNeedToken {
-			r.Use(s.authorize)
-		}
-		r.Get("/v1/status", s.status)
-		r.Get("/v1/explain/{ingress}", s.explain)
-		r.Get("/v1/explain/{ingress}/*", s.explain)
-		r.Get("/v1/history", s.history)
-		r.Get("/v1/", s.index)
-		r.Get("/v1/config", s.config)
-		r.Get("/v1/changes", s.changes)
-		r.Get("/v1/ingresses/{name}/overrides", s.overrides)
-		r.Get("/v1/events", s.events)
-		r.Get("/v1/tuner", s.tunerState)
-		r.Get("/v1/shadow", s.candidates)
-		r.Get("/v1/tuner/records/{id}", s.tunerRecord)
-		if s.o.Metrics != nil {
-			r.Method(http.MethodGet, "/metrics", s.o.Metrics)
-		}
-	})
+	r.Group(s.reads)
 	if s.o.Hello != nil {
 		r.Method(http.MethodGet, labels.HelloPath, labels.ServeHello(s.o.Hello))
 	}
@@ -66,6 +47,28 @@ func (s *Server) routes() http.Handler {
 	}
 	r.Method(http.MethodGet, "/*", pageFiles(files))
 	return r
+}
+
+// reads lists what tells, and changes nothing.
+func (s *Server) reads(r chi.Router) {
+	if s.o.ReadsNeedToken {
+		r.Use(s.authorize)
+	}
+	r.Get("/v1/status", s.status)
+	r.Get("/v1/explain/{ingress}", s.explain)
+	r.Get("/v1/explain/{ingress}/*", s.explain)
+	r.Get("/v1/history", s.history)
+	r.Get("/v1/", s.index)
+	r.Get("/v1/config", s.config)
+	r.Get("/v1/changes", s.changes)
+	r.Get("/v1/ingresses/{name}/overrides", s.overrides)
+	r.Get("/v1/events", s.events)
+	r.Get("/v1/tuner", s.tunerState)
+	r.Get("/v1/shadow", s.candidates)
+	r.Get("/v1/tuner/records/{id}", s.tunerRecord)
+	if s.o.Metrics != nil {
+		r.Method(http.MethodGet, "/metrics", s.o.Metrics)
+	}
 }
 
 // changing routes what changes something, behind the token.

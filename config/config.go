@@ -20,6 +20,12 @@ type Config struct {
 	DrainDelay Duration `yaml:"drainDelay" default:"0s" min:"0s" max:"10m"`
 	// What the daemon writes to stderr about itself.
 	Log Log `yaml:"log"`
+	// File in which baselines are kept over restarts: the latency without load of
+	// each partition, and when it was learned. It is written every minute and at the
+	// end. One that is damaged, foreign or older than a day is ignored. Empty:
+	// nothing is kept, and a restart under overload may take the latency of a queue
+	// for that of the backend.
+	StateFile string `yaml:"stateFile" default:""`
 	// The clock guard.
 	Clock Clock `yaml:"clock"`
 	// Export of traces over OTLP/HTTP. Off while the endpoint is empty.

@@ -31,6 +31,7 @@ func mustParse(t *testing.T, content string, env ...string) *config.Config {
 func TestEnvironmentOverrides(t *testing.T) {
 	c := mustParse(t, minimal,
 		"PATH=/bin", "ADMITD_PORT=tcp://10.0.0.1:1", "ADMITD_VECTORS=../vectors",
+		"ADMITD_STATE_FILE=/state", "ADMITD_TUNER_PORT=1",
 		"ADMITD_ADMIN__LISTEN=127.0.0.1:1",
 		"ADMITD_ADMIN__TOKEN_FILE=/token",
 		"ADMITD_TRACING__HEADERS__Authorization=Bearer x",
@@ -49,13 +50,14 @@ func TestEnvironmentOverrides(t *testing.T) {
 	)
 	in := c.Ingresses[0]
 	got := map[string]any{
-		"admin": c.Admin, "header": c.Tracing.Headers["Authorization"].Reveal(), "listen": in.Listen,
+		"state": c.StateFile, "admin": c.Admin, "header": c.Tracing.Headers["Authorization"].Reveal(), "listen": in.Listen,
 		"proxy": in.ProxyProtocol, "drain": time.Duration(in.DrainTimeout), "body": int64(in.MaxBodyBytes),
 		"rate": in.Requests.Rate, "queue": in.Requests.QueueDepth, "status": int(in.Rejection.Status),
 		"by": in.Partitions.By, "a": in.Partitions.Named[0].Rate, "b": in.Partitions.Named[1].Match,
 		"exempt": in.Connections.Exempt[0].String(), "second": c.Ingresses[1].Name,
 	}
 	want := map[string]any{
+		"state": "/state",
 		"admin": config.Admin{Listen: "127.0.0.1:1", TokenFile: "/token", Reads: "open"}, "header": "Bearer x", "listen": "127.0.0.1:2",
 		"proxy": true, "drain": 3 * time.Second, "body": int64(2 << 20),
 		"rate": 1000.0, "queue": 7, "status": 462,

@@ -73,6 +73,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1), stages: newStages()}
 	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
 	d.fronts.overrides = &overrides{settings: d.settings}
+	d.fronts.memory = &memory{shared: sh, running: d.settings.running}
 	d.face = &face{shared: sh, fronts: d.fronts, settings: d.settings}
 	kit := sh.kit(d.face.hello)
 	d.desk = decide.NewDesk(&counter{fronts: d.fronts, kit: kit}, 0)
@@ -159,6 +160,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		open.close()
 		return err
 	}
+	d.fronts.memory.learned = open.admin.Baselines
+	d.fronts.memory.read(cfg.StateFile)
 	d.fronts.change.Lock()
 	err = d.fronts.apply(ctx, cfg, false)
 	d.fronts.change.Unlock()
@@ -180,6 +183,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{"ingresses", d.runFronts},
 		{"decisions", open.hatch.run},
 		{"admin", func(ctx context.Context) error { return open.admin.Serve(ctx, open.ln) }},
+		{"memory", d.fronts.memory.run},
 		{"shadow", d.fronts.stages.run},
 		{"clock", d.clock.Run},
 		{"summary", func(ctx context.Context) error { summary.Run(ctx); return nil }},

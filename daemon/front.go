@@ -46,7 +46,7 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 	if before, was := fs.front(in.Name), fs.ingress(in.Name); before != nil && was != nil && was.Protocol == in.Protocol && was.Trace == in.Trace {
 		f.gate, f.trace, f.tap = before.gate, before.trace, before.tap
 	} else {
-		o := limiter.Options{Clock: fs.clock, Observer: fs.metrics.Gate(in.Name)}
+		o := limiter.Options{Clock: fs.clock, Observer: fs.metrics.Gate(in.Name), Recall: fs.memory.of(in)}
 		if in.Trace.File != "" {
 			f.trace, f.tap = in.Trace, &tap{}
 			o.Tracer = f.tap

@@ -30,6 +30,7 @@ type fronts struct {
 	inherited  map[string][]net.Listener // by ingress; opened by systemd; guarded by change
 	recordings recordings
 	overrides  *overrides
+	memory     *memory
 	stages     *stages
 	failed     chan error
 

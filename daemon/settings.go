@@ -137,11 +137,12 @@ func (s *settings) kept(running, cfg *config.Config, dropped bool) *config.Confi
 	}
 	c.Decisions = running.Decisions
 	c.Decisions.TokenFile = cfg.Decisions.TokenFile
-	c.Log.Format, c.Tracing = running.Log.Format, running.Tracing
+	c.Log.Format, c.Tracing, c.StateFile = running.Log.Format, running.Tracing, running.StateFile
 	for key, changed := range map[string]bool{
 		"admin":      c.Admin != cfg.Admin,
 		"decisions":  c.Decisions != cfg.Decisions,
 		"log.format": c.Log.Format != cfg.Log.Format,
+		"stateFile":  c.StateFile != cfg.StateFile,
 		"tracing":    !reflect.DeepEqual(c.Tracing, cfg.Tracing),
 	} {
 		if changed {

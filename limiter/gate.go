@@ -16,11 +16,12 @@ type Options struct {
 	// Tracer is told of every request and of every permit that ends; nil =
 	// nobody is.
 	Tracer Tracer
-	// Recall returns the latency without load of a partition as it was learned in
-	// an earlier life, 0 = nothing is known; key says that it stands for a
-	// client's key. It is asked once for each limit that is made, and told to those
-	// that have a method Recall, see [Limit]. nil = nothing is known of any.
-	Recall func(partition string, key bool) time.Duration
+	// Recall returns the latency without load of a partition as the algorithm
+	// learned it in an earlier life, 0 = nothing is known; key says that it stands
+	// for a client's key. It is asked at most once for each limit that is made, and
+	// told to those that have a method Recall, see [Limit]. It must not call the
+	// gate, nor wait. nil = nothing is known of any.
+	Recall func(partition string, key bool, algorithm string) time.Duration
 	// Rand returns uniform 64-bit values for the jitter of hints; nil =
 	// math/rand/v2. It must be safe for concurrent use.
 	Rand func() uint64

@@ -112,7 +112,7 @@ func (s *partitionSpec) recall(old *partitionSpec) {
 		base = old.baseRTT()
 	}
 	if known := s.part.gate.roster.recall; base == 0 && known != nil {
-		base = known(s.part.name, s.part.isDynamic())
+		base = known(s.part.name, s.part.isDynamic(), s.algorithm())
 	}
 	if base > 0 {
 		l.Recall(base)

@@ -30,9 +30,12 @@ func TestRecall(t *testing.T) {
 		return &limiter.Policy{Default: p, Named: []limiter.PartitionPolicy{named}}
 	}
 	asked := map[string]int{}
-	g := limiter.New("orders", policy("a"), limiter.Options{Recall: func(name string, key bool) time.Duration {
+	g := limiter.New("orders", policy("a"), limiter.Options{Recall: func(name string, key bool, algorithm string) time.Duration {
+		if algorithm != "learner" {
+			t.Errorf("asked for what %q learned", algorithm)
+		}
 		asked[fmt.Sprint(name, key)]++
-		return map[string]time.Duration{"goldfalse": 3, "t-1true": 7, "goldtrue": 11}[fmt.Sprint(name, key)] * time.Millisecond
+		return map[string]time.Duration{"goldfalse": 3e6, "t-1true": 7e6, "goldtrue": 11e6}[fmt.Sprint(name, key)]
 	}})
 	p, err := g.TryAdmit(g.Now(), limiter.Request{Key: "t-1"})
 	if err != nil {

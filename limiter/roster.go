@@ -23,7 +23,7 @@ type roster struct {
 
 	gate     *Gate
 	observer Observer
-	recall   func(partition string, key bool) time.Duration // nil = nothing is known
+	recall   func(partition string, key bool, algorithm string) time.Duration // nil = nothing is known
 
 	mu           sync.Mutex // guards changes of table, and the fields below; never held across a wait
 	evictAt      int64      // monotonic ns before which no eviction is tried

@@ -19,6 +19,9 @@ type Baseline struct {
 	MS       float64   `json:"ms"`
 	Learned  time.Time `json:"learned"`  // when it was last seen to move
 	InFlight int       `json:"inFlight"` // requests in flight then
+	// Kept says that it was learned in an earlier life of the process, and read
+	// from the state file.
+	Kept bool `json:"kept,omitempty"`
 }
 
 // Change is one time that a limit moved.

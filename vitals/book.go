@@ -27,7 +27,10 @@ type Reading struct {
 	Gate       limiter.Status           // its sums; partitions of clients' keys may be left out
 	Partitions iter.Seq[limiter.Glance] // nil = none
 	Backends   []ingress.BackendStatus
-	Latencies  Latencies // of what succeeded since the start; nil = not counted
+	// Recall returns what was learned of a partition in an earlier life of the
+	// process; nil = nothing was.
+	Recall    func(partition string, key bool) (Baseline, bool)
+	Latencies Latencies // of what succeeded since the start; nil = not counted
 }
 
 // Book keeps what was read. The zero value is empty and ready. It is safe for
@@ -43,6 +46,7 @@ type record struct {
 	at         time.Time // of the last reading
 	status     limiter.Status
 	backends   []ingress.BackendStatus
+	recall     func(partition string, key bool) (Baseline, bool)
 	window     []totals // the last readings, the oldest first
 	pace       pace
 	latencies  latencies
@@ -125,7 +129,7 @@ func (b *Book) Verdict(name string, now time.Time) Verdict {
 // take adds one reading.
 func (r *record) take(now time.Time, in *Reading) {
 	seconds := now.Sub(r.at).Seconds()
-	r.at, r.status, r.backends = now, in.Gate, in.Backends
+	r.at, r.status, r.backends, r.recall = now, in.Gate, in.Backends, in.Recall
 	r.reading++
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {

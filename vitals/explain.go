@@ -1,6 +1,7 @@
 package vitals
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -33,6 +34,36 @@ type Baseline struct {
 	RTT      time.Duration // 0 = unknown
 	Learned  time.Time     // when it was last seen to move
 	InFlight int           // requests in flight then
+	Kept     bool          // learned in an earlier life of the process
+}
+
+// A Learned baseline, and of which partition.
+type Learned struct {
+	Ingress, Partition string
+	Key                bool // as in [limiter.PartitionStatus]
+	Baseline           Baseline
+}
+
+// Baselines returns what the limits believe now: of each ingress the partitions
+// that are asked most first.
+func (b *Book) Baselines() (all []Learned) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, r := range b.ingresses {
+		begin := len(all)
+		for _, p := range r.partitions {
+			if p.base.RTT > 0 {
+				l := Learned{name, p.last.Name, p.last.Key, p.base}
+				l.Baseline.RTT = p.last.BaseRTT
+				all = append(all, l)
+			}
+		}
+		slices.SortFunc(all[begin:], func(x, y Learned) int {
+			p, q := r.partitions[who{x.Partition, x.Key}], r.partitions[who{y.Partition, y.Key}]
+			return cmp.Or(cmp.Compare(q.active, p.active), cmp.Compare(x.Partition, y.Partition))
+		})
+	}
+	return all
 }
 
 // Explanation says why a limit is what it is.
@@ -84,8 +115,12 @@ func (b *Book) LimitChanges() (all []ChangeCount) {
 
 // watchLimit notes what happened to a partition's limit since the last reading.
 func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Glance) {
-	if old := p.base.RTT; g.BaseRTT > 0 && (old == 0 || math.Abs(float64(g.BaseRTT-old)) > remeasured*float64(old)) {
-		p.base = Baseline{g.BaseRTT, now, g.InFlight}
+	if g.BaseRTT > 0 && moved(p.base.RTT, g.BaseRTT) {
+		before := p.base.RTT
+		p.base = Baseline{RTT: g.BaseRTT, Learned: now, InFlight: g.InFlight}
+		if kept, ok := r.kept(g); ok && before == 0 && !moved(kept.RTT, g.BaseRTT) {
+			p.base, p.base.Kept = kept, true
+		}
 	}
 	if p.first.IsZero() {
 		p.first = now
@@ -116,6 +151,19 @@ func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Glance) {
 	if len(p.changes) > maxChanges {
 		p.changes = slices.Delete(p.changes, 0, 1)
 	}
+}
+
+// moved reports whether a baseline is another than the one that was learned.
+func moved(old, now time.Duration) bool {
+	return old == 0 || math.Abs(float64(now-old)) > remeasured*float64(old)
+}
+
+// kept returns what was learned of a partition in an earlier life.
+func (r *record) kept(g *limiter.Glance) (Baseline, bool) {
+	if r.recall == nil {
+		return Baseline{}, false
+	}
+	return r.recall(g.Name, g.Key)
 }
 
 // Explain says why the limit of a partition is what it is; false when there is
@@ -165,7 +213,12 @@ func (p *partition) sentences(r *record, now time.Time) (text []string) {
 		text = append(text, fmt.Sprintf("It has not moved for %s, since it was first seen.", age(now.Sub(p.first))))
 	}
 	if p.base.RTT > 0 {
-		text = append(text, fmt.Sprintf("Without load the backend takes %s: learned %s ago, with %d in flight.", millis(p.base.RTT), age(now.Sub(p.base.Learned)), p.base.InFlight))
+		when := ""
+		if p.base.Kept {
+			when = ", before this process began, and kept in the state file"
+		}
+		text = append(text, fmt.Sprintf("Without load the backend takes %s: learned %s ago, with %d in flight%s.",
+			millis(p.base.RTT), age(now.Sub(p.base.Learned)), p.base.InFlight, when))
 	}
 	if total := r.status.Total; total > 0 && r.status.InFlight >= total {
 		text = append(text, fmt.Sprintf("The total of %d permits over all partitions is used up, and binds before it.", total))

@@ -9,8 +9,8 @@ import (
 )
 
 // Environment variables that override keys begin with envPrefix and have
-// envLevel between levels. What has no envLevel is no override: every key lies
-// at least one level deep, and cluster managers inject variables of their own
+// envLevel between levels. What has no envLevel is an override only if it names a
+// key that lies no level deep: cluster managers inject variables of their own
 // under the name of a service (ADMITD_PORT, ADMITD_SERVICE_HOST).
 const (
 	envPrefix = "ADMITD_"
@@ -40,7 +40,7 @@ func (r environment) overrides(root reflect.Type, env []string) []override {
 	var out []override
 	for _, e := range slices.Sorted(slices.Values(env)) {
 		name, value, ok := strings.Cut(e, "=")
-		if !ok || !strings.HasPrefix(name, envPrefix) || !strings.Contains(name[len(envPrefix):], envLevel) {
+		if !ok || !strings.HasPrefix(name, envPrefix) || !strings.Contains(name[len(envPrefix):], envLevel) && !r.isTopKey(root, name[len(envPrefix):]) {
 			continue
 		}
 		if o, ok := r.override(root, name, value); ok {
@@ -48,6 +48,13 @@ func (r environment) overrides(root reflect.Type, env []string) []override {
 		}
 	}
 	return out
+}
+
+// isTopKey reports whether step names a single value at the top level.
+func (r environment) isTopKey(root reflect.Type, step string) bool {
+	return slices.ContainsFunc(r.o.Tags.fields(root), func(f field) bool {
+		return f.typ.Kind() == reflect.String && strings.EqualFold(f.name, strings.ReplaceAll(step, "_", ""))
+	})
 }
 
 func (r environment) override(t reflect.Type, name, text string) (override, bool) {

@@ -1,0 +1,104 @@
+package baseline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Errors of [Read] for a file that is left alone: nothing of it is believed.
+var (
+	// ErrForeign: something else, or another version, wrote it.
+	ErrForeign = errors.New("baseline: not a state file of this version of admitd")
+	// ErrCorrupt: it is not what was written.
+	ErrCorrupt = errors.New("baseline: the state file is damaged")
+	// ErrStale: what it says is too old, or of the future.
+	ErrStale = errors.New("baseline: the state file is too old")
+)
+
+// magic begins the first line of a file; the digest of the rest follows it.
+const magic = "admitd-state 1 "
+
+// content is the rest of a file.
+type content struct {
+	Saved     time.Time `json:"saved"`
+	Ingresses []Ingress `json:"ingresses"`
+}
+
+// Read returns what the file says and holds as of now, and when it was written.
+// The error may be [ErrForeign], [ErrCorrupt], [ErrStale], or what opening it says,
+// which is [os.ErrNotExist] before the first [Write].
+func Read(path string, now time.Time) (all []Ingress, saved time.Time, err error) {
+	f, err := os.Open(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, saved, fmt.Errorf("baseline: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, saved, fmt.Errorf("baseline: %w", err)
+	}
+	head, body, _ := bytes.Cut(b, []byte("\n"))
+	digest, ours := strings.CutPrefix(string(head), magic)
+	switch sum := sha256.Sum256(body); {
+	case len(b) > maxBytes, !ours:
+		return nil, saved, ErrForeign
+	case digest != hex.EncodeToString(sum[:]):
+		return nil, saved, ErrCorrupt
+	}
+	var c content
+	if err := json.Unmarshal(body, &c); err != nil {
+		return nil, saved, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if !fresh(c.Saved, now) {
+		return nil, c.Saved, fmt.Errorf("%w: of %s", ErrStale, c.Saved.Format(time.RFC3339))
+	}
+	return hold(c.Ingresses, now), c.Saved, nil
+}
+
+// hold leaves what holds as of now, within the bounds.
+func hold(all []Ingress, now time.Time) []Ingress {
+	for i := range all {
+		in := &all[i]
+		in.Partitions = slices.DeleteFunc(slices.Clone(in.Partitions), func(p Partition) bool { return !p.holds(now) })
+		in.Partitions = in.Partitions[:min(len(in.Partitions), MaxPartitions)]
+	}
+	return all
+}
+
+// Write replaces the file by one that says all, of each ingress as many
+// partitions as are kept, the first ones. Who reads meanwhile, or after a crash
+// in the midst of it, sees the file before or the one after.
+func Write(path string, now time.Time, all []Ingress) error {
+	body, err := json.Marshal(content{Saved: now.UTC(), Ingresses: hold(slices.Clone(all), now)})
+	if err != nil {
+		return fmt.Errorf("baseline: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("baseline: %w", err)
+	}
+	_, err = f.Write(append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...))
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error counts
+		return fmt.Errorf("baseline: %w", err)
+	}
+	return nil
+}

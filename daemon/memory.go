@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/admitd/admitd/baseline"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/vitals"
+)
+
+// memoryInterval is how often what limits learned is written down.
+const memoryInterval = time.Minute
+
+// memory keeps what limits have learned over restarts, where the configuration
+// says so.
+type memory struct {
+	*shared
+
+	path    string // "" = nowhere
+	known   baseline.Memory
+	learned func() []vitals.Learned // what is believed now; set before run
+	running func() *config.Config
+	failed  bool // the last time to write
+}
+
+// read takes what was kept. What cannot be believed is left alone, and said.
+func (m *memory) read(path string) {
+	if m.path = path; path == "" {
+		return
+	}
+	all, saved, err := baseline.Read(path, time.Now())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		m.log.Info("no state file yet, limits begin anew", slog.String("path", path))
+	case err != nil:
+		m.log.Warn("the state file is ignored, limits begin anew", slog.String("path", path), slog.Any("error", err))
+	default:
+		m.log.Info("baselines are known from before", slog.String("path", path),
+			slog.Int("partitions", m.known.Load(all)), slog.Time("saved", saved))
+	}
+}
+
+// of returns what a limit of an ingress is told when it is made.
+func (m *memory) of(in *config.Ingress) func(partition string, key bool, algorithm string) time.Duration {
+	if m.path == "" {
+		return nil
+	}
+	here := placeOf(in)
+	return func(partition string, key bool, algorithm string) time.Duration {
+		p, ok := m.known.Of(&here, partition, key, time.Now())
+		if !ok || p.Algorithm != algorithm {
+			return 0
+		}
+		return time.Duration(p.RTTNS)
+	}
+}
+
+// told returns the same for who explains it.
+func (m *memory) told(in *config.Ingress) func(partition string, key bool) (vitals.Baseline, bool) {
+	if m.path == "" {
+		return nil
+	}
+	here := placeOf(in)
+	return func(partition string, key bool) (vitals.Baseline, bool) {
+		p, ok := m.known.Of(&here, partition, key, time.Now())
+		return vitals.Baseline{RTT: time.Duration(p.RTTNS), Learned: p.Learned, InFlight: p.InFlight}, ok
+	}
+}
+
+// placeOf names where something was learned.
+func placeOf(in *config.Ingress) baseline.Ingress {
+	return baseline.Ingress{Name: in.Name, Protocol: in.Protocol, Backend: in.Backend}
+}
+
+// algorithmOf returns the algorithm of a partition as it is configured.
+func algorithmOf(in *config.Ingress, partition string, key bool) string {
+	for i := range in.Partitions.Named {
+		if n := &in.Partitions.Named[i]; !key && n.Name == partition {
+			return n.Limit.Algorithm
+		}
+	}
+	return in.Partitions.Default.Limit.Algorithm
+}
+
+// run writes what was learned every minute, and in the end.
+func (m *memory) run(ctx context.Context) error {
+	if m.path == "" {
+		<-ctx.Done()
+		return nil
+	}
+	ticker := time.NewTicker(memoryInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			m.write(time.Now())
+			return nil
+		case <-ticker.C:
+			m.write(time.Now())
+		}
+	}
+}
+
+// write writes what is believed now. A disk that fails is told of once.
+func (m *memory) write(now time.Time) {
+	err := baseline.Write(m.path, now, m.known.With(now, m.believed(now)))
+	if err != nil && !m.failed {
+		m.log.Error("the state file cannot be written, a restart will forget what limits learned",
+			slog.String("path", m.path), slog.Any("error", err))
+	}
+	m.failed = err != nil
+}
+
+// believed returns what the limits of every ingress believe.
+func (m *memory) believed(now time.Time) []baseline.Ingress {
+	cfg := m.running()
+	out := make([]baseline.Ingress, 0, len(cfg.Ingresses))
+	for i := range cfg.Ingresses {
+		out = append(out, placeOf(&cfg.Ingresses[i]))
+	}
+	for _, l := range m.learned() {
+		i := slices.IndexFunc(out, func(in baseline.Ingress) bool { return in.Name == l.Ingress })
+		if i < 0 {
+			continue
+		}
+		b := &l.Baseline
+		out[i].Partitions = append(out[i].Partitions, baseline.Partition{
+			Name: l.Partition, Key: l.Key, Algorithm: algorithmOf(&cfg.Ingresses[i], l.Partition, l.Key),
+			RTTNS: int64(b.RTT), Learned: b.Learned.UTC(), InFlight: b.InFlight, Seen: now.UTC(),
+		})
+	}
+	return out
+}
