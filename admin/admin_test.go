@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
@@ -242,14 +244,21 @@ func TestSetToken(t *testing.T) {
 	}
 }
 
-// The live page has a word for every reason.
-func TestPageKnowsEveryReason(t *testing.T) {
+// The status lists every reason with its words, so that the live page needs no
+// list of its own, which was one to forget.
+func TestStatusListsEveryReason(t *testing.T) {
 	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{})
-	page := (call{method: "GET", path: "/format.js"}).do(t, s).Body.String()
+	got := decode[status.Document](t, (call{method: "GET", path: "/v1/status"}).do(t, s)).Reasons
+	var want []status.Reason
 	for _, r := range labels.Reasons() {
-		if !strings.Contains(page, string(r)+": \"") {
-			t.Errorf("format.js has no word for %s", r)
+		want = append(want, status.Reason{Name: string(r), Words: strings.ReplaceAll(string(r), "_", " ")})
+		page := (call{method: "GET", path: "/format.js"}).do(t, s).Body.String()
+		if strings.Contains(page, string(r)) {
+			t.Errorf("format.js names the reason %s", r)
 		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("reasons (-want +got):\n%s", d)
 	}
 }
 

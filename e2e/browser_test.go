@@ -196,6 +196,7 @@ func (p *tab) ink(chart, colour string) (all, right int) {
 		const want = getComputedStyle(probe).color.match(/\d+/g).slice(0, 3).map(Number);
 		probe.remove();
 		const c = document.getElementById("canvas-`+chart+`");
+		if (!c) return [0, 0];
 		const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
 		let all = 0, right = 0;
 		for (let i = 0; i < data.length; i += 4) {

@@ -67,14 +67,24 @@ type daemon struct {
 	ended       <-chan struct{} // closed when the process has ended
 }
 
-// start runs admitd, with two ingresses before one backend.
+// start runs admitd with a token, and two ingresses before one backend.
 func start(t *testing.T) *daemon {
+	t.Helper()
+	return startWith(t, token)
+}
+
+// startWith is start with that token, "" = none.
+func startWith(t *testing.T, secret string) *daemon {
 	t.Helper()
 	backend := newBackend(t)
 	d := &daemon{admin: free(t), gate: free(t)}
 	dir := t.TempDir()
 	tokenFile, config := filepath.Join(dir, "token"), filepath.Join(dir, "admitd.yaml")
-	write(t, tokenFile, token)
+	if secret == "" {
+		tokenFile = ""
+	} else {
+		write(t, tokenFile, secret)
+	}
 	write(t, config, fmt.Sprintf(`admin: { listen: %q, tokenFile: %q }
 log: { level: warn, format: text }
 ingresses:

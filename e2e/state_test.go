@@ -110,7 +110,7 @@ func TestForScreenReaders(t *testing.T) {
 			t.Errorf("something without a name has the role %s: %q", role, names[role])
 		}
 	}
-	for role, want := range map[string]string{"rowheader": "batch", "table": "Partitions of the ingress", "combobox": "Time window of the charts", "figure": "Requests, per second: admitted "} {
+	for role, want := range map[string]string{"rowheader": "batch", "table": "Partitions of the ingress", "combobox": "Time window of the charts", "figure": "Requests, per second, stacked: received "} {
 		if !contains(names[role], want) {
 			t.Errorf("no %s is named %q: %q", role, want, names[role])
 		}

@@ -12,12 +12,14 @@ import (
 func events[T any](p *tab, script string) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[json.RawMessage](`(async () => {
-		const { CAPACITY, Store } = await import("./store.js");
+		const [{ CAPACITY, Store }, { decodeStatus, decodeHistory }, { reasons }] =
+			await Promise.all(["store", "decode", "format"].map((m) => import("./" + m + ".js")));
+		reasons.take([{ name: "request_rate", words: "request rate" }]);
 		const store = new Store();
 		const at = (s) => new Date(1.7e12 + 1000 * s).toISOString();
 		const counts = (n) => ({ received: 4 * n, admitted: 3 * n, rejected: { request_rate: n } });
 		const partition = (name, n) => ({ name, label: name, algorithm: "fixed", limit: 5, inFlight: 2, queued: 0, baseRTTMS: 0, counts: counts(n) });
-		const event = (s, partitions, more) => ({
+		const event = (s, partitions, more) => decodeStatus({
 			at: at(s), uptimeSeconds: s, ingresses: [{ name: "orders", mode: "enforce", total: 0, inFlight: 2, queued: 0, counts: counts(10 * s), partitions, ...more }],
 		});
 		const column = (name, field, seconds = 60) => store.history(name === "" ? store.ingresses.get("orders").entity
@@ -55,11 +57,11 @@ func TestHistoryIsBounded(t *testing.T) {
 		store.take(event(2001, [], { gone: names.slice(1) }), false);
 		return { Capacity: CAPACITY, Longest: longest, Points: points, Tracked: tracked, Left: partitions.size, Keys: Object.keys(entity.series) };
 	`)
-	if got.Longest > got.Capacity || got.Points > got.Capacity || got.Tracked > 1024 || got.Left != 1 {
-		t.Errorf("kept %+v: want at most %d points and 1024 histories, and 1 partition left", got, got.Capacity)
+	if got.Longest > got.Capacity || got.Points > got.Capacity || got.Tracked > 512 || got.Left != 1 {
+		t.Errorf("kept %+v: want at most %d points and 512 histories, and 1 partition left", got, got.Capacity)
 	}
-	if got.Capacity < 900 || got.Tracked < 1000 || got.Points != got.Capacity {
-		t.Errorf("kept %+v: want 15 min for 1,000 partitions", got)
+	if got.Capacity < 1800 || got.Tracked < 500 || got.Points != got.Capacity {
+		t.Errorf("kept %+v: want 30 min for 500 partitions", got)
 	}
 }
 

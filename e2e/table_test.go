@@ -1,10 +1,14 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -114,6 +118,10 @@ func TestWidthsAndThemes(t *testing.T) {
 	if wide := eval[int](p, `document.documentElement.scrollWidth`); wide > 390 {
 		t.Errorf("the page is %d pixels wide on a phone of 390", wide)
 	}
+	order := eval[[]float64](p, `["verdict", "why", "partitions", "tiles", "charts"].map((id) => document.getElementById(id).getBoundingClientRect().top)`)
+	if !slices.IsSorted(order) {
+		t.Errorf("on a phone verdict, why, table, tiles and charts begin at %v; want them in this order", order)
+	}
 	p.shot("phone")
 	eval[bool](p, `(document.getElementById("partitions").scrollIntoView(), true)`)
 	p.shot("phone-table")
@@ -134,4 +142,37 @@ func grow(t *testing.T, p *tab) bool {
 		})
 	}
 	return true
+}
+
+// Rows keep their places while somebody points at them, and are sorted by the
+// mean of ten seconds else: nobody can click on a row that jumps.
+func TestRowsAreHeldWhileHovered(t *testing.T) {
+	d := start(t)
+	d.load(t, "slow-one", 20)
+	p := open(t, d)
+	p.until(`document.querySelector("#rows .name button")?.innerText === "slow-one"`)
+	p.do(chromedp.Func(func(ctx context.Context, tg *chromedp.Target) error {
+		at, err := chromedp.Run(ctx, chromedp.Evaluate[[]float64](`(() => {
+			document.getElementById("rows").scrollIntoView({ block: "center" });
+			const r = document.querySelector("#rows .name button").getBoundingClientRect();
+			return [r.x + 20, r.y + r.height / 2];
+		})()`))
+		if err != nil {
+			return err
+		}
+		_, err = cdp.Call(ctx, tg, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: at[0], Y: at[1]})
+		return err
+	}))
+	p.until(`document.getElementById("held").innerText !== ""`)
+	d.load(t, "batch", 300) // refused: it belongs on top
+	p.until(`[...document.querySelectorAll("#rows tr")].some((r) => r.innerText.startsWith("batch") && r.querySelector(".hot"))`)
+	p.until(`document.getElementById("tile-rejected").innerText.includes("request rate")`)
+	if got := p.text("#rows .name button"); got != "slow-one" {
+		t.Errorf("the first row became %q under the pointer", got)
+	}
+	p.do(chromedp.Func(func(ctx context.Context, tg *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tg, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: 5, Y: 5})
+		return err
+	}))
+	p.until(`document.querySelector("#rows .name button").innerText === "batch"`)
 }

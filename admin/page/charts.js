@@ -1,56 +1,68 @@
 // The charts: uPlot with colours from the style sheet, so that one chart serves
 // light and dark.
 
-import { REASONS, clock, element, millis, number, setText } from "./format.js";
+import { Stack } from "./stack.js";
+import { clock, element, millis, number, reasons, setText } from "./format.js";
 
-const HEIGHT = 145;
+const HEIGHT = 150;
 const SHORTEST = 60; // seconds; a window grows with the history from here to its length
 const SYNC = "admitd"; // cursors move together
 
-const reasonSeries = Object.entries(REASONS).map(([field, label]) => ({ field, label, optional: true }));
-
 /** What is drawn. An optional series shows in the legend once it is not zero. */
-const CHARTS = [
+const charts = () => [
   {
-    id: "requests", title: "Requests", unit: "per second", wide: true, format: number,
+    id: "requests", title: "Requests", unit: "per second, stacked", format: number, stack: true,
     series: [
-      { field: "admitted", label: "admitted", fill: true }, { field: "failed", label: "failed at the backend", optional: true }, ...reasonSeries,
-      { field: "would", label: "would be rejected", dashed: true, optional: true },
+      { field: "offered", label: "received", sum: true, fields: ["admitted", "rejected"] },
+      { field: "admitted", label: "admitted", less: "failed" },
+      { field: "failed", label: "failed at the backend", glyph: "✖", optional: true },
+      ...reasons.list.map((r) => ({ field: r.name, label: `refused: ${r.words}`, colour: reasons.colour(r.name), glyph: reasons.glyph(r.name), optional: true })),
+      { field: "other", label: "refused, reason not kept", optional: true },
+      { field: "would", label: "would be refused", dashed: true, beside: true, optional: true },
     ],
   },
   {
-    id: "concurrency", title: "Concurrency", unit: "requests", format: number,
+    id: "concurrency", title: "In flight", unit: "requests", format: number,
     series: [
       { field: "inFlight", label: "in flight", fill: true }, { field: "limit", label: "limit", dashed: true, stepped: true },
       { field: "queued", label: "queued", optional: true },
     ],
   },
   {
-    id: "latency", title: "Latency", unit: "of what was admitted", format: millis, axis: (v) => `${+v.toPrecision(3)} ms`, none: "no latency measured in this window",
-    series: [{ field: "rtt", label: "RTT", fill: true }, { field: "base", label: "base RTT", dashed: true }, { field: "wait", label: "wait in the gate", optional: true }],
+    id: "latency", title: "Latency", unit: "of what was admitted", format: millis, axis: (v) => (v < 1000 ? `${+v.toPrecision(3)} ms` : `${+(v / 1000).toPrecision(3)} s`), none: "no latency measured in this window",
+    series: [
+      { field: "p99", label: "p99", optional: true }, { field: "rtt", label: "mean", fill: true }, { field: "base", label: "without load", dashed: true },
+      { field: "wait", label: "wait in the gate", optional: true },
+    ],
   },
   {
-    id: "bucket", title: "Request bucket", unit: "tokens", format: number, none: "no request rate is set",
+    id: "bucket", title: "Request bucket", unit: "tokens", format: number, when: (c) => c[1].some((v, i) => v !== null && v < c[2][i] / 4),
     series: [{ field: "tokens", label: "tokens", fill: true }, { field: "burst", label: "burst", dashed: true }],
   },
   {
-    id: "connections", title: "Connections", unit: "open, all partitions", format: number, ingress: true, none: "no connections are counted",
+    id: "connections", title: "Connections", unit: "open, all partitions", format: number, ingress: true,
+    when: (_, ingress) => crowded(ingress.doc.connections),
     series: [{ field: "open", label: "open", fill: true, stepped: true }],
   },
 ];
+
+/** Whether the bound on connections limits, or soon will. */
+export const crowded = (c) => Boolean(c) && (c.refused > 0 || c.open > c.maxOpen / 2);
 
 class Chart {
   constructor(root, spec) {
     this.spec = spec;
     this.items = spec.series.map((s) => {
       const value = element("b");
-      const swatch = element("i", { className: s.dashed ? "dashed" : "" });
-      swatch.style.color = `var(--c-${s.field})`;
-      return { ...s, swatch, value, entry: element("li", {}, swatch, s.label + " ", value) };
+      const swatch = element("i", { className: s.glyph ? "glyph" : s.dashed ? "dashed" : "", textContent: s.glyph ?? "" });
+      const colour = s.colour ?? `--c-${s.field}`;
+      swatch.style.color = `var(${colour})`;
+      return { ...s, colour, swatch, value, entry: element("li", {}, swatch, s.label + " ", value) };
     });
+    this.stack = spec.stack ? new Stack(this.items) : null;
     this.plot = element("div", { className: "plot", id: `plot-${spec.id}` });
     this.none = element("p", { className: "none", hidden: true, textContent: spec.none ?? "" });
-    this.figure = element("div", { className: spec.wide ? "chart wide" : "chart", role: "figure", id: `chart-${spec.id}` },
+    this.figure = element("div", { className: "chart", role: "figure", id: `chart-${spec.id}` },
       element("h3", {}, spec.title + " ", element("span", { textContent: spec.unit })),
       element("ul", { className: "legend" }, ...this.items.map((i) => i.entry)), this.plot, this.none);
     root.append(this.figure);
@@ -58,28 +70,32 @@ class Chart {
     this.colours();
     this.u = new uPlot(this.#options(), [[], ...spec.series.map(() => [])], this.plot);
     this.plot.querySelector("canvas").id = `canvas-${spec.id}`;
-    new ResizeObserver(() => this.u.setSize(this.#size())).observe(this.plot);
+    this.watch = new ResizeObserver(() => this.u.setSize(this.#size()));
+    this.watch.observe(this.plot);
   }
 
   #size() { return { width: Math.max(this.plot.clientWidth, 120), height: HEIGHT }; }
 
   /** Reads the colours anew. */
   colours() {
-    const colour = (name) => {
+    const colour = (value) => {
       const probe = element("i", { hidden: true });
-      probe.style.color = `var(${name})`;
+      probe.style.color = value;
       this.figure.append(probe);
       const c = getComputedStyle(probe).color;
       probe.remove();
       return c;
     };
-    this.text = colour("--muted");
-    this.grid = colour("--grid");
+    this.text = colour("var(--muted)");
+    this.grid = colour("var(--grid)");
     for (const i of this.items) {
-      i.stroke = colour(`--c-${i.field}`);
-      i.wash = i.stroke.replace(/^rgb\((.*)\)$/, "rgba($1, 0.16)");
+      i.stroke = colour(`var(${i.colour})`);
+      i.wash = this.stack ? colour(`color-mix(in srgb, var(${i.colour}) ${i.glyph ? 38 : 20}%, var(--card))`) : i.stroke.replace(/^rgb\((.*)\)$/, "rgba($1, 0.16)");
     }
   }
+
+  /** The items in the order in which they are drawn: of a stack the top first, since each covers those above it. */
+  #drawn() { return this.stack ? this.stack.order : this.items; }
 
   #options() {
     const axis = {
@@ -88,15 +104,15 @@ class Chart {
     };
     return {
       ...this.#size(), legend: { show: false }, padding: [8, 34, 0, 0],
-      cursor: { sync: { key: SYNC }, points: { size: 6 }, y: false, drag: { x: false, y: false } },
-      hooks: { setCursor: [() => this.#legend()], draw: [(u) => this.#marks(u)] },
+      cursor: { sync: { key: SYNC }, points: { show: !this.stack, size: 6 }, y: false, drag: { x: false, y: false } },
+      hooks: { setCursor: [() => this.#legend()], draw: [(u) => this.#marks(u), (u) => this.stack?.glyphs(u)] },
       scales: { x: { time: true, range: () => this.range }, y: { range: (_, min, max) => [Math.min(min, 0), Math.max(max * 1.1, 1)] } },
       axes: [
         { ...axis, space: 62, size: 24, values: (_, ticks, __, ___, step) => ticks.map((v) => clock(v, step < 60)) },
         { ...axis, size: 48, space: 32, values: (_, ticks) => ticks.map((v) => (v === 0 ? "0" : (this.spec.axis ?? this.spec.format)(v))) },
       ],
-      series: [{}, ...this.items.map((i) => ({
-        stroke: () => i.stroke, fill: i.fill ? () => i.wash : undefined, width: i.dashed ? 1.5 : 2,
+      series: [{}, ...this.#drawn().map((i) => ({
+        stroke: () => i.stroke, fill: i.fill || this.stack?.fills(i) ? () => i.wash : undefined, width: i.dashed ? 1.5 : this.stack ? 1.5 : 2,
         dash: i.dashed ? [5, 4] : undefined, points: { show: false }, spanGaps: false,
         paths: i.stepped ? uPlot.paths.stepped({ align: -1 }) : undefined,
       }))],
@@ -117,23 +133,25 @@ class Chart {
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      if (this.spec.wide) ctx.fillText(m.text, x + 4, bbox.top + 10);
+      if (this.stack) ctx.fillText(m.text, x + 4, bbox.top + 10);
     }
     ctx.restore();
   }
 
   /** Shows the last seconds of an entity. */
   show(store, ingress, entity, seconds) {
-    const { first, now, columns } = store.history(entity, this.items.map((i) => i.field), seconds);
+    const fields = [...new Set(this.items.flatMap((i) => i.fields ?? (i.field === "other" ? [] : [i.field])))];
+    const { first, now, columns } = store.history(entity, fields, seconds);
     this.range = [Math.max(now - seconds, Math.min(first, now - SHORTEST)), now];
-    this.columns = columns;
-    this.done = (store.doc.marks ?? []).filter((m) => !m.ingress || m.ingress === ingress);
-    this.u.setData(columns, true);
+    const raw = this.stack ? this.stack.raw(columns, fields) : columns;
+    this.columns = raw;
+    this.done = store.doc.marks.filter((m) => !m.ingress || m.ingress === ingress.doc.name);
+    this.figure.hidden = this.spec.when !== undefined && !this.spec.when(columns, ingress);
+    this.u.setData(this.stack ? this.stack.piled(raw) : columns, true);
     let any = false;
     this.items.forEach((item, i) => {
-      const seen = columns[i + 1].some((v) => v !== null);
-      any ||= seen;
-      item.entry.hidden = item.optional && !columns[i + 1].some((v) => v > 0);
+      any ||= raw[i + 1].some((v) => v !== null);
+      item.entry.hidden = item.optional && !raw[i + 1].some((v) => v > 0);
     });
     this.none.hidden = any || !this.spec.none;
     this.#legend();
@@ -156,15 +174,30 @@ class Chart {
     this.colours();
     this.u.redraw(false);
   }
+
+  destroy() {
+    this.watch.disconnect();
+    this.u.destroy();
+  }
 }
 
 /** All charts of the page. */
 export class Charts {
-  constructor(root) { this.charts = CHARTS.map((spec) => new Chart(root, spec)); }
+  constructor(root) {
+    this.root = root;
+    this.charts = [];
+  }
+
+  /** Draws them anew for the reasons that the gate lists now. */
+  build() {
+    for (const c of this.charts) c.destroy();
+    this.root.replaceChildren();
+    this.charts = charts().map((spec) => new Chart(this.root, spec));
+  }
 
   /** Shows a partition, or the ingress where partition is null. */
   show(store, ingress, partition, seconds) {
-    for (const c of this.charts) c.show(store, ingress.doc.name, c.spec.ingress ? ingress : partition ?? ingress, seconds);
+    for (const c of this.charts) c.show(store, ingress, c.spec.ingress ? ingress : partition ?? ingress, seconds);
   }
 
   redraw() { for (const c of this.charts) c.redraw(); }

@@ -1,11 +1,20 @@
 // How numbers and words are written.
 
-export const REASONS = {
-  request_rate: "request rate",
-  concurrency_limit: "concurrency limit",
-  queue_timeout: "queue timeout",
-  cost_exceeds_burst: "cost exceeds burst",
-  draining: "draining",
+const GLYPHS = ["▲", "◆", "■", "●", "✚", "▼", "★"]; // one for each colour --r0 to --r6, so that colour alone says nothing
+
+/** The reasons of refusals as the gate lists them; each has words, a colour and a marker of its own. */
+export const reasons = {
+  list: [],
+  /** Takes the list; reports whether it is another one. */
+  take(list) {
+    if (JSON.stringify(list) === JSON.stringify(this.list)) return false;
+    this.list = list;
+    return true;
+  },
+  index(name) { return this.list.findIndex((r) => r.name === name); },
+  words(name) { return this.list.find((r) => r.name === name)?.words ?? name.replaceAll("_", " "); },
+  colour(name) { return `--r${Math.max(0, this.index(name)) % GLYPHS.length}`; },
+  glyph(name) { return GLYPHS[Math.max(0, this.index(name)) % GLYPHS.length]; },
 };
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -34,6 +43,13 @@ export function percent(v) {
   if (v > 0 && v < 0.01) return "<\u00a01\u00a0%";
   if (v < 1 && v > 0.99) return ">\u00a099\u00a0%";
   return `${Math.round(v * 100)}\u00a0%`;
+}
+
+/** How long something is, in words. */
+export function age(seconds) {
+  if (seconds < 100) return `${Math.round(seconds)} s`;
+  if (seconds < 6000) return `${Math.round(seconds / 60)} min`;
+  return `${Math.round(seconds / 3600)} h`;
 }
 
 /** The time of day of seconds since the epoch. */

@@ -1,12 +1,18 @@
 // The live page: takes the stream of events, keeps a bounded history of it and
 // shows one ingress at a time.
 
+import { showCandidates } from "./candidates.js";
+import { Changed } from "./changed.js";
 import { Charts } from "./charts.js";
-import { REASONS, element, millis, number, percent, setText } from "./format.js";
+import { decodeHistory, decodeStatus } from "./decode.js";
+import { age, reasons, setText } from "./format.js";
+import { showBackends, showPills, showTabs } from "./overview.js";
 import { Settings } from "./settings.js";
 import { Store } from "./store.js";
 import { Table } from "./table.js";
+import { Tiles, forecast } from "./tiles.js";
 import { Tuner } from "./tuner.js";
+import { Why } from "./why.js";
 
 const byId = (id) => document.getElementById(id);
 const store = new Store();
@@ -27,44 +33,22 @@ function announce(text, state) {
 }
 
 const charts = new Charts(byId("charts"));
-const settings = new Settings(announce);
+const tiles = new Tiles(byId("tiles"));
+const changed = new Changed(announce);
+const settings = new Settings(announce, (ingress) => forecast(store, store.ingresses.get(ingress)));
 new Tuner(announce); // looks after itself
+const act = (does, name) => {
+  const entity = store.ingresses.get(view.ingress)?.partitions.get(name);
+  if (entity) settings[does](view.ingress, entity);
+};
+const why = new Why(act);
 const table = new Table((name) => {
   view.partition = name;
   if (name !== null) announce(`Charts of partition ${name}`);
   show();
-});
+}, act);
 
 // ---- what is shown ----
-
-function pill(text, kind, title) { return { text, kind, title: title ?? "" }; }
-
-/** The state of the daemon in a few words each. */
-function pills(doc) {
-  const list = [];
-  if (!view.connected || lost()) list.push(pill("connection lost, trying again", "bad"));
-  else if (view.frozen) list.push(pill(`paused at ${new Date(view.frozen.doc.at).toLocaleTimeString()}`, "warn"));
-  if (!doc) return list;
-  list.push(doc.draining ? pill("draining", "bad", "nothing new is admitted") : pill("serving", "ok"));
-  const fallback = doc.ingresses.some((i) => i.fallback);
-  list.push(doc.clock.trusted
-    ? pill(fallback ? "fallback limits" : "clock trusted", fallback ? "warn" : "ok", doc.clock.detail)
-    : pill("clock not trusted, limits fixed", "warn", doc.clock.detail));
-  list.push(doc.config.lastSuccessful
-    ? pill("config in force", "ok", `since ${doc.config.lastSuccess ?? "the start"}`)
-    : pill("last reload refused", "bad", (doc.config.problems ?? []).join("\n")));
-  return list;
-}
-
-function showPills() {
-  const list = pills(store.doc);
-  const root = byId("pills");
-  const key = JSON.stringify(list);
-  if (root.dataset.key === key) return;
-  root.dataset.key = key;
-  root.replaceChildren(...list.map((p) => element("li", { className: `pill ${p.kind}`, title: p.title, textContent: p.text })));
-  announce(list.map((p) => p.text).join(", "), "pills");
-}
 
 const LOST = 4000; // milliseconds without an event after which the link is taken for lost
 let heard = 0; // when the last event came
@@ -78,91 +62,38 @@ function verdict(ingress) {
 }
 setInterval(() => lost() && show(), 1000); // how long ago it was grows
 
-/** How each backend answers, where there is something to say. */
-function showBackends(doc) {
-  const now = Date.parse(doc.at);
-  const words = (doc.backends ?? []).filter((b) => b.state !== "up" && b.state !== "unknown").map((b) => {
-    const since = b.since ? ` for ${Math.round((now - Date.parse(b.since)) / 1000)} s` : "";
-    return `${b.address} is ${b.state}${since}${b.cause && b.state !== "slow" ? ` (${b.cause})` : ""}`;
-  });
-  setText(byId("backends"), words.join(" · "));
+/** What the axis of the charts shows: the whole window, or since when there is something to show. */
+function span(now, entity) {
+  const { first, columns: [times, admitted] } = now.history(entity, ["admitted"], view.seconds);
+  const known = admitted.findIndex((v) => v !== null);
+  const end = times.at(-1) ?? 0, long = known < 0 ? 0 : end - times[known];
+  if (long > view.seconds - 5) return `last ${age(view.seconds)}`;
+  if (now.doc.uptimeSeconds < view.seconds - 5 && first <= end - now.doc.uptimeSeconds + 10) return `since the gate started, ${age(now.doc.uptimeSeconds)} ago`;
+  if (Math.abs(end - long - now.began) < 5) return `since you opened this page, ${age(long)} ago`;
+  return `last ${age(long)}, as far as is known`;
 }
 
-const tiles = new Map();
-/** Writes a tile; id names it, sub is a second line, share is told when one points at it. */
-function tile(id, title, value, { sub = "", kind = "", share } = {}) {
-  let t = tiles.get(id);
-  if (!t) {
-    t = { value: element("dd"), sub: element("dd", { className: "sub" }) };
-    t.root = element("div", { className: "tile", id: `tile-${id}` }, element("dt", { textContent: title }), t.value, t.sub);
-    byId("tiles").append(t.root);
-    tiles.set(id, t);
-  }
-  setText(t.value, value);
-  t.value.className = kind;
-  setText(t.sub, sub || "\u00a0");
-  t.root.title = share === undefined ? "" : `${percent(share)} full`;
+/** The partition that is refused most, or null when none is. */
+function worst(ingress) {
+  let most = null;
+  for (const p of ingress.partitions.values()) if (p.mean.rejected > 0.05 && !(p.mean.rejected <= most?.mean.rejected)) most = p;
+  return most?.name ?? null;
 }
 
-function showTiles(ingress) {
-  const { entity, sums } = ingress, { rate, doc } = entity, c = doc.connections;
-  tile("admitted", "Admitted", `${number(rate.admitted)}/s`, { sub: `of ${number(rate.received)}/s received` });
-  tile("failed", "Failed", `${number(rate.failed)}/s`, {
-    sub: rate.failed > 0 ? `${percent(rate.failed / Math.max(rate.admitted, rate.failed))} of what was admitted` : "got no answer from the backend", kind: rate.failed > 0 ? "bad" : "",
-  });
-  const refused = rate.rejected > 0;
-  tile("rejected", doc.mode === "shadow" ? "Would reject" : "Rejected", `${number(doc.mode === "shadow" ? rate.would : rate.rejected)}/s`, {
-    sub: refused ? `${percent(rate.rejected / rate.received)}, ${REASONS[entity.reason]}` : "", kind: refused ? "warn" : "",
-  });
-  tile("inflight", "In flight", number(doc.inFlight), { sub: `limit ${number(sums.limit)}${doc.queued ? `, ${number(doc.queued)} queued` : ""}` });
-  tile("wait", "Wait in the gate", rate.wait === 0 ? "none" : millis(rate.wait), { sub: "mean over what is admitted", kind: rate.wait > sums.rtt ? "warn" : "" });
-  tile("rtt", "RTT", millis(sums.rtt), { sub: sums.base > 0 ? `base ${millis(sums.base)}` : "no base" });
-  const b = doc.requests;
-  tile("tokens", "Bucket", b ? number(b.tokens) : "∞", {
-    sub: b ? `of ${number(b.burst)} tokens, ${number(b.rate)}/s` : "no request rate", kind: b && b.tokens < 1 ? "warn" : "", share: b ? Math.max(0, b.tokens) / b.burst : undefined,
-  });
-  if (c) {
-    const turned = Object.values(c.rejected).reduce((a, n) => a + n, 0);
-    tile("open", "Connections", number(c.open), { sub: turned ? `${number(turned)} turned away` : `of at most ${number(c.maxOpen)}` });
-  }
-}
-
-function showTabs() {
-  const root = byId("tabs");
-  const names = [...seen().ingresses.keys()];
-  if (!names.includes(view.ingress)) [view.ingress, view.partition] = [names[0] ?? null, null];
-  const key = names.join("\n");
-  if (root.dataset.key !== key) {
-    root.dataset.key = key;
-    root.replaceChildren(...names.map((name) => {
-      const tab = element("button", { type: "button", role: "tab", textContent: name }, element("span", { className: "dot" }));
-      tab.dataset.name = name;
-      tab.setAttribute("aria-controls", "overview");
-      tab.addEventListener("click", () => {
-        [view.ingress, view.partition] = [name, null];
-        announced.delete("verdict");
-        recall();
-        show();
-      });
-      return tab;
-    }));
-  }
-  for (const tab of root.children) {
-    const { doc } = seen().ingresses.get(tab.dataset.name).entity;
-    const chosen = tab.dataset.name === view.ingress;
-    tab.setAttribute("aria-selected", String(chosen));
-    tab.tabIndex = chosen ? 0 : -1;
-    tab.firstElementChild.className = `dot ${lost() ? "idle" : doc.verdict.level || "idle"}`;
-    tab.firstElementChild.title = lost() ? "" : doc.verdict.told;
-  }
+function choose(name) {
+  [view.ingress, view.partition] = [name, null];
+  announced.delete("verdict");
+  recall();
+  show();
 }
 
 function showNow() {
-  showPills();
   const now = seen();
+  showPills(store.doc, !view.connected || lost(), view.frozen?.doc, announce);
   if (!now.doc) return;
   setText(byId("version"), now.doc.version);
-  showTabs();
+  if (!now.ingresses.has(view.ingress)) [view.ingress, view.partition] = [now.ingresses.keys().next().value ?? null, null];
+  showTabs(now.ingresses, view.ingress, lost(), choose);
   const ingress = now.ingresses.get(view.ingress);
   if (!ingress) return;
   const { doc } = ingress.entity;
@@ -172,13 +103,18 @@ function showNow() {
   byId("verdict").className = `verdict ${v.level}`;
   document.body.classList.toggle("stale", lost());
   announce(v.told, "verdict");
-  showBackends(doc);
-  showTiles(ingress);
+  showBackends(doc, now.doc.at);
+  setText(byId("forecast"), lost() ? "" : forecast(now, ingress));
+  tiles.show(ingress);
   if (view.partition !== null && !ingress.partitions.has(view.partition)) view.partition = null;
-  setText(byId("charts-title"), view.partition === null ? "All partitions" : `Partition ${view.partition}`);
-  byId("clear").hidden = view.partition === null;
-  charts.show(now, ingress.entity, view.partition === null ? null : ingress.partitions.get(view.partition), view.seconds);
-  table.show([...ingress.partitions.values()], view.partition);
+  const part = view.partition === null ? null : ingress.partitions.get(view.partition);
+  setText(byId("charts-title"), part === null ? "All partitions" : `Partition ${view.partition}`);
+  setText(byId("charts-span"), span(now, part ?? ingress.entity));
+  byId("clear").hidden = part === null;
+  charts.show(now, ingress.entity, part, view.seconds);
+  table.show([...ingress.partitions.values()], view.partition, doc.partitionCount);
+  why.show(view.ingress, view.partition ?? worst(ingress), view.partition !== null);
+  showCandidates(now.doc, view.ingress);
 }
 
 let due = false;
@@ -198,9 +134,9 @@ function show() {
 async function recall() {
   const name = view.ingress ?? store.doc.ingresses[0]?.name;
   if (name === undefined) return;
-  const answer = await fetch(`v1/history?since=15m&ingress=${encodeURIComponent(name)}`).catch(() => null);
+  const answer = await fetch(`v1/history?since=30m&ingress=${encodeURIComponent(name)}`).catch(() => null);
   if (!answer?.ok) return; // the charts begin empty
-  const past = (await answer.json())[name];
+  const past = decodeHistory(await answer.json(), name);
   if (past && !view.frozen) store.fill(name, past);
   show();
 }
@@ -213,7 +149,9 @@ function connect() {
     source.addEventListener(kind, (e) => {
       view.connected = true;
       heard = performance.now();
-      store.take(JSON.parse(e.data), kind === "status");
+      const doc = decodeStatus(JSON.parse(e.data));
+      if (reasons.take(doc.reasons) || charts.charts.length === 0) charts.build();
+      store.take(doc, kind === "status");
       if (kind === "status") recall();
       show();
     });
@@ -253,12 +191,16 @@ function clear() {
   view.partition = null;
   show();
 }
-const change = () => view.ingress !== null && settings.open(view.ingress, view.partition);
+function change() {
+  const ingress = store.ingresses.get(view.ingress);
+  if (ingress) settings.open(view.ingress, view.partition === null ? null : ingress.partitions.get(view.partition) ?? null);
+}
 
 byId("theme").addEventListener("click", nextTheme);
 byId("pause").addEventListener("click", pause);
 byId("clear").addEventListener("click", clear);
 byId("settings").addEventListener("click", change);
+byId("changed-pill").addEventListener("click", () => changed.open([...store.ingresses.keys()]));
 byId("window").addEventListener("change", (e) => {
   view.seconds = Number(e.target.value);
   show();
@@ -274,7 +216,7 @@ byId("tabs").addEventListener("keydown", (e) => {
 
 const keys = { p: pause, t: nextTheme, c: change, "/": () => byId("search").focus() };
 document.addEventListener("keydown", (e) => {
-  if (e.ctrlKey || e.metaKey || e.altKey || byId("dialog").open) return;
+  if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
   const typing = e.target instanceof HTMLInputElement || e.target instanceof HTMLSelectElement;
   if (e.key === "Escape") {
     if (typing) e.target.blur();

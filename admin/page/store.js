@@ -1,56 +1,71 @@
 // Keeps what the stream of events tells: the newest status, and a bounded
 // history of it, one point per event.
 
-import { REASONS } from "./format.js";
+import { reasons } from "./format.js";
 
-export const CAPACITY = 930; // points per series: 15 min and a little at one per second
-const MAX_TRACKED = 1024; // partitions with a history; further ones only have their present values
+export const CAPACITY = 1830; // points per series: 30 min and a little at one per second
+const MAX_TRACKED = 512; // partitions with a history; further ones only have their present values
 const MAX_GAP = 4; // seconds without an event after which a line is broken
-const SMOOTH = 0.35; // weight of the newest rate in the one that rows are sorted by
+const MEAN = 10; // seconds over which the means are taken that rows are sorted by
 
-/** A named series each; rates are per second, times in milliseconds. */
-const GAUGES = ["limit", "inFlight", "queued", "rtt", "base", "wait", "tokens", "burst", "open"];
-const RATES = ["admitted", "rejected", "would", "failed", ...Object.keys(REASONS)];
+/** The series beside those of the reasons; rates are per second, times in milliseconds. */
+const GAUGES = ["limit", "inFlight", "queued", "rtt", "base", "wait", "p99", "tokens", "burst", "open"];
+const RATES = ["admitted", "rejected", "would", "failed"];
+
+const total = (counts) => { let sum = 0; for (const n of counts.values()) sum += n; return sum; };
+const still = () => ({ received: 0, admitted: 0, rejected: 0, would: 0, failed: 0, wasted: NaN, rtt: NaN, wait: NaN, reasons: new Map() });
 
 /** The present values and the history of an ingress (partition "") or of a partition. */
 export class Entity {
   constructor(name) {
     this.name = name;
-    this.rate = { received: 0, admitted: 0, rejected: 0, would: 0, failed: 0, rtt: NaN, wait: NaN, reasons: {} };
-    this.smooth = { admitted: 0, rejected: 0 };
+    this.rate = still();
+    this.mean = { received: 0, admitted: 0, rejected: 0, failed: 0 };
+    this.past = []; // counts of the last seconds, the oldest first
     this.before = null;
     this.series = null; // field -> ring; null = no history
   }
 
   /** Computes rates from the counts of two documents, seconds apart. */
-  advance(doc, counts, seconds) {
+  advance(doc, counts, seconds, at) {
     this.doc = doc;
     const old = this.before;
     this.before = counts;
-    const per = (now, then) => (seconds > 0 && now >= then ? (now - then) / seconds : 0);
-    const rate = { received: 0, admitted: 0, rejected: 0, would: 0, failed: 0, rtt: NaN, wait: NaN, reasons: {} };
-    if (old && old !== counts) {
-      rate.received = per(counts.received, old.received);
-      rate.admitted = per(counts.admitted, old.admitted);
-      rate.failed = per(counts.failed ?? 0, old.failed ?? 0);
-      const answered = counts.succeeded - old.succeeded; // measured by the gate in every mode, also when no limit learns
-      if (seconds > 0 && rate.admitted > 0) rate.wait = (counts.waitedMS - old.waitedMS) / (counts.admitted - old.admitted);
-      if (seconds > 0 && answered > 0) rate.rtt = (counts.busyMS - old.busyMS) / answered;
-      for (const reason of Object.keys(REASONS)) {
-        const r = per(counts.rejected?.[reason] ?? 0, old.rejected?.[reason] ?? 0);
-        if (r > 0) rate.reasons[reason] = r;
-        rate.rejected += r;
-        rate.would += per(counts.wouldReject?.[reason] ?? 0, old.wouldReject?.[reason] ?? 0);
-      }
+    this.#average(counts, at);
+    const rate = this.rate = still();
+    if (!old || old === counts || !(seconds > 0)) return;
+    const per = (now, then) => Math.max(0, now - then) / seconds;
+    for (const f of ["received", "admitted", "failed"]) rate[f] = per(counts[f], old[f]);
+    const ended = counts.succeeded - old.succeeded; // measured by the gate in every mode, also when no limit learns
+    if (ended > 0) rate.rtt = (counts.busyMS - old.busyMS) / ended;
+    if (rate.admitted > 0) {
+      rate.wait = (counts.waitedMS - old.waitedMS) / (counts.admitted - old.admitted);
+      rate.wasted = per(counts.abandoned, old.abandoned) / rate.admitted;
     }
-    this.rate = rate;
-    for (const k of ["admitted", "rejected"]) this.smooth[k] += SMOOTH * (rate[k] - this.smooth[k]);
+    for (const [reason, n] of counts.rejected) {
+      const r = per(n, old.rejected.get(reason) ?? 0);
+      if (r > 0) rate.reasons.set(reason, r);
+      rate.rejected += r;
+    }
+    for (const [reason, n] of counts.wouldReject) rate.would += per(n, old.wouldReject.get(reason) ?? 0);
   }
 
-  /** The reason that most of the present rejections have, or "". */
+  /** Takes the means of the last seconds. */
+  #average(counts, at) {
+    if (this.past.length && (at <= this.past.at(-1).at || counts.received < this.past.at(-1).counts.received)) this.past = [];
+    this.past.push({ at, counts });
+    while (at - this.past[0].at > MEAN + 0.5) this.past.shift();
+    const then = this.past[0], seconds = Math.max(at - then.at, 1);
+    const per = (f) => Math.max(0, f(counts) - f(then.counts)) / seconds;
+    this.mean = {
+      received: per((c) => c.received), admitted: per((c) => c.admitted), failed: per((c) => c.failed), rejected: per((c) => total(c.rejected)),
+    };
+  }
+
+  /** The reason that most of the present refusals have, or "". */
   get reason() {
     let most = "", top = 0;
-    for (const [reason, r] of Object.entries(this.rate.reasons)) if (r > top) [most, top] = [reason, r];
+    for (const [reason, r] of this.rate.reasons) if (r > top) [most, top] = [reason, r];
     return most;
   }
 
@@ -59,7 +74,7 @@ export class Entity {
     if (!ring) {
       if (!value) return; // a series begins with its first value
       ring = this.series[field] = new Float32Array(CAPACITY).fill(NaN);
-      if (RATES.includes(field)) for (let t = Math.max(this.born + 1, tick - CAPACITY + 1); t < tick; t++) ring[t % CAPACITY] = 0;
+      if (!GAUGES.includes(field)) for (let t = Math.max(this.born + 1, tick - CAPACITY + 1); t < tick; t++) ring[t % CAPACITY] = 0;
     }
     ring[tick % CAPACITY] = value ?? NaN;
   }
@@ -71,7 +86,8 @@ export class Entity {
       for (const ring of Object.values(this.series)) ring[tick % CAPACITY] = NaN;
       return;
     }
-    for (const f of RATES) this.put(tick, f, f in REASONS ? this.rate.reasons[f] ?? 0 : this.rate[f]);
+    for (const f of RATES) this.put(tick, f, this.rate[f]);
+    for (const { name } of reasons.list) this.put(tick, name, this.rate.reasons.get(name) ?? 0);
     for (const f of GAUGES) this.put(tick, f, values[f]);
   }
 }
@@ -79,6 +95,7 @@ export class Entity {
 export class Store {
   constructor() {
     this.doc = null;
+    this.began = NaN; // seconds since the epoch, of the first event: when the page was opened
     this.ingresses = new Map(); // name -> {entity, partitions: Map(name -> Entity)}
     this.times = new Float64Array(CAPACITY); // seconds since the epoch; a break in a line where NaN fields are
     this.ticks = 0;
@@ -93,10 +110,11 @@ export class Store {
     if (seconds < 0) this.#forgetHistory(); // the daemon's clock was set back
     if (seconds > MAX_GAP) this.#tick(last + 0.001, true);
     const restarted = this.doc && doc.uptimeSeconds < this.doc.uptimeSeconds;
+    if (!(this.began <= at)) this.began = at;
     this.doc = doc;
     const names = new Set(doc.ingresses.map((i) => i.name));
     for (const [name, ingress] of this.ingresses) if (!names.has(name)) this.#forget(ingress, name);
-    for (const ingress of doc.ingresses) this.#ingress(ingress, whole, restarted ? 0 : seconds);
+    for (const ingress of doc.ingresses) this.#ingress(ingress, whole, restarted ? 0 : seconds, at);
     this.#tick(at, false);
   }
 
@@ -113,12 +131,12 @@ export class Store {
       const from = past.at.findIndex((t) => t >= (at[0] ?? Infinity));
       if (from < 0) return;
       entity.born = Math.max(0, from - first);
-      for (const [field, values] of Object.entries(columns)) {
+      for (const [field, values] of columns) {
         values.forEach((v, k) => from + k >= first && entity.put(from + k - first, field, v));
       }
     };
     put(ingress.entity, past);
-    for (const [part, series] of Object.entries(past.partitions)) put(ingress.partitions.get(part), series);
+    for (const [part, series] of past.partitions) put(ingress.partitions.get(part), series);
   }
 
   #forgetHistory() {
@@ -136,7 +154,7 @@ export class Store {
     this.ingresses.delete(name);
   }
 
-  #ingress(doc, whole, seconds) {
+  #ingress(doc, whole, seconds, at) {
     let ingress = this.ingresses.get(doc.name);
     if (!ingress) {
       ingress = { entity: new Entity(""), partitions: new Map() };
@@ -148,7 +166,7 @@ export class Store {
       if (partitions.get(name)?.series) this.tracked--;
       partitions.delete(name);
     };
-    for (const name of doc.gone ?? []) drop(name);
+    for (const name of doc.gone) drop(name);
     if (whole) {
       const names = new Set(doc.partitions.map((p) => p.name));
       for (const name of [...partitions.keys()]) if (!names.has(name)) drop(name);
@@ -158,16 +176,16 @@ export class Store {
       changed.add(p.name);
       let entity = partitions.get(p.name);
       if (!entity) partitions.set(p.name, entity = new Entity(p.name));
-      entity.advance(p, p.counts, seconds);
+      entity.advance(p, p.counts, seconds, at);
     }
     for (const [name, entity] of partitions) {
-      if (!changed.has(name)) entity.advance(entity.doc, entity.before, seconds);
+      if (!changed.has(name)) entity.advance(entity.doc, entity.before, seconds, at);
       if (!entity.series && this.tracked < MAX_TRACKED) {
         entity.series = {};
         this.tracked++;
       }
     }
-    ingress.entity.advance(doc, doc.counts, seconds);
+    ingress.entity.advance(doc, doc.counts, seconds, at);
     ingress.sums = sum(ingress.entity);
   }
 
@@ -183,7 +201,7 @@ export class Store {
 
   /** A copy of what is there now, which stays as it is while events come in. */
   freeze() {
-    const copy = (e) => Object.assign(new Entity(e.name), e, { smooth: { ...e.smooth }, series: e.series && { ...e.series } });
+    const copy = (e) => Object.assign(new Entity(e.name), e, { past: [...e.past], series: e.series && { ...e.series } });
     const frozen = Object.create(this);
     frozen.doc = this.doc;
     frozen.ticks = this.ticks;
@@ -219,7 +237,7 @@ export class Store {
 function gauges({ doc: p, rate }) {
   return {
     limit: p.limit, inFlight: p.inFlight, queued: p.queued,
-    rtt: rate.rtt, wait: rate.wait, base: p.baseRTTMS || NaN,
+    rtt: rate.rtt, wait: rate.wait, base: p.baseRTTMS || NaN, p99: NaN,
     tokens: p.requests?.tokens ?? NaN, burst: p.requests?.burst ?? NaN, open: NaN,
   };
 }
@@ -228,7 +246,7 @@ function gauges({ doc: p, rate }) {
 function sum({ doc, rate }) {
   return {
     limit: doc.limit || NaN, inFlight: doc.inFlight, queued: doc.queued,
-    rtt: rate.rtt, wait: rate.wait, base: doc.baseRTTMS || NaN,
+    rtt: rate.rtt, wait: rate.wait, base: doc.baseRTTMS || NaN, p99: doc.p99MS || NaN,
     tokens: doc.requests?.tokens ?? NaN, burst: doc.requests?.burst ?? NaN, open: doc.connections?.open ?? NaN,
   };
 }

@@ -1,34 +1,36 @@
 // The table of partitions. Only the rows in view exist, so that a thousand
 // partitions cost as much as thirty.
 
-import { REASONS, element, millis, number, percent, setText } from "./format.js";
+import { element, millis, number, percent, reasons, setText } from "./format.js";
 
 const ROW = 36; // height of a row in pixels, as in the style sheet
 const SPARE = 6; // rows kept beyond each edge
 
-const share = (e) => (e.rate.received > 0 ? e.rate.rejected / e.rate.received : 0);
+const share = (e) => (e.mean.received > 0 ? e.mean.rejected / e.mean.received : 0);
 const use = (e) => (e.doc.limit > 0 ? e.doc.inFlight / e.doc.limit : 0);
 
-/** by is what a column is sorted by; words sort upwards first, numbers downwards. */
+/** by is what a column is sorted by, rates as means of the last seconds; words sort upwards first, numbers downwards. */
 const COLUMNS = [
   { id: "name", title: "partition", by: (e) => e.name, text: true },
-  { id: "rejected", title: "rejected/s", by: (e) => e.smooth.rejected, show: (e) => number(e.rate.rejected), hot: (e) => e.rate.rejected > 0 },
-  { id: "share", title: "share", by: share, show: (e) => (e.rate.received > 0 ? percent(share(e)) : "–"), wide: true },
-  { id: "reason", title: "mostly for", by: (e) => e.reason, show: (e) => REASONS[e.reason] ?? "–", text: true, wide: true },
-  { id: "failed", title: "failed/s", by: (e) => e.rate.failed, show: (e) => number(e.rate.failed), bad: (e) => e.rate.failed > 0 },
-  { id: "admitted", title: "admitted/s", by: (e) => e.smooth.admitted, show: (e) => number(e.rate.admitted) },
+  { id: "rejected", title: "refused/s", by: (e) => e.mean.rejected, show: (e) => number(e.rate.rejected), hot: (e) => e.rate.rejected > 0 },
+  { id: "share", title: "share", by: share, show: (e) => (e.mean.received > 0 ? percent(share(e)) : "–"), wide: true },
+  { id: "reason", title: "mostly for", by: (e) => e.reason, show: (e) => (e.reason ? reasons.words(e.reason) : "–"), text: true, wide: true, mark: true },
+  { id: "failed", title: "failed/s", by: (e) => e.mean.failed, show: (e) => number(e.rate.failed), bad: (e) => e.rate.failed > 0 },
+  { id: "admitted", title: "admitted/s", by: (e) => e.mean.admitted, show: (e) => number(e.rate.admitted) },
   { id: "inflight", title: "in flight / limit", by: use, bar: true },
   { id: "queued", title: "queued", by: (e) => e.doc.queued, show: (e) => number(e.doc.queued), wide: true },
-  { id: "rtt", title: "RTT", by: (e) => e.rate.rtt || 0, show: (e) => millis(e.rate.rtt), wide: true },
-  { id: "base", title: "base RTT", by: (e) => e.doc.baseRTTMS, show: (e) => millis(e.doc.baseRTTMS), wide: true },
-  { id: "tokens", title: "tokens", by: (e) => e.doc.requests?.tokens ?? Infinity, show: (e) => (e.doc.requests ? number(e.doc.requests.tokens) : "–"), wide: true },
+  { id: "rtt", title: "latency", by: (e) => e.rate.rtt || 0, show: (e) => millis(e.rate.rtt), wide: true },
+  { id: "base", title: "without load", by: (e) => e.doc.baseRTTMS, show: (e) => millis(e.doc.baseRTTMS), wide: true },
   { id: "algorithm", title: "algorithm", by: (e) => e.doc.algorithm, show: (e) => e.doc.algorithm + (e.doc.fallback ? " (fallback)" : ""), text: true, wide: true },
+  { id: "acts", title: "change", acts: true, text: true, wide: true },
 ];
 
 export class Table {
-  /** choose is called with the name of a partition, or null for none. */
-  constructor(choose) {
+  /** choose is called with the name of a partition, or null for none; act with "raise" or "block" and a name. */
+  constructor(choose, act) {
     this.choose = choose;
+    this.act = act;
+    this.held = false; // rows keep their places while somebody points at them
     this.sort = COLUMNS[1];
     this.up = false;
     this.query = "";
@@ -46,6 +48,8 @@ export class Table {
     this.scroller.addEventListener("scroll", () => this.#render(), { passive: true });
     new ResizeObserver(() => this.#render()).observe(this.scroller);
     this.body.addEventListener("click", (e) => this.#click(e));
+    this.body.addEventListener("pointerenter", (e) => this.#hold(e.pointerType === "mouse"));
+    this.body.addEventListener("pointerleave", () => this.#hold(false));
     this.scroller.addEventListener("keydown", (e) => this.#key(e));
     document.getElementById("search").addEventListener("input", (e) => {
       this.query = e.target.value.trim().toLowerCase();
@@ -57,11 +61,17 @@ export class Table {
   #head() {
     const row = document.getElementById("head");
     for (const c of COLUMNS) {
+      if (c.acts) {
+        c.th = element("th", { scope: "col", className: classes(c) + " plain", textContent: c.title });
+        row.append(c.th);
+        continue;
+      }
       const button = element("button", { type: "button", textContent: c.title });
       c.th = element("th", { scope: "col", className: classes(c) }, button);
       button.addEventListener("click", () => {
         this.up = this.sort === c ? !this.up : Boolean(c.text);
         this.sort = c;
+        this.order = null;
         this.scroller.scrollTop = 0;
         this.show(this.all, this.chosen);
       });
@@ -69,10 +79,21 @@ export class Table {
     }
   }
 
-  /** Shows partitions; chosen is the name of the one whose charts are shown, or null. */
-  show(all, chosen) {
+  /** Keeps the rows where they are, or lets them be sorted again. */
+  #hold(held) {
+    this.held = held;
+    setText(document.getElementById("held"), held ? "order held while you point at it" : "");
+    if (!held) this.show(this.all, this.chosen);
+  }
+
+  /**
+   * Shows partitions; chosen is the name of the one whose charts are shown, or
+   * null, count how many there are, listed or not.
+   */
+  show(all, chosen, count = this.total) {
     this.all = all;
     this.chosen = chosen;
+    this.total = Math.max(count ?? 0, all.length);
     const q = this.query;
     const { by } = this.sort, sign = this.up ? 1 : -1;
     const keys = new Map();
@@ -82,18 +103,22 @@ export class Table {
       keys.set(e, by(e));
       this.list.push(e);
     }
+    const before = this.held && this.order ? this.order : null;
     this.list.sort((a, b) => {
+      const i = before?.get(a.name) ?? Infinity, j = before?.get(b.name) ?? Infinity;
+      if (i !== j) return i - j;
       const x = keys.get(a), y = keys.get(b);
       if (x !== y && !(Math.abs(x - y) < 0.05)) return x < y ? -sign : sign;
       return b.doc.counts.received - a.doc.counts.received || (a.name < b.name ? -1 : 1);
     });
+    if (!before) this.order = new Map(this.list.map((e, i) => [e.name, i]));
     for (const c of COLUMNS) {
       if (c === this.sort) c.th.setAttribute("aria-sort", this.up ? "ascending" : "descending");
       else c.th.removeAttribute("aria-sort");
     }
     const table = document.getElementById("table");
     table.setAttribute("aria-rowcount", String(this.list.length + 1));
-    setText(this.count, this.list.length === all.length ? String(all.length) : `${this.list.length} of ${all.length}`);
+    setText(this.count, this.list.length === this.total ? String(this.total) : `${this.list.length} of ${this.total}`);
     this.empty.hidden = this.list.length > 0 || all.length === 0;
     this.#render();
   }
@@ -123,11 +148,23 @@ export class Table {
         continue;
       }
       const cell = element("td", { className: classes(c) });
+      if (c.acts) {
+        for (const [does, what] of [["raise", "Raise…"], ["block", "Block…"]]) {
+          const act = element("button", { type: "button", className: "small", tabIndex: -1, textContent: what });
+          act.dataset.does = does;
+          cell.append(act);
+        }
+        row.acts = cell;
+        row.tr.append(cell);
+        continue;
+      }
       const text = document.createTextNode("");
+      const mark = c.mark ? element("i", { className: "glyph", "aria-hidden": "true" }) : null;
+      if (mark) cell.append(mark);
       cell.append(text);
       let bar = null;
       if (c.bar) cell.append(bar = element("span", { className: "use", "aria-hidden": "true" }, element("span")));
-      row.cells.push({ c, cell, text, bar });
+      row.cells.push({ c, cell, text, bar, mark });
       row.tr.append(cell);
     }
     this.body.insertBefore(row.tr, this.below);
@@ -137,6 +174,8 @@ export class Table {
   #click(e) {
     const row = this.pool.find((r) => r.tr.contains(e.target));
     if (!row) return;
+    const does = e.target.closest("button")?.dataset.does;
+    if (does) return this.act(does, row.entity.name);
     this.choose(row.entity.name === this.chosen ? null : row.entity.name);
     this.pool.find((r) => r.entity.name === row.entity.name)?.button.focus({ preventScroll: true });
   }
@@ -172,11 +211,16 @@ function fill(row, entity, index, chosen) {
   row.button.setAttribute("aria-pressed", String(entity.name === chosen));
   setText(row.button, entity.name);
   row.button.title = entity.name;
-  for (const { c, cell, text, bar } of row.cells) {
+  for (const act of row.acts.children) act.setAttribute("aria-label", `${act.textContent} ${entity.name}`);
+  for (const { c, cell, text, bar, mark } of row.cells) {
     const value = c.bar ? `${number(entity.doc.inFlight)} / ${number(entity.doc.limit)}` : c.show(entity);
     if (text.data !== value) text.data = value;
     if (c.hot) cell.classList.toggle("hot", c.hot(entity));
     if (c.bad) cell.classList.toggle("failing", c.bad(entity));
+    if (mark) {
+      setText(mark, entity.reason ? reasons.glyph(entity.reason) : "");
+      mark.style.color = entity.reason ? `var(${reasons.colour(entity.reason)})` : "";
+    }
     if (bar) {
       bar.firstChild.style.width = `${Math.min(100, 100 * use(entity))}%`;
       bar.classList.toggle("full", use(entity) >= 1);

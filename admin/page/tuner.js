@@ -1,6 +1,7 @@
 // What the tuner moves and why, and the button that stops it. Hidden where no
 // tuner is configured. The token stays in its input and goes nowhere else.
 
+import { change, configuration, needsToken, read, useToken } from "./api.js";
 import { element, number, setText } from "./format.js";
 
 const EVERY = 3000; // milliseconds between two looks
@@ -26,18 +27,14 @@ export class Tuner {
   async look() {
     let wait = EVERY;
     try {
-      const answer = await this.configured() ? await fetch(`v1/tuner?records=${SHOWN}`) : null;
-      byId("tuner").hidden = !answer?.ok; // there is none, or reading needs a token
-      if (answer?.ok) this.show(await answer.json());
+      const configured = ((await configuration()).tuner?.policies ?? []).length > 0; // to ask in vain would be an error in the console
+      const doc = configured ? await read(`v1/tuner?records=${SHOWN}`) : null;
+      byId("tuner").hidden = doc === null; // there is none, or reading needs a token
+      if (doc) this.show(doc);
       else wait = RARELY;
+      byId("tuner-token").hidden = !await needsToken();
     } catch { /* the daemon is away; the page says so elsewhere */ }
     setTimeout(() => this.look(), wait);
-  }
-
-  /** Whether there is a tuner to ask: to ask in vain would be an error in the console. */
-  async configured() {
-    const answer = await fetch("v1/config");
-    return answer.ok && ((await answer.json()).tuner?.policies ?? []).length > 0;
   }
 
   show(doc) {
@@ -57,16 +54,13 @@ export class Tuner {
   /** Stops the tuner, or lets it go on. */
   async toggle() {
     const verb = this.frozen ? "unfreeze" : "freeze";
-    const headers = { "Content-Type": "application/json" };
-    const token = byId("tuner-token").value.trim();
-    if (token) headers.Authorization = `Bearer ${token}`;
     let told = `Tuner: ${verb} done`;
     try {
-      const answer = await fetch(`v1/tuner/${verb}`, { method: "POST", headers });
-      if (answer.status === 401) told = "Refused: the token of admin.tokenFile is needed.";
-      else if (!answer.ok) told = `Refused: ${answer.status}`;
-      else this.frozen = verb === "freeze";
-    } catch { told = "The daemon does not answer."; }
+      useToken(byId("tuner-token").value.trim());
+      byId("tuner-token").value = "";
+      await change("POST", `v1/tuner/${verb}`);
+      this.frozen = verb === "freeze";
+    } catch (err) { told = err.message; }
     setText(byId("tuner-freeze"), this.frozen ? "Unfreeze" : "Freeze");
     setText(byId("tuner-told"), told);
     this.announce(told);

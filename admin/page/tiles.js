@@ -1,0 +1,74 @@
+// The figures on top: those that answer the first questions, and a bucket or the
+// connections only where they limit.
+
+import { crowded } from "./charts.js";
+import { element, millis, number, percent, reasons, setText } from "./format.js";
+
+export class Tiles {
+  constructor(root) {
+    this.root = root;
+    this.tiles = new Map();
+  }
+
+  /** Writes a tile; sub is a second line, kind a colour. Without a value there is none. */
+  #tile(id, title, value, { sub = "", kind = "" } = {}) {
+    let t = this.tiles.get(id);
+    if (!t) {
+      if (value === null) return;
+      t = { name: element("dt"), value: element("dd"), sub: element("dd", { className: "sub" }) };
+      t.root = element("div", { className: "tile", id: `tile-${id}` }, t.name, t.value, t.sub);
+      this.root.append(t.root);
+      this.tiles.set(id, t);
+    }
+    t.root.hidden = value === null;
+    if (value === null) return;
+    setText(t.name, title);
+    setText(t.value, value);
+    t.value.className = kind;
+    setText(t.sub, sub || "\u00a0");
+    t.sub.title = sub;
+  }
+
+  /** Shows an ingress, with the figures that the store has added up. */
+  show({ entity, sums }) {
+    const { rate, doc } = entity, shadow = doc.mode === "shadow";
+    const refused = shadow ? rate.would : rate.rejected, c = doc.connections, b = doc.requests;
+    this.#tile("admitted", "Admitted", `${number(rate.admitted)}/s`, { sub: `of ${number(rate.received)}/s received` });
+    this.#tile("rejected", shadow ? "Would be refused" : "Refused", `${number(refused)}/s`, {
+      sub: refused > 0 ? `${percent(refused / Math.max(rate.received, refused))}${entity.reason ? `, ${reasons.words(entity.reason)}` : ""}` : "nobody", kind: refused > 0 ? "warn" : "",
+    });
+    this.#tile("failed", "Failed", `${number(rate.failed)}/s`, {
+      sub: rate.failed > 0 ? `${percent(rate.failed / Math.max(rate.admitted, rate.failed))} of what was admitted` : "all were answered", kind: rate.failed > 0 ? "bad" : "",
+    });
+    this.#tile("p99", "Latency, p99", millis(doc.p99MS), { sub: `mean ${millis(rate.rtt)}, without load ${millis(sums.base)}` });
+    this.#tile("wait", "Wait in the gate", rate.wait > 0 ? millis(rate.wait) : "none", {
+      sub: doc.queued ? `${number(doc.queued)} wait now` : "nobody waits", kind: rate.wait > sums.base ? "warn" : "",
+    });
+    this.#tile("inflight", "In flight", number(doc.inFlight), { sub: `limit ${number(sums.limit)}` });
+    this.#tile("wasted", "Wasted work", Number.isNaN(rate.wasted) ? "–" : percent(rate.wasted), {
+      sub: "for callers who had gone", kind: rate.wasted > 0.05 ? "warn" : "",
+    });
+    this.#tile("tokens", "Bucket", b && b.tokens < b.burst / 4 ? number(b.tokens) : null, {
+      sub: b ? `of ${number(b.burst)} tokens, ${number(b.rate)}/s` : "", kind: b && b.tokens < 1 ? "warn" : "",
+    });
+    this.#tile("open", "Connections", crowded(c) ? number(c.open) : null, {
+      sub: c ? (c.refused ? `${number(c.refused)} turned away` : `of at most ${number(c.maxOpen)}`) : "", kind: c && c.open >= c.maxOpen ? "warn" : "",
+    });
+  }
+}
+
+/** What would come if the gate did not refuse, in a sentence; "" when nothing is refused. */
+export function forecast(store, { entity }) {
+  const refused = entity.mean.rejected;
+  if (!(refused > 0.05)) return "";
+  const { columns: [, admitted, failed] } = store.history(entity, ["admitted", "failed"], Infinity);
+  let most = 0, sum = 0;
+  const served = admitted.map((v, i) => Math.max(0, (v ?? 0) - (failed[i] ?? 0)));
+  served.forEach((v, i) => {
+    sum += v - (served[i - 10] ?? 0);
+    if (i >= 9) most = Math.max(most, sum / 10);
+  });
+  const come = entity.mean.admitted + refused;
+  const over = most > 0 && come > most ? `, ${percent(come / most - 1)} over the ${number(most)}/s that the backend has done at most in the last 30 min` : "";
+  return `Switched off, ${number(refused)}/s more would pass${over}.`;
+}

@@ -1,0 +1,199 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// words returns the text of what a selector finds, with single spaces.
+func (p *tab) words(selector string) string {
+	p.t.Helper()
+	return strings.Join(strings.Fields(p.text(selector)), " ")
+}
+
+// row presses a button of the row of a partition.
+func (p *tab) row(partition, does string) {
+	p.t.Helper()
+	name, _ := json.Marshal(partition)
+	script := `(() => {
+		const tr = [...document.querySelectorAll("#rows tr")].find((r) => r.querySelector(".name button")?.textContent === ` + string(name) + `);
+		const b = tr?.querySelector("[data-does=` + does + `]");
+		b?.click();
+		return Boolean(b);
+	})()`
+	eventually(p.t, does+" of "+partition, func() bool { return eval[bool](p, script) })
+	p.until(`document.getElementById("dialog").open`)
+}
+
+// A change by the token arrives at the gate. Without the token, or with another,
+// it is refused and nothing changes.
+func TestChangeNeedsTheToken(t *testing.T) {
+	d := start(t)
+	d.load(t, "batch", 100)
+	p := open(t, d)
+	attempt := func(secret string) {
+		t.Helper()
+		p.click("settings")
+		p.until(`document.getElementById("dialog").open`)
+		p.choose("target", eval[string](p, `[...document.getElementById("target").options].find((o) => o.text === "partition batch").value`))
+		p.choose("setting", eval[string](p, `[...document.getElementById("setting").options].find((o) => o.text.startsWith("Limit,")).value`))
+		p.choose("value", "9")
+		p.choose("token", secret)
+		p.click("next")
+		p.until(`!document.getElementById("review").hidden`)
+		if got := p.words("#diff tbody"); got != "partitions.named.batch.limit.limit 4 9" {
+			t.Errorf("the review says %q", got)
+		}
+		p.click("next")
+	}
+	for _, secret := range []string{"", "not-" + token} {
+		attempt(secret)
+		p.until(`document.getElementById("dialog-error").innerText.startsWith("Refused")`)
+		if got := d.limit(t, "batch"); got != 4 {
+			t.Errorf("with token %q the limit became %d", secret, got)
+		}
+		p.click("cancel")
+	}
+	attempt(token)
+	p.until(`document.getElementById("dialog-title").innerText === "Changed orders"`)
+	if got := p.words("#diff tbody"); !strings.HasSuffix(got, "limit.limit 4 9") {
+		t.Errorf("the answer is shown as %q", got)
+	}
+	if got := d.limit(t, "batch"); got != 9 {
+		t.Errorf("limit %d at the gate, want 9", got)
+	}
+	p.click("next")
+	p.until(`!document.getElementById("dialog").open`)
+	p.until(`document.getElementById("rows").innerText.includes("/ 9")`)
+
+	// The token is asked for once, and kept where no script and no storage sees it.
+	p.click("settings")
+	p.until(`document.getElementById("dialog").open && document.getElementById("token-field").hidden`)
+	p.click("cancel")
+	if html := eval[string](p, `document.documentElement.outerHTML + JSON.stringify(localStorage) + document.cookie`); strings.Contains(html, token) {
+		t.Error("the token was kept in the document or in storage")
+	}
+
+	// What was changed is told, and taken back from there.
+	p.until(`document.getElementById("changed-pill").innerText === "changed at run time (1)"`)
+	p.click("changed-pill")
+	p.until(`document.getElementById("changed").open`)
+	if got := p.words("#changed-rows"); got != "partitions.named.batch.limit.limit orders 4 9 Undo" {
+		t.Errorf("changed at run time: %q", got)
+	}
+	p.do(chromedp.Click("#changed-rows button"))
+	p.until(`!document.getElementById("changed-none").hidden`)
+	if got := d.limit(t, "batch"); got != 4 {
+		t.Errorf("limit %d after it was undone, want 4", got)
+	}
+	p.click("changed-close")
+	p.until(`document.getElementById("changed-pill").hidden`)
+}
+
+// hostile are keys that a client may choose; each is text and nothing else.
+func hostile() []string {
+	return []string{`<img src=x onerror="window.owned=1">`, `__proto__`, `constructor`, `a/b?c#d%20e`, `"'` + "`${1}`"}
+}
+
+// One row is raised and blocked from the table, whatever its key is, and that
+// alone is undone. The dialog opens on the row and asks for one number.
+func TestRaiseAndBlockARow(t *testing.T) {
+	d := startWith(t, "")
+	for _, key := range append(hostile(), "tenant-1") {
+		for range 3 {
+			d.send(t.Context(), http.DefaultClient, key)
+		}
+	}
+	p := open(t, d)
+	for _, key := range append(hostile(), "tenant-1") {
+		p.row(key, "raise")
+		if fields := eval[int](p, `[...document.querySelectorAll("#dialog input")].filter((e) => e.checkVisibility()).length`); fields != 1 {
+			t.Errorf("%d inputs are shown, want the one number, and no token where there is none", fields)
+		}
+		if got := p.text("#dialog-title"); got != "Raise "+key {
+			t.Errorf("the dialog opens as %q", got)
+		}
+		p.choose("value", "77")
+		p.click("next")
+		p.until(`!document.getElementById("review").hidden`)
+		p.click("next")
+		p.until(`document.getElementById("next").innerText === "Close"`)
+		p.click("next")
+	}
+	p.row("tenant-1", "block")
+	p.click("next")
+	p.until(`document.getElementById("dialog-title").innerText === "Changed tenant-1"`)
+	p.click("next")
+	got := d.overrides(t)
+	for _, key := range hostile() {
+		if got[key].Rate != 77.0 {
+			t.Errorf("override of %q: %+v; want a rate of 77", key, got[key])
+		}
+	}
+	if got["tenant-1"].Rate != "none" || got["tenant-1"].Until == "" {
+		t.Errorf("override of tenant-1: %+v; want nothing passes, with an end", got["tenant-1"])
+	}
+	if eval[bool](p, `Boolean(window.owned) || ({}).limit !== undefined || ({}).rate !== undefined`) {
+		t.Error("a client's key was more than text")
+	}
+	p.until(`document.getElementById("changed-pill").innerText === "changed at run time (6)"`)
+	p.click("changed-pill")
+	p.until(`document.querySelectorAll("#changed-rows tr").length === 6`)
+	eval[bool](p, `([...document.querySelectorAll("#changed-rows tr")].find((r) => r.innerText.startsWith("__proto__")).querySelector("button").click(), true)`)
+	p.until(`document.querySelectorAll("#changed-rows tr").length === 5`)
+	if got := d.overrides(t); len(got) != 5 || got["tenant-1"].Rate != "none" {
+		t.Errorf("after one was undone: %+v", got)
+	}
+}
+
+// override is one as the admin port tells it.
+type override struct {
+	Key, Until string
+	Rate       any
+}
+
+// overrides reads what is overridden, by key.
+func (d *daemon) overrides(t *testing.T) map[string]override {
+	t.Helper()
+	res, err := http.Get("http://" + d.admin + "/v1/ingresses/" + url.PathEscape("orders") + "/overrides")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var all struct{ Overrides []override }
+	if err := json.NewDecoder(res.Body).Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]override{}
+	for _, o := range all.Overrides {
+		out[o.Key] = o
+	}
+	return out
+}
+
+// The first thing that is said of a partition is why: of the one that is refused
+// most by itself, of another when it is chosen. What would come with the gate
+// off is said too, beside the switch and on top.
+func TestWhyAndWhatIf(t *testing.T) {
+	d := start(t)
+	d.load(t, "checkout", 40)
+	d.load(t, "batch", 400) // its rate is 150/s
+	p := open(t, d)
+	p.until(`document.getElementById("why-title").innerText === "Refused most: batch"`)
+	p.until(`document.getElementById("why-text").innerText.startsWith("The limit of batch is 4")`)
+	p.until(`/^Switched off, \d+\/s more would pass/.test(document.getElementById("forecast").innerText)`)
+	p.do(chromedp.Click("#search"), chromedp.KeyEvent("checkout"), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
+	p.until(`document.getElementById("why-title").innerText === "Why: checkout"`)
+	p.until(`document.getElementById("why-text").innerText.startsWith("The limit of checkout is")`)
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.click("settings")
+	p.until(`document.getElementById("dialog").open`)
+	p.choose("choice", "off")
+	p.until(`document.getElementById("consequence").innerText.startsWith("Switched off, ")`)
+}
