@@ -1,6 +1,7 @@
 // The live page: takes the stream of events, keeps a bounded history of it and
 // shows one ingress at a time.
 
+import { read } from "./api.js";
 import { showCandidates } from "./candidates.js";
 import { Changed } from "./changed.js";
 import { Charts } from "./charts.js";
@@ -46,7 +47,29 @@ const table = new Table((name) => {
   view.partition = name;
   if (name !== null) announce(`Charts of partition ${name}`);
   show();
-}, act);
+}, act, look);
+
+const AGAIN = 2000; // milliseconds between two looks for what is searched
+let sought = ""; // what is searched
+let looking = null; // the next look
+
+/** Finds partitions that the stream does not list, for as long as something is searched. */
+async function look(text = sought) {
+  sought = text;
+  clearTimeout(looking);
+  const name = view.ingress, ingress = store.ingresses.get(name);
+  if (!ingress) return;
+  let list = [], { at } = store.doc;
+  if (text !== "" && ingress.entity.doc.partitionCount > ingress.partitions.size) {
+    const answer = await read(`v1/status?ingress=${encodeURIComponent(name)}&find=${encodeURIComponent(text)}&partitions=100`);
+    if (text !== sought || answer === null) return;
+    const doc = decodeStatus(answer);
+    [list, at] = [doc.ingresses[0]?.partitions ?? [], doc.at];
+  }
+  store.find(name, list, Date.parse(at) / 1000, view.partition);
+  if (text !== "") looking = setTimeout(look, AGAIN);
+  show();
+}
 
 // ---- what is shown ----
 

@@ -176,10 +176,11 @@ export class Store {
       changed.add(p.name);
       let entity = partitions.get(p.name);
       if (!entity) partitions.set(p.name, entity = new Entity(p.name));
+      entity.found = false;
       entity.advance(p, p.counts, seconds, at);
     }
     for (const [name, entity] of partitions) {
-      if (!changed.has(name)) entity.advance(entity.doc, entity.before, seconds, at);
+      if (!changed.has(name) && !entity.found) entity.advance(entity.doc, entity.before, seconds, at);
       if (!entity.series && this.tracked < MAX_TRACKED) {
         entity.series = {};
         this.tracked++;
@@ -187,6 +188,27 @@ export class Store {
     }
     ingress.entity.advance(doc, doc.counts, seconds, at);
     ingress.sums = sum(ingress.entity);
+  }
+
+  /**
+   * Takes partitions that the stream does not list, because others are asked
+   * more: those that a search found, and keep names for as long as it holds.
+   */
+  find(name, list, at, keep) {
+    const partitions = this.ingresses.get(name)?.partitions;
+    if (!partitions) return;
+    const found = new Set(list.map((p) => p.name));
+    for (const [part, entity] of partitions) {
+      if (!entity.found || found.has(part) || part === keep) continue;
+      if (entity.series) this.tracked--;
+      partitions.delete(part);
+    }
+    for (const p of list) {
+      let entity = partitions.get(p.name);
+      if (entity && !entity.found) continue; // the stream tells more of it
+      if (!entity) partitions.set(p.name, entity = Object.assign(new Entity(p.name), { found: true }));
+      entity.advance(p, p.counts, entity.past.length ? at - entity.past.at(-1).at : 0, at);
+    }
   }
 
   /** Writes the point of one event into every history. */

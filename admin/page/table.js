@@ -26,8 +26,11 @@ const COLUMNS = [
 ];
 
 export class Table {
-  /** choose is called with the name of a partition, or null for none; act with "raise" or "block" and a name. */
-  constructor(choose, act) {
+  /**
+   * choose is called with the name of a partition, or null for none; act with
+   * "raise" or "block" and a name; look with what is searched.
+   */
+  constructor(choose, act, look) {
     this.choose = choose;
     this.act = act;
     this.held = false; // rows keep their places while somebody points at them
@@ -55,6 +58,7 @@ export class Table {
       this.query = e.target.value.trim().toLowerCase();
       this.scroller.scrollTop = 0;
       this.show(this.all, this.chosen);
+      look(e.target.value.trim());
     });
   }
 
