@@ -3,6 +3,8 @@ package algorithms
 import (
 	"errors"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // AIMDOptions configures [AIMD]. The zero value is the default.
@@ -17,20 +19,20 @@ type AIMDOptions struct {
 // Validate reports every value out of range.
 func (o AIMDOptions) Validate() error {
 	o = o.withDefaults()
-	return check(
+	return parts.Check(
 		"aimd",
-		positive("requestTimeout", o.RequestTimeout),
-		bounds(o.InitialLimit, o.MinLimit, o.MaxLimit),
-		within("backoffRatio", o.BackoffRatio, "[0.5, 1)", o.BackoffRatio >= 0.5 && o.BackoffRatio < 1),
+		parts.Positive("requestTimeout", o.RequestTimeout),
+		parts.Bounds(o.InitialLimit, o.MinLimit, o.MaxLimit),
+		parts.Within("backoffRatio", o.BackoffRatio, "[0.5, 1)", o.BackoffRatio >= 0.5 && o.BackoffRatio < 1),
 	)
 }
 
 func (o AIMDOptions) withDefaults() AIMDOptions {
-	o.RequestTimeout = or(o.RequestTimeout, 200*time.Millisecond)
-	o.InitialLimit = or(o.InitialLimit, 20)
-	o.MinLimit = or(o.MinLimit, 1)
-	o.MaxLimit = or(o.MaxLimit, 1000)
-	o.BackoffRatio = or(o.BackoffRatio, 0.9)
+	o.RequestTimeout = parts.Or(o.RequestTimeout, 200*time.Millisecond)
+	o.InitialLimit = parts.Or(o.InitialLimit, 20)
+	o.MinLimit = parts.Or(o.MinLimit, 1)
+	o.MaxLimit = parts.Or(o.MaxLimit, 1000)
+	o.BackoffRatio = parts.Or(o.BackoffRatio, 0.9)
 	return o
 }
 
@@ -106,13 +108,20 @@ func aimdRow() Row {
 			{"maxLimit", d.MaxLimit},
 			{"backoffRatio", d.BackoffRatio},
 		},
-		validate: func(s Settings) error { return errors.Join(s.AIMD.Validate(), s.Window.Validate()) },
+		validate: func(s Settings) error { return errors.Join(aimdOptions(s).Validate(), s.Window.Validate()) },
 		limit: func(s Settings) Limit {
-			o := s.AIMD
-			o.RequestTimeout = or(o.RequestTimeout, s.Objective*4/5)
+			o := aimdOptions(s)
+			o.RequestTimeout = parts.Or(o.RequestTimeout, s.Objective*4/5)
 			o = o.withDefaults()
 			o.InitialLimit, o.MinLimit, o.MaxLimit = s.share(o.InitialLimit), s.share(o.MinLimit), s.share(o.MaxLimit)
 			return NewWindowedAIMD(o, s.Window)
 		},
+	}
+}
+
+func aimdOptions(s Settings) AIMDOptions {
+	return AIMDOptions{
+		RequestTimeout: s.RequestTimeout, InitialLimit: s.InitialLimit,
+		MinLimit: s.MinLimit, MaxLimit: s.MaxLimit, BackoffRatio: s.BackoffRatio,
 	}
 }

@@ -3,6 +3,8 @@ package algorithms
 import (
 	"math"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // remeasurer is a formula that can forget its baseline.
@@ -67,7 +69,7 @@ func (w *Window) tryClose(now int64, full bool) {
 // readyLocked reports whether there are samples enough. An outage is not
 // waited out: at Max, drops are enough when they are most of what there is.
 func (w *Window) readyLocked(elapsed time.Duration) bool {
-	good, bad := int(w.plain.Load()>>sumBits), int(w.bad.Load()>>sumBits)
+	good, bad := int(w.plain.Count()), int(w.bad.Count())
 	if w.bins != nil {
 		good = w.bins.count()
 	}
@@ -95,31 +97,28 @@ func (w *Window) closeLocked(now int64, elapsed time.Duration) {
 		after = w.doubtLocked(s, before, after)
 	}
 	w.current.Store(int64(after))
-	w.change.note(now, before, after, explain(s, dropped, w.plateau.found > found, before, after))
+	w.change.Note(now, before, after, explain(s, dropped, w.plateau.found > found, before, after))
 }
 
 // drainLocked empties the window. Samples that arrive meanwhile belong to one
 // window or the other, never to both.
 func (w *Window) drainLocked(elapsed time.Duration) summary {
 	s := summary{elapsed: elapsed, peak: int(w.peak.Swap(0)), slow: int(w.slow.Swap(0))}
-	bad := w.bad.Swap(0)
-	s.bad = int(bad >> sumBits)
-	sum := 0.0 // of the good latencies, ns
+	var bad, held float64 // sums of the latencies, ns
+	s.bad, bad = w.bad.Drain()
 	if w.bins != nil {
 		s.good = w.bins.drain(w.counts)
-		sum = total(w.counts)
+		held = total(w.counts)
 		s.rtt = quantile(w.counts, s.good, w.o.Quantile)
-	} else if plain := w.plain.Swap(0); plain != 0 {
-		s.good = int(plain >> sumBits)
-		sum = float64(plain & sumMask << sumUnit)
-		s.rtt = sum / float64(s.good)
+	} else if s.good, held = w.plain.Drain(); s.good > 0 {
+		s.rtt = held / float64(s.good)
 	}
 	if base := w.baseRTT(); s.good < s.bad && s.rtt < base {
 		// Mostly drops: what little came back is no new baseline.
 		s.rtt = base
 	}
 	if s.good == 0 {
-		s.rtt = max(s.rtt, float64(bad&sumMask<<sumUnit)/float64(max(1, s.bad)))
+		s.rtt = max(s.rtt, bad/float64(max(1, s.bad)))
 	}
 	s.rtt = max(1, s.rtt)
 	if s.good > 0 {
@@ -130,7 +129,7 @@ func (w *Window) drainLocked(elapsed time.Duration) summary {
 	}
 	s.refused = w.refusedLocked()
 	// Little's law: permits held are the time they were held over the time.
-	s.busy = (sum + float64(bad&sumMask<<sumUnit)) / max(float64(elapsed), 1)
+	s.busy = (held + bad) / max(float64(elapsed), 1)
 	return s
 }
 
@@ -156,7 +155,7 @@ func (w *Window) feedLocked(s summary, dropped bool) int {
 		w.raiseLocked(s, dropped)
 	}
 	estimated := w.limit.EstimatedLimit()
-	if estimated < 0 || estimated > maxLimit {
+	if estimated < 0 || estimated > parts.MaxLimit {
 		// The library's formulas can come to NaN. Keep the last good limit.
 		w.faults++
 		return w.Current()
@@ -243,3 +242,19 @@ func (w *Window) aboveFloorLocked(s summary, before, after int) int {
 
 // clamp keeps a limit within the bounds.
 func (w *Window) clamp(limit int) int { return min(max(limit, w.form.low), w.form.high) }
+
+// explain is why a formula behind a window moved the limit.
+func explain(s summary, dropped, remeasured bool, from, to int) string {
+	switch {
+	case remeasured:
+		return parts.WhySlower
+	case to > from:
+		return parts.WhyRoom
+	case dropped && s.bad >= s.slow:
+		return parts.WhyDrops
+	case dropped:
+		return parts.WhyTimeouts
+	default:
+		return parts.WhyQueue
+	}
+}

@@ -23,7 +23,7 @@ func TestHurryTeachesNothing(t *testing.T) {
 			continue // what it measures must hang together: see TestKneeAndTheHurried
 		}
 		s := algorithms.Settings{Algorithm: kind}
-		s.AIMD.RequestTimeout = 90 * time.Millisecond // below the departures, too
+		s.RequestTimeout = 90 * time.Millisecond // below the departures, too
 		patient, hurried := mustNew(t, s), mustNew(t, s)
 		for i := range 5000 {
 			now := int64(i) * int64(20*time.Millisecond)
@@ -84,7 +84,7 @@ func TestErrorsThatComeAnyway(t *testing.T) {
 
 func mustNew(t *testing.T, s algorithms.Settings) algorithms.Limit {
 	t.Helper()
-	s.Vegas.Rand, s.Gradient.Rand = lcg(3), lcg(3)
+	s.Rand = lcg(3)
 	lim, err := algorithms.New(s)
 	if err != nil {
 		t.Fatal(err)

@@ -86,12 +86,3 @@ func randomOr(source func() uint64) func() uint64 {
 
 // fraction returns a number in [0, 1) from 53 random bits.
 func fraction(source func() uint64) float64 { return float64(source()>>11) / (1 << 53) }
-
-// or returns value, or fallback when value is zero.
-func or[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
-}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/platinummonkey/go-concurrency-limits/limit"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // FixedOptions configures [Fixed]. The zero value is the default.
@@ -14,11 +16,11 @@ type FixedOptions struct {
 // Validate reports every value out of range.
 func (o FixedOptions) Validate() error {
 	o = o.withDefaults()
-	return check("fixed", inRange("limit", o.Limit, 1, maxLimit))
+	return parts.Check("fixed", parts.InRange("limit", o.Limit, 1, parts.MaxLimit))
 }
 
 func (o FixedOptions) withDefaults() FixedOptions {
-	o.Limit = or(o.Limit, 20)
+	o.Limit = parts.Or(o.Limit, 20)
 	return o
 }
 
@@ -55,11 +57,9 @@ func fixedRow() Row {
 	return Row{
 		Name:     KindFixed,
 		Keys:     []Key{{"limit", d.Limit}},
-		validate: func(s Settings) error { return s.Fixed.Validate() },
+		validate: func(s Settings) error { return FixedOptions{Limit: s.Limit}.Validate() },
 		limit: func(s Settings) Limit {
-			o := s.Fixed.withDefaults()
-			o.Limit = s.share(o.Limit)
-			return NewFixed(o)
+			return NewFixed(FixedOptions{Limit: s.share(parts.Or(s.Limit, d.Limit))})
 		},
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // GradientOptions configures [Gradient]. The zero value is the default.
@@ -28,23 +30,23 @@ type GradientOptions struct {
 // Validate reports every value out of range.
 func (o GradientOptions) Validate() error {
 	o = o.withDefaults()
-	return check(
+	return parts.Check(
 		"gradient",
-		bounds(o.InitialLimit, o.MinLimit, o.MaxLimit),
-		within("rttTolerance", o.RTTTolerance, "[1, 1000]", o.RTTTolerance >= 1 && o.RTTTolerance <= 1000),
-		within("smoothing", o.Smoothing, "(0, 1]", o.Smoothing > 0 && o.Smoothing <= 1),
-		within("backoffRatio", o.BackoffRatio, "[0.5, 1]", o.BackoffRatio >= 0.5 && o.BackoffRatio <= 1),
+		parts.Bounds(o.InitialLimit, o.MinLimit, o.MaxLimit),
+		parts.Within("rttTolerance", o.RTTTolerance, "[1, 1000]", o.RTTTolerance >= 1 && o.RTTTolerance <= 1000),
+		parts.Within("smoothing", o.Smoothing, "(0, 1]", o.Smoothing > 0 && o.Smoothing <= 1),
+		parts.Within("backoffRatio", o.BackoffRatio, "[0.5, 1]", o.BackoffRatio >= 0.5 && o.BackoffRatio <= 1),
 	)
 }
 
 func (o GradientOptions) withDefaults() GradientOptions {
-	o.InitialLimit = or(o.InitialLimit, 20)
-	o.MinLimit = or(o.MinLimit, 1)
-	o.MaxLimit = or(o.MaxLimit, 1000)
-	o.RTTTolerance = or(o.RTTTolerance, 2)
-	o.Smoothing = or(o.Smoothing, 0.2)
-	o.BackoffRatio = or(o.BackoffRatio, 0.9)
-	o.ProbeInterval = or(o.ProbeInterval, 1000)
+	o.InitialLimit = parts.Or(o.InitialLimit, 20)
+	o.MinLimit = parts.Or(o.MinLimit, 1)
+	o.MaxLimit = parts.Or(o.MaxLimit, 1000)
+	o.RTTTolerance = parts.Or(o.RTTTolerance, 2)
+	o.Smoothing = parts.Or(o.Smoothing, 0.2)
+	o.BackoffRatio = parts.Or(o.BackoffRatio, 0.9)
+	o.ProbeInterval = parts.Or(o.ProbeInterval, 1000)
 	if o.QueueSize == nil {
 		o.QueueSize = func(limit int) int { return max(4, Sqrt(limit)) }
 	}
@@ -188,13 +190,19 @@ func gradientRow() Row {
 			{"maxLimit", d.MaxLimit},
 			{"rttTolerance", d.RTTTolerance},
 		},
-		validate: func(s Settings) error { return errors.Join(s.Gradient.Validate(), s.Window.Validate()) },
+		validate: func(s Settings) error { return errors.Join(gradientOptions(s).Validate(), s.Window.Validate()) },
 		limit: func(s Settings) Limit {
-			o := s.Gradient.withDefaults()
+			o := gradientOptions(s).withDefaults()
 			o.InitialLimit, o.MinLimit, o.MaxLimit = s.share(o.InitialLimit), s.share(o.MinLimit), s.share(o.MaxLimit)
 			whole := o.QueueSize
 			o.QueueSize = func(limit int) int { return s.share(whole(limit * s.gates())) }
 			return NewWindowedGradient(o, s.Window)
 		},
+	}
+}
+
+func gradientOptions(s Settings) GradientOptions {
+	return GradientOptions{
+		InitialLimit: s.InitialLimit, MinLimit: s.MinLimit, MaxLimit: s.MaxLimit, RTTTolerance: s.RTTTolerance, Rand: s.Rand,
 	}
 }

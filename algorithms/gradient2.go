@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // warmup is how many samples Gradient2 averages plainly before it decays.
@@ -24,22 +26,22 @@ type Gradient2Options struct {
 // Validate reports every value out of range.
 func (o Gradient2Options) Validate() error {
 	o = o.withDefaults()
-	return check(
+	return parts.Check(
 		"gradient2",
-		bounds(o.InitialLimit, o.MinLimit, o.MaxLimit),
-		within("rttTolerance", o.RTTTolerance, "[1, 1000]", o.RTTTolerance >= 1 && o.RTTTolerance <= 1000),
-		inRange("longWindow", o.LongWindow, 1, 1_000_000),
-		within("smoothing", o.Smoothing, "(0, 1]", o.Smoothing > 0 && o.Smoothing <= 1),
+		parts.Bounds(o.InitialLimit, o.MinLimit, o.MaxLimit),
+		parts.Within("rttTolerance", o.RTTTolerance, "[1, 1000]", o.RTTTolerance >= 1 && o.RTTTolerance <= 1000),
+		parts.InRange("longWindow", o.LongWindow, 1, 1_000_000),
+		parts.Within("smoothing", o.Smoothing, "(0, 1]", o.Smoothing > 0 && o.Smoothing <= 1),
 	)
 }
 
 func (o Gradient2Options) withDefaults() Gradient2Options {
-	o.InitialLimit = or(o.InitialLimit, 20)
-	o.MinLimit = or(o.MinLimit, 1)
-	o.MaxLimit = or(o.MaxLimit, 200)
-	o.RTTTolerance = or(o.RTTTolerance, 2)
-	o.LongWindow = or(o.LongWindow, 600)
-	o.Smoothing = or(o.Smoothing, 0.2)
+	o.InitialLimit = parts.Or(o.InitialLimit, 20)
+	o.MinLimit = parts.Or(o.MinLimit, 1)
+	o.MaxLimit = parts.Or(o.MaxLimit, 200)
+	o.RTTTolerance = parts.Or(o.RTTTolerance, 2)
+	o.LongWindow = parts.Or(o.LongWindow, 600)
+	o.Smoothing = parts.Or(o.Smoothing, 0.2)
 	if o.QueueSize == nil {
 		o.QueueSize = constant(4)
 	}
@@ -164,13 +166,20 @@ func gradient2Row() Row {
 			{"rttTolerance", d.RTTTolerance},
 			{"longWindow", d.LongWindow},
 		},
-		validate: func(s Settings) error { return errors.Join(s.Gradient2.Validate(), s.Window.Validate()) },
+		validate: func(s Settings) error { return errors.Join(gradient2Options(s).Validate(), s.Window.Validate()) },
 		limit: func(s Settings) Limit {
-			o := s.Gradient2.withDefaults()
+			o := gradient2Options(s).withDefaults()
 			o.InitialLimit, o.MinLimit, o.MaxLimit = s.share(o.InitialLimit), s.share(o.MinLimit), s.share(o.MaxLimit)
 			whole := o.QueueSize
 			o.QueueSize = func(limit int) int { return s.share(whole(limit * s.gates())) }
 			return NewWindowedGradient2(o, s.Window)
 		},
+	}
+}
+
+func gradient2Options(s Settings) Gradient2Options {
+	return Gradient2Options{
+		InitialLimit: s.InitialLimit, MinLimit: s.MinLimit, MaxLimit: s.MaxLimit,
+		RTTTolerance: s.RTTTolerance, LongWindow: s.LongWindow,
 	}
 }

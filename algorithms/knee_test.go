@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/algorithms"
+	"github.com/admitd/admitd/algorithms/knee"
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 const (
@@ -15,9 +17,9 @@ const (
 	sec = time.Second
 )
 
-// knee returns what makes one, for [world.play].
-func knee(o algorithms.KneeOptions) func() algorithms.Limit {
-	return func() algorithms.Limit { return algorithms.NewKnee(o) }
+// kneeLimit returns what makes one, for [world.play].
+func kneeLimit(o knee.Options) func() algorithms.Limit {
+	return func() algorithms.Limit { return knee.New(o) }
 }
 
 // mean plays a world for three seeds and averages what measure sees.
@@ -70,7 +72,7 @@ func TestKneeOverload(t *testing.T) {
 				w.until = 105 * sec
 			}
 			capacity := float64(workers) / service.Seconds()
-			got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[2].rate() / capacity })
+			got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[2].rate() / capacity })
 			t.Logf("goodput at %vx: %.3f", load, got)
 			if got < want {
 				t.Errorf("goodput at %vx = %.3f of the capacity; want at least %v", load, got, want)
@@ -88,8 +90,8 @@ func TestKneeRefusesNothingForNothing(t *testing.T) {
 			w := base(workers, service, load)
 			w.thrash = 0
 			w.parts, w.until = []time.Duration{20 * sec}, 80*sec
-			cold := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[0].refusals() })
-			warm := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[1].refusals() })
+			cold := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[0].refusals() })
+			warm := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[1].refusals() })
 			t.Logf("refused at %vx: %.3f %% in the first 20 s, %.3f %% after", load, 100*cold, 100*warm)
 			if warm > most {
 				t.Errorf("refused %.3f %% at %vx after 20 s; want at most %.2f %%", 100*warm, load, 100*most)
@@ -115,7 +117,7 @@ func TestKneeFollowsTheBaseline(t *testing.T) {
 		w.objective = sec
 		w.parts, w.until = []time.Duration{20 * sec, 40 * sec, 80 * sec}, 100*sec
 		for part, most := range map[int]float64{1: most[0], 2: most[1], 3: 0.005} {
-			got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[part].refusals() })
+			got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[part].refusals() })
 			if got > most {
 				t.Errorf("+%v: refused %.3f %% in part %d; want at most %.2f %%", delay, 100*got, part, 100*most)
 			}
@@ -136,11 +138,11 @@ func TestKneeBrownOut(t *testing.T) {
 			return 1
 		}
 		w.parts, w.until = []time.Duration{20 * sec, 22 * sec, 40 * sec, 41 * sec}, 50*sec
-		got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[2].rate() / capacity })
+		got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[2].rate() / capacity })
 		if got < want/factor {
 			t.Errorf("/%v: goodput %.3f of the capacity; want at least %.3f", factor, got, want/factor)
 		}
-		if got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[4].refusals() }); got > 0.02 {
+		if got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[4].refusals() }); got > 0.02 {
 			t.Errorf("/%v: refused %.2f %% a second after it was over; want at most 2 %%", factor, 100*got)
 		}
 	}
@@ -151,7 +153,7 @@ func TestKneeScaleOut(t *testing.T) {
 	w := base(8, 10*ms, 2)
 	w.scale = after(20*sec, 8, 16)
 	w.parts, w.until = []time.Duration{20 * sec, 23 * sec}, 40*sec
-	if got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[2].rate() / capacity }); got < 1.8 {
+	if got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[2].rate() / capacity }); got < 1.8 {
 		t.Errorf("goodput %.3f of the old capacity 3 s after it doubled; want at least 1.8", got)
 	}
 }
@@ -166,7 +168,7 @@ func TestKneeGates(t *testing.T) {
 		w.gates, w.queue = 8, strings.Contains(name, "queue")
 		w.arrivals = after(20*sec, 1.0, 2/load)
 		w.parts, w.until = []time.Duration{22 * sec}, 50*sec
-		if got := mean(w, knee(algorithms.KneeOptions{Gates: 8}), func(o outcome) float64 { return o.parts[1].rate() / capacity }); got < 0.93 {
+		if got := mean(w, kneeLimit(knee.Options{Gates: 8}), func(o outcome) float64 { return o.parts[1].rate() / capacity }); got < 0.93 {
 			t.Errorf("%s: goodput %.3f of the capacity with eight gates at 2x; want at least 0.93", name, got)
 		}
 	}
@@ -183,7 +185,7 @@ func TestKneeTwoGatesUntold(t *testing.T) {
 		w.arrivals = after(20*sec, 1.0, 2/load)
 		w.parts, w.until = []time.Duration{40 * sec}, 80*sec
 		for seed := range uint64(6) {
-			got := w.play(knee(algorithms.KneeOptions{}), seed+100).parts[1].rate() / capacity
+			got := w.play(kneeLimit(knee.Options{}), seed+100).parts[1].rate() / capacity
 			t.Logf("%s, seed %d: %.3f", name, seed, got)
 			if got < 0.85 {
 				t.Errorf("%s: goodput %.3f of the capacity with two gates at 2x; want at least 0.85", name, got)
@@ -206,7 +208,7 @@ func TestKneeLearnsPatience(t *testing.T) {
 			return 1
 		}
 		w.parts, w.until = []time.Duration{20 * sec, 40 * sec, 42 * sec}, 60*sec
-		got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[3].goodput() })
+		got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[3].goodput() })
 		if got < 0.97 {
 			t.Errorf("callers that leave after %v: %.3f served 2 s after a brown-out; want at least 0.97", patience, got)
 		}
@@ -215,12 +217,12 @@ func TestKneeLearnsPatience(t *testing.T) {
 
 // told remembers why a limit changed.
 type told struct {
-	*algorithms.Knee
+	*knee.Limit
 	why map[string]bool
 }
 
 func (l told) Observe(now int64, latency time.Duration, inFlight int, dropped bool) {
-	l.Knee.Observe(now, latency, inFlight, dropped)
+	l.Limit.Observe(now, latency, inFlight, dropped)
 	l.why[l.Why()] = true
 }
 
@@ -229,8 +231,8 @@ func TestKneeSaysDepartures(t *testing.T) {
 	w := base(8, 10*ms, 2)
 	w.patience, w.until = 50*ms, 20*sec
 	why := map[string]bool{}
-	w.play(func() algorithms.Limit { return told{algorithms.NewKnee(algorithms.KneeOptions{}), why} }, 1)
-	if !why[algorithms.WhyDepartures] {
+	w.play(func() algorithms.Limit { return told{knee.New(knee.Options{}), why} }, 1)
+	if !why[parts.WhyDepartures] {
 		t.Errorf("why = %v; want departures among them", why)
 	}
 }
@@ -241,16 +243,16 @@ func TestKneeAndTheHurried(t *testing.T) {
 	w := base(8, 10*ms, 0.9)
 	w.thrash, w.hurried, w.hurry = 0, 0.1, 5*ms
 	w.parts, w.until = []time.Duration{20 * sec}, 60*sec
-	if got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[1].refusals() }); got > 0.01 {
+	if got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[1].refusals() }); got > 0.01 {
 		t.Errorf("refused %.2f %% at 0.9x with hurried callers; want at most 1 %%", 100*got)
 	}
 	// Nor one that lies: leaves as soon as it can teach something.
 	w.hurry = 15 * ms
-	if got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[1].refusals() }); got > 0.3 {
+	if got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[1].refusals() }); got > 0.3 {
 		t.Errorf("refused %.2f %% at 0.9x with a liar; want the limit to keep the backend busy", 100*got)
 	}
 	w.load = 2
-	if got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[1].rate() / capacity }); got < 0.6 {
+	if got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[1].rate() / capacity }); got < 0.6 {
 		t.Errorf("goodput %.3f of the capacity at 2x with a liar; want most of it", got)
 	}
 }
@@ -260,7 +262,7 @@ func TestKneeBursts(t *testing.T) {
 	w := base(8, 10*ms, 0.5)
 	w.batch = 5
 	w.parts, w.until = []time.Duration{20 * sec}, 80*sec
-	got := mean(w, knee(algorithms.KneeOptions{}), func(o outcome) float64 { return o.parts[1].refusals() })
+	got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[1].refusals() })
 	if got > 0.01 {
 		t.Errorf("refused %.2f %% of batches of 5 at half the capacity; want at most 1 %%", 100*got)
 	}
@@ -278,7 +280,7 @@ func TestKneeGatesFollowTheBaseline(t *testing.T) {
 		return 0
 	}
 	w.parts, w.until = []time.Duration{40 * sec}, 80*sec
-	if got := mean(w, knee(algorithms.KneeOptions{Gates: 8}), func(o outcome) float64 { return o.parts[1].refusals() }); got > 0.03 {
+	if got := mean(w, kneeLimit(knee.Options{Gates: 8}), func(o outcome) float64 { return o.parts[1].refusals() }); got > 0.03 {
 		t.Errorf("refused %.2f %% at 0.7x after the first 20 s of +40 ms; want at most 3 %%", 100*got)
 	}
 }

@@ -21,7 +21,7 @@ func TestLimits(t *testing.T) {
 func newLimit(tb testing.TB, kind string) algorithms.Limit {
 	tb.Helper()
 	s := algorithms.Settings{Algorithm: kind}
-	s.Vegas.Rand, s.Gradient.Rand = lcg(3), lcg(3)
+	s.Rand = lcg(3)
 	lim, err := algorithms.New(s)
 	if err != nil {
 		tb.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/algorithms"
+	"github.com/admitd/admitd/algorithms/knee"
 )
 
 // recalled plays a world with a limit that is told a baseline first, and returns
@@ -12,9 +13,9 @@ import (
 func recalled(w world, told time.Duration) (believed time.Duration, goodput float64) {
 	const seeds = 5
 	for seed := range uint64(seeds) {
-		var k *algorithms.Knee
+		var k *knee.Limit
 		o := w.play(func() algorithms.Limit {
-			k = algorithms.NewKnee(algorithms.KneeOptions{})
+			k = knee.New(knee.Options{})
 			k.Recall(told)
 			return k
 		}, seed+7)

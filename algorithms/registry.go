@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/knee"
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // The algorithms as the configuration spells them.
@@ -14,7 +17,7 @@ const (
 	KindVegas     = "vegas"
 	KindGradient  = "gradient"
 	KindGradient2 = "gradient2"
-	KindKnee      = "knee"
+	KindKnee      = knee.Name
 )
 
 // Limit is what [New] returns: a limit that learns from permits as they end.
@@ -26,26 +29,40 @@ type Limit interface {
 	State() map[string]float64
 }
 
-// Settings describes one limit. Only the options of the chosen algorithm
-// matter. The zero value is a fixed limit of 20.
+// Settings describes one limit as the configuration does: which keys matter is up
+// to the chosen algorithm. The zero value is a fixed limit of 20.
 type Settings struct {
+	Keys
+
 	Algorithm string // one of [Kinds]; "" = fixed
-	Fixed     FixedOptions
-	AIMD      AIMDOptions
-	Vegas     VegasOptions
-	Gradient  GradientOptions
-	Gradient2 Gradient2Options
-	Knee      KneeOptions
 	Window    WindowOptions
 
 	// Gates is how many gates share the backend, each with a limit of its own;
 	// 0 = 1. Limits, their bounds and their queues are divided among them, and
 	// rounded up.
 	Gates int
+	// Epoch is the wall clock at the zero of the limit's time, for gates that do
+	// things at common moments; see [knee.Options]. 0 = they share it already.
+	Epoch int64
 	// Objective is the latency that is promised, 0 = none. Where nothing else is
 	// said, aimd's request timeout is four fifths of it, and knee keeps what it
 	// admits inside it.
 	Objective time.Duration
+	// Rand is the source of the jitter of probes; nil = the process's own. It is
+	// called by one goroutine at a time.
+	Rand func() uint64
+}
+
+// Keys are the keys of all algorithms; 0 = the algorithm's default. What they mean
+// and their ranges are those of its options.
+type Keys struct {
+	Limit                            int
+	InitialLimit, MinLimit, MaxLimit int
+	RequestTimeout                   time.Duration
+	BackoffRatio                     float64
+	Alpha, Beta                      int
+	RTTTolerance                     float64
+	LongWindow                       int
 }
 
 // Row describes one algorithm: a row, and the file that it is in, are all there
@@ -81,7 +98,7 @@ func Kinds() []string {
 // row returns the row of the chosen algorithm.
 func (s Settings) row() (Row, error) {
 	for _, r := range Rows() {
-		if r.Name == or(s.Algorithm, KindFixed) {
+		if r.Name == parts.Or(s.Algorithm, KindFixed) {
 			return r, nil
 		}
 	}
@@ -97,7 +114,7 @@ func (s Settings) Validate() error {
 	}
 	return errors.Join(
 		r.validate(s),
-		check(r.Name, inRange("gates", s.gates(), 1, 10_000), between("objective", s.Objective, 0, time.Hour)),
+		parts.Check(r.Name, parts.InRange("gates", s.gates(), 1, 10_000), parts.Between("objective", s.Objective, 0, time.Hour)),
 	)
 }
 
@@ -114,7 +131,7 @@ func New(s Settings) (Limit, error) {
 }
 
 // gates is how many share the backend.
-func (s Settings) gates() int { return or(s.Gates, 1) }
+func (s Settings) gates() int { return parts.Or(s.Gates, 1) }
 
 // share is the part of n that falls to one of the gates, at least 1.
 func (s Settings) share(n int) int { return max(1, (n+s.gates()-1)/s.gates()) }

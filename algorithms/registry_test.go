@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/algorithms"
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // Every algorithm is in the list once, makes a limit of its own name, and the
@@ -68,7 +69,7 @@ func TestObjectiveIsATarget(t *testing.T) {
 		t.Errorf("target %v s with an objective of 100 ms; want 0.08", got)
 	}
 	s := algorithms.Settings{Objective: 100 * time.Millisecond}
-	s.AIMD.RequestTimeout = 50 * time.Millisecond
+	s.RequestTimeout = 50 * time.Millisecond
 	if got := target(s); got != 0.05 {
 		t.Errorf("target %v s with a requestTimeout of 50 ms; want 0.05", got)
 	}
@@ -99,14 +100,14 @@ func TestWhy(t *testing.T) {
 		if lim.Current() >= before {
 			t.Errorf("%s: limit %d after nothing but drops; want less than %d", kind, lim.Current(), before)
 		}
-		if got := told.Why(); got != algorithms.WhyDrops {
-			t.Errorf("%s: Why() = %q after drops; want %q", kind, got, algorithms.WhyDrops)
+		if got := told.Why(); got != parts.WhyDrops {
+			t.Errorf("%s: Why() = %q after drops; want %q", kind, got, parts.WhyDrops)
 		}
 		if state := lim.State(); state["changed_to"] != float64(lim.Current()) || state["changed_at_seconds"] <= 0 {
 			t.Errorf("%s: changed_to %v at %v s; want %d, later than the beginning",
 				kind, state["changed_to"], state["changed_at_seconds"], lim.Current())
 		}
-		if !slices.Contains(algorithms.Whys(), told.Why()) {
+		if !slices.Contains(parts.Whys(), told.Why()) {
 			t.Errorf("%s: %q is no word of the set", kind, told.Why())
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // VegasOptions configures [Vegas]. The zero value is the default.
@@ -30,22 +32,22 @@ type VegasOptions struct {
 // Validate reports every value out of range.
 func (o VegasOptions) Validate() error {
 	o = o.withDefaults()
-	return check(
+	return parts.Check(
 		"vegas",
-		inRange("alpha", o.Alpha, 1, maxLimit),
-		inRange("beta", o.Beta, o.Alpha+1, maxLimit),
-		bounds(o.InitialLimit, 1, o.MaxLimit),
-		within("smoothing", o.Smoothing, "(0, 1]", o.Smoothing > 0 && o.Smoothing <= 1),
+		parts.InRange("alpha", o.Alpha, 1, parts.MaxLimit),
+		parts.InRange("beta", o.Beta, o.Alpha+1, parts.MaxLimit),
+		parts.Bounds(o.InitialLimit, 1, o.MaxLimit),
+		parts.Within("smoothing", o.Smoothing, "(0, 1]", o.Smoothing > 0 && o.Smoothing <= 1),
 	)
 }
 
 func (o VegasOptions) withDefaults() VegasOptions {
-	o.Alpha = or(o.Alpha, 3)
-	o.Beta = or(o.Beta, 6)
-	o.InitialLimit = or(o.InitialLimit, 20)
-	o.MaxLimit = or(o.MaxLimit, 1000)
-	o.Smoothing = or(o.Smoothing, 1)
-	o.ProbeMultiplier = or(o.ProbeMultiplier, 30)
+	o.Alpha = parts.Or(o.Alpha, 3)
+	o.Beta = parts.Or(o.Beta, 6)
+	o.InitialLimit = parts.Or(o.InitialLimit, 20)
+	o.MaxLimit = parts.Or(o.MaxLimit, 1000)
+	o.Smoothing = parts.Or(o.Smoothing, 1)
+	o.ProbeMultiplier = parts.Or(o.ProbeMultiplier, 30)
 	if o.AlphaFunc == nil {
 		o.AlphaFunc = constant(o.Alpha)
 	}
@@ -211,13 +213,17 @@ func vegasRow() Row {
 		Keys: []Key{
 			{"alpha", d.Alpha}, {"beta", d.Beta}, {"initialLimit", d.InitialLimit}, {"maxLimit", d.MaxLimit},
 		},
-		validate: func(s Settings) error { return errors.Join(s.Vegas.Validate(), s.Window.Validate()) },
+		validate: func(s Settings) error { return errors.Join(vegasOptions(s).Validate(), s.Window.Validate()) },
 		limit: func(s Settings) Limit {
-			o := s.Vegas
-			o.Alpha, o.Beta = s.share(or(o.Alpha, d.Alpha)), s.share(or(o.Beta, d.Beta))
+			o := vegasOptions(s)
+			o.Alpha, o.Beta = s.share(parts.Or(o.Alpha, d.Alpha)), s.share(parts.Or(o.Beta, d.Beta))
 			o.Beta = max(o.Beta, o.Alpha+1)
-			o.InitialLimit, o.MaxLimit = s.share(or(o.InitialLimit, d.InitialLimit)), s.share(or(o.MaxLimit, d.MaxLimit))
+			o.InitialLimit, o.MaxLimit = s.share(parts.Or(o.InitialLimit, d.InitialLimit)), s.share(parts.Or(o.MaxLimit, d.MaxLimit))
 			return NewWindowedVegas(o, s.Window)
 		},
 	}
+}
+
+func vegasOptions(s Settings) VegasOptions {
+	return VegasOptions{Alpha: s.Alpha, Beta: s.Beta, InitialLimit: s.InitialLimit, MaxLimit: s.MaxLimit, Rand: s.Rand}
 }

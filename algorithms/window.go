@@ -7,24 +7,8 @@ import (
 	"time"
 
 	"github.com/platinummonkey/go-concurrency-limits/core"
-)
 
-// Samples outside these bounds say more of a clock or a caller than of a
-// backend.
-const (
-	maxLatency  = time.Minute
-	maxInFlight = 1 << 24
-)
-
-// A window's plain latencies are one word, so that a sample is one atomic add:
-// how many in the upper bits, their sum in microseconds (of 1024 ns) in the
-// lower ones. A window that reaches half of either closes at once.
-const (
-	sumBits  = 44
-	sumMask  = 1<<sumBits - 1
-	sumUnit  = 10
-	fullSum  = 1 << (sumBits - 1)
-	fullSize = 1 << (64 - sumBits - 1)
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // WindowOptions says when a window is ready. The zero value is the default.
@@ -47,21 +31,21 @@ type WindowOptions struct {
 // Validate reports every value out of range.
 func (o WindowOptions) Validate() error {
 	o = o.withDefaults()
-	return check(
+	return parts.Check(
 		"window",
-		between("min", o.Min, time.Millisecond, time.Hour),
-		between("max", o.Max, o.Min, time.Hour),
-		inRange("samples", o.Samples, 1, 100_000),
-		within("dropFraction", o.DropFraction, "(0, 1)", o.DropFraction > 0 && o.DropFraction < 1),
-		within("quantile", o.Quantile, "(0, 1) or negative", o.Quantile < 1),
+		parts.Between("min", o.Min, time.Millisecond, time.Hour),
+		parts.Between("max", o.Max, o.Min, time.Hour),
+		parts.InRange("samples", o.Samples, 1, 100_000),
+		parts.Within("dropFraction", o.DropFraction, "(0, 1)", o.DropFraction > 0 && o.DropFraction < 1),
+		parts.Within("quantile", o.Quantile, "(0, 1) or negative", o.Quantile < 1),
 	)
 }
 
 func (o WindowOptions) withDefaults() WindowOptions {
-	o.Min = or(o.Min, time.Second)
-	o.Max = or(o.Max, max(time.Second, o.Min))
-	o.Samples = or(o.Samples, 10)
-	o.DropFraction = or(o.DropFraction, 0.05)
+	o.Min = parts.Or(o.Min, time.Second)
+	o.Max = parts.Or(o.Max, max(time.Second, o.Min))
+	o.Samples = parts.Or(o.Samples, 10)
+	o.DropFraction = parts.Or(o.DropFraction, 0.05)
 	return o
 }
 
@@ -105,8 +89,8 @@ type Window struct {
 	_       [32]byte     // keeps what every sample writes off the line that every request reads
 
 	peak      atomic.Int64
-	plain     atomic.Uint64 // count and sum of good samples, unless bins counts them
-	bad       atomic.Uint64 // count and sum of dropped samples
+	plain     parts.Sum     // of good samples, unless bins counts them
+	bad       parts.Sum     // of dropped samples
 	slow      atomic.Uint64 // good samples over the target
 	stale     atomic.Uint64 // old news since the beginning
 	discarded atomic.Uint64 // impossible samples since the beginning
@@ -128,7 +112,7 @@ type Window struct {
 	windows    uint64
 	faults     uint64
 	counts     *[binCount]uint32
-	change     change
+	change     parts.Change
 	background background // drops that the limit has no part in
 	demand     func() (offered, refused uint64)
 	seen       [2]uint64 // of demand at the end of the window before
@@ -138,7 +122,7 @@ type Window struct {
 // The formulas of this package have constructors of their own, which know more
 // about them. Ranges are not checked: see [WindowOptions.Validate].
 func NewWindow(limit core.Limit, o WindowOptions) *Window {
-	return newWindow(limit, o, form{low: 1, high: maxLimit, quantile: -1, peak: true})
+	return newWindow(limit, o, form{low: 1, high: parts.MaxLimit, quantile: -1, peak: true})
 }
 
 func newWindow(limit core.Limit, o WindowOptions, f form) *Window {
@@ -148,7 +132,7 @@ func newWindow(limit core.Limit, o WindowOptions, f form) *Window {
 		w.form.target = math.MaxInt64
 	}
 	w.form.high = max(w.form.low, f.high)
-	w.o.Quantile = or(o.Quantile, f.quantile)
+	w.o.Quantile = parts.Or(o.Quantile, f.quantile)
 	if w.o.Quantile > 0 {
 		w.bins = new(histogram)
 		w.counts = new([binCount]uint32)
@@ -170,7 +154,7 @@ func (w *Window) Current() int { return int(w.current.Load()) }
 // a minute, inFlight < 1) is counted and discarded; of a drop the latency does
 // not matter.
 func (w *Window) Observe(now int64, latency time.Duration, inFlight int, dropped bool) {
-	if uint(inFlight-1) >= maxInFlight || (uint64(latency-1) >= uint64(maxLatency) && !dropped) {
+	if !parts.Possible(latency, inFlight, dropped) {
 		w.discarded.Add(1)
 		return
 	}
@@ -184,7 +168,7 @@ func (w *Window) Observe(now int64, latency time.Duration, inFlight int, dropped
 	case w.bins != nil:
 		w.bins.add(latency)
 	default:
-		full = w.addPlain(latency)
+		_, full = w.plain.Add(latency)
 	}
 	// Unsigned, so that a clock that went back closes the window too.
 	if full || uint64(now-w.start.Load()) >= uint64(w.span.Load()) {
@@ -192,34 +176,26 @@ func (w *Window) Observe(now int64, latency time.Duration, inFlight int, dropped
 	}
 }
 
-// addPlain adds to the average and reports whether the word is full.
-func (w *Window) addPlain(latency time.Duration) bool {
-	return full(w.plain.Add(1<<sumBits | uint64(latency)>>sumUnit))
-}
-
-// full reports whether a word of count and sum is half full.
-func full(word uint64) bool {
-	return word>>sumBits >= fullSize || word&sumMask >= fullSum
-}
-
 // addBad adds a sample that speaks against the limit. Permits granted before
 // the last cut were granted under a limit that is gone, so what became of them
 // must not cut again.
-func (w *Window) addBad(now int64, latency time.Duration, dropped bool) bool {
-	latency = min(max(latency, 1), maxLatency)
+func (w *Window) addBad(now int64, latency time.Duration, dropped bool) (full bool) {
+	latency = min(max(latency, 1), parts.MaxLatency)
 	switch {
 	case now-int64(latency) < w.cut.Load():
 		w.stale.Add(1)
 		return false
 	case dropped:
-		return full(w.bad.Add(1<<sumBits | uint64(latency)>>sumUnit))
+		_, full = w.bad.Add(latency)
+		return full
 	}
 	w.slow.Add(1)
 	if w.bins != nil {
 		w.bins.add(latency)
 		return false
 	}
-	return w.addPlain(latency)
+	_, full = w.plain.Add(latency)
+	return full
 }
 
 // raisePeak keeps the highest in flight.
@@ -266,7 +242,7 @@ func (w *Window) Watch(demand func() (offered, refused uint64)) {
 func (w *Window) Why() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.change.why
+	return w.change.Why
 }
 
 // State returns the formula's inner state and the window's, for operators.
@@ -293,6 +269,6 @@ func (w *Window) State() map[string]float64 {
 	state["discarded_samples_total"] = float64(w.discarded.Load())
 	state["impatient_departures_total"] = float64(w.impatient.Load())
 	state["tolerated_drop_fraction"] = w.background.tolerated
-	w.change.report(state)
+	w.change.Report(state)
 	return state
 }

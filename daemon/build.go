@@ -54,7 +54,7 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 // meet gives a limit the time that gates of one backend share: sh's clock is
 // monotonic and begins with the process.
 func (sh *shared) meet(s *algorithms.Settings) {
-	s.Knee.Epoch = sh.started.UnixNano() - sh.zero
+	s.Epoch = sh.started.UnixNano() - sh.zero
 }
 
 // buildPartition turns the form of a partition into its policy.
@@ -97,37 +97,18 @@ func mustLimit(s algorithms.Settings) limiter.Limit {
 // The configuration has filled in every default.
 func limitSettings(in *config.Ingress, l *config.Limit) algorithms.Settings {
 	s := algorithms.Settings{
-		Algorithm: l.Algorithm,
+		Algorithm: l.Algorithm, Objective: time.Duration(in.Objective),
+		Keys: algorithms.Keys{
+			Limit: l.Limit, InitialLimit: l.InitialLimit, MinLimit: l.MinLimit, MaxLimit: l.MaxLimit,
+			RequestTimeout: time.Duration(l.RequestTimeout), BackoffRatio: l.BackoffRatio,
+			Alpha: l.Alpha, Beta: l.Beta, RTTTolerance: l.RTTTolerance, LongWindow: l.LongWindow,
+		},
 		Window: algorithms.WindowOptions{
 			Min: time.Duration(l.Window.Min), Max: time.Duration(l.Window.Max), Samples: l.Window.Samples,
 		},
 	}
-	switch l.Algorithm {
-	case algorithms.KindKnee:
-		s.Knee = algorithms.KneeOptions{
-			InitialLimit: l.InitialLimit, MinLimit: l.MinLimit, MaxLimit: l.MaxLimit,
-			Gates: in.Gates, Objective: time.Duration(in.Objective),
-		}
-	case algorithms.KindFixed:
-		s.Fixed = algorithms.FixedOptions{Limit: l.Limit}
-	case algorithms.KindAIMD:
-		s.AIMD = algorithms.AIMDOptions{
-			RequestTimeout: time.Duration(l.RequestTimeout), InitialLimit: l.InitialLimit,
-			MinLimit: l.MinLimit, MaxLimit: l.MaxLimit, BackoffRatio: l.BackoffRatio,
-		}
-	case algorithms.KindVegas:
-		s.Vegas = algorithms.VegasOptions{
-			Alpha: l.Alpha, Beta: l.Beta, InitialLimit: l.InitialLimit, MaxLimit: l.MaxLimit,
-		}
-	case algorithms.KindGradient:
-		s.Gradient = algorithms.GradientOptions{
-			InitialLimit: l.InitialLimit, MinLimit: l.MinLimit, MaxLimit: l.MaxLimit, RTTTolerance: l.RTTTolerance,
-		}
-	case algorithms.KindGradient2:
-		s.Gradient2 = algorithms.Gradient2Options{
-			InitialLimit: l.InitialLimit, MinLimit: l.MinLimit, MaxLimit: l.MaxLimit,
-			RTTTolerance: l.RTTTolerance, LongWindow: l.LongWindow,
-		}
+	if l.Algorithm == algorithms.KindKnee {
+		s.Gates = in.Gates // the others are said to be left as they are
 	}
 	return s
 }

@@ -147,7 +147,7 @@ func TestCallersLeaveTheQueue(t *testing.T) {
 		c := lab.Gated("queue", func(*lab.World) *limiter.Policy {
 			return &limiter.Policy{Default: limiter.PartitionPolicy{
 				NewLimit: func() limiter.Limit {
-					l, err := algorithms.New(algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: 1}})
+					l, err := algorithms.New(algorithms.Settings{Keys: algorithms.Keys{Limit: 1}})
 					if err != nil {
 						t.Error(err)
 					}

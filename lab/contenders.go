@@ -33,7 +33,7 @@ func Contenders(s *scenario.Scenario) []Contender {
 // has its part, at least 1.
 func Fixed(s *scenario.Scenario, name string, limit int) Contender {
 	each := max(limit/s.Gates, 1)
-	return Gated(name, gatePolicy(s, algorithms.Settings{Fixed: algorithms.FixedOptions{Limit: each}}, false))
+	return Gated(name, gatePolicy(s, algorithms.Settings{Keys: algorithms.Keys{Limit: each}}, false))
 }
 
 // gatePolicy returns the policy of a gate whose partitions all have the same
@@ -43,7 +43,7 @@ func gatePolicy(s *scenario.Scenario, a algorithms.Settings, queue bool) func(*W
 	signature := fmt.Sprintf("%+v", a)
 	return func(w *World) *limiter.Policy {
 		settings := a
-		settings.Vegas.Rand, settings.Gradient.Rand = w.Rand, w.Rand
+		settings.Rand = w.Rand
 		return &limiter.Policy{
 			Total: s.Total, MaxPartitions: s.Tenants.Max, Gates: a.Gates,
 			Default: limiter.PartitionPolicy{Signature: signature, QueueAuto: queue, NewLimit: func() limiter.Limit {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/admitd/admitd/algorithms"
+	"github.com/admitd/admitd/algorithms/parts"
 	"github.com/admitd/admitd/vitals"
 )
 
@@ -42,7 +42,7 @@ func TestExplainRunning(t *testing.T) {
 
 // Every reason that an algorithm gives is explained in words.
 func TestWhysHaveWords(t *testing.T) {
-	for _, why := range algorithms.Whys() {
+	for _, why := range parts.Whys() {
 		if vitals.Words(why) == "" {
 			t.Errorf("nothing says what %q means", why)
 		}

@@ -52,7 +52,7 @@ func candidateIngress(file, name string) (*config.Ingress, error) {
 // repeatable returns the policy of an ingress whose limits take their randomness
 // from the world. The policy was built before, so that it cannot fail now.
 func repeatable(in *config.Ingress, w *lab.World) *limiter.Policy {
-	p, err := daemon.Policy(in, func(s *algorithms.Settings) { s.Vegas.Rand, s.Gradient.Rand = w.Rand, w.Rand })
+	p, err := daemon.Policy(in, func(s *algorithms.Settings) { s.Rand = w.Rand })
 	if err != nil {
 		panic(err) // see contenderOf
 	}

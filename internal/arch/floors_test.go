@@ -17,7 +17,9 @@ var floors = map[string][]string{
 	// 0: nothing of ours
 	"ingress/httpgate/upstream": {},
 	"labels":                    {},
-	"algorithms":                {},
+	"algorithms/parts":          {},
+	"algorithms/knee":           {"algorithms/parts"},
+	"algorithms":                {"algorithms/knee", "algorithms/parts"},
 	"baseline":                  {},
 	"clock":                     {},
 	"config/strict":             {},

@@ -1,15 +1,17 @@
-package algorithms
+package knee
 
 import (
 	"math"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // sure reports whether the baseline comes from more than the first moments.
-func (s *kneeState) sure() bool { return s.known >= 100 }
+func (s *state) sure() bool { return s.known >= 100 }
 
 // drain lowers the limit to see what gives way.
-func (s *kneeState) drain(o KneeOptions, w *kneeWindow, latency, rate float64) {
+func (s *state) drain(o Options, w *window, latency, rate float64) {
 	level := s.limit / 4
 	if s.verified > 0 {
 		level = math.Max(level, 0.75*s.rate*s.base)
@@ -26,14 +28,14 @@ func (s *kneeState) drain(o KneeOptions, w *kneeWindow, latency, rate float64) {
 // holds back. They do so while latency is well above the lowest baseline of
 // late, whether this one refuses or not; in the meantime a window ends where
 // the next moment is.
-func (s *kneeState) meet(o KneeOptions, w *kneeWindow) bool {
+func (s *state) meet(o Options, w *window) bool {
 	if o.Gates == 1 {
 		return false
 	}
 	if s.least *= math.Exp(w.elapsed / 120e9); s.least == 0 || s.base < s.least {
 		s.least = s.base
 	}
-	moment := (w.now + o.Epoch) / kneeMeeting
+	moment := (w.now + o.Epoch) / meeting
 	if moment == s.met || w.mean() < 2*s.least {
 		return false
 	}
@@ -45,11 +47,11 @@ func (s *kneeState) meet(o KneeOptions, w *kneeWindow) bool {
 }
 
 // untilMoment ends the next window where a moment is at which to drain.
-func (s *kneeState) untilMoment(o KneeOptions, w *kneeWindow) {
+func (s *state) untilMoment(o Options, w *window) {
 	now := w.now + o.Epoch
 	switch {
 	case o.Gates > 1:
-		if left := kneeMeeting - now%kneeMeeting; left < s.span {
+		if left := meeting - now%meeting; left < s.span {
 			s.span, s.quota = left, 1
 		}
 	case s.over && w.now >= s.growUntil:
@@ -60,14 +62,14 @@ func (s *kneeState) untilMoment(o KneeOptions, w *kneeWindow) {
 	}
 }
 
-func (s *kneeState) flushed(w *kneeWindow) string {
+func (s *state) flushed(w *window) string {
 	if s.deep && w.count() > 0 {
 		s.top, s.slow = w.rate(), w.mean()
 	}
 	s.deep = false
 	s.phase, s.n, s.t, s.l, s.offered, s.rejected = probe, 0, 0, 0, 0, 0
 	s.span, s.quota = 1, 4
-	return WhyDrain
+	return parts.WhyDrain
 }
 
 // probed counts what comes back under the lowered limit. Where the latency is
@@ -75,7 +77,7 @@ func (s *kneeState) flushed(w *kneeWindow) string {
 // bring k times what is out, and one more where it comes in bunches; from a queue
 // they come back as fast as ever. The verdict falls in the geometric middle of
 // the two, at once when that many are back, or when the time is over.
-func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
+func (s *state) probed(o Options, w *window) string {
 	s.n, s.t, s.l = s.n+w.count(), s.t+w.elapsed, s.l+w.latency
 	s.offered, s.rejected = s.offered+w.offered, s.rejected+w.refused
 	held := float64(s.enforced(o))
@@ -89,15 +91,15 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 	if s.n < enough && s.t < cycles*s.slow {
 		s.span = min(int64(cycles*s.slow-s.t)+1, int64(20*time.Millisecond))
 		s.quota = 1
-		return WhyDrain
+		return parts.WhyDrain
 	}
 	if s.n == 0 || w.watched && s.rejected < 0.01*s.offered { // the demand has gone
 		s.finish(o)
-		return WhyDrain
+		return parts.WhyDrain
 	}
 	if s.n < enough && (s.n < 32 && s.t < 12*s.slow || s.n < 200 && s.t < 3*s.slow) {
 		s.span, s.quota = 1, 4 // the verdict is clear; the baseline is not yet
-		return WhyDrain
+		return parts.WhyDrain
 	}
 	x, r := s.n/s.t, s.l/s.n
 	if s.t < 2*r && held >= 4 {
@@ -117,7 +119,7 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 		s.slow = r
 		s.limit, s.level = s.level, next
 		s.phase, s.span, s.quota = flush, 1, int64(s.limit+0.5)
-		return WhyQueue
+		return parts.WhyQueue
 	}
 	if w.watched {
 		s.refused = math.Max(s.refused, 1-s.top*s.t/s.offered)
@@ -125,19 +127,19 @@ func (s *kneeState) probed(o KneeOptions, w *kneeWindow) string {
 	s.finish(o)
 	s.rate = s.top
 	s.limit = s.rate*s.base + s.queue(o)
-	return WhyQueue
+	return parts.WhyQueue
 }
 
 // lower takes the latency of a drain that proved a queue. Less than what is
 // remembered as at work did nearly as well.
-func (s *kneeState) lower(r float64) {
+func (s *state) lower(r float64) {
 	s.base = math.Min(math.Max(s.base, s.work/s.top), r)
 	s.work = math.Min(s.work, 1.2*s.top*s.base)
 }
 
 // slower is told that throughput gave way under a lower limit, which therefore
 // cuts into work, and that latency then was r.
-func (s *kneeState) slower(o KneeOptions, w *kneeWindow, r float64) string {
+func (s *state) slower(o Options, w *window, r float64) string {
 	known, before := s.sure(), s.base
 	calm := r > 0.7*s.slow && (r > 1.3*before || !known)
 	if math.Abs(r-s.base) < 0.3*s.base || known && !calm {
@@ -164,16 +166,16 @@ func (s *kneeState) slower(o KneeOptions, w *kneeWindow, r float64) string {
 		}
 	}
 	s.limit = want
-	return WhySlower
+	return parts.WhySlower
 }
 
 // finish ends a drain.
-func (s *kneeState) finish(o KneeOptions) {
+func (s *state) finish(o Options) {
 	s.phase = gather
 	s.contrast = contrast{}
 	s.verified = s.top
 	s.waiting, s.still, s.markHeld = s.queue(o), 0, 0
 	s.known = math.Max(s.known, 100)
-	s.span, s.quota = kneeSpan, 16
+	s.span, s.quota = usualSpan, 16
 	s.calm = max(1, int64(s.level/2))
 }

@@ -1,9 +1,9 @@
-package algorithms
+package parts
 
 import "time"
 
-// Why a limit changed, in one word of a closed set: what [Knee.Why] and
-// [Window.Why] return, and a label of metrics.
+// Why a limit changed, in one word of a closed set: what limits
+// return who tell it, and a label of metrics.
 const (
 	WhyRoom       = "room"       // it was needed and nothing speaks against more
 	WhyDemand     = "demand"     // requests are refused and nothing waits
@@ -24,39 +24,23 @@ func Whys() []string {
 	}
 }
 
-// change is the last time that a limit moved.
-type change struct {
+// Change is the last time that a limit moved.
+type Change struct {
 	at       int64 // monotonic ns
 	from, to int
-	why      string
+	Why      string
 }
 
-// note remembers a change.
-func (c *change) note(now int64, from, to int, why string) {
+// Note remembers a change.
+func (c *Change) Note(now int64, from, to int, why string) {
 	if from != to {
-		*c = change{now, from, to, why}
+		*c = Change{now, from, to, why}
 	}
 }
 
-// report adds the change to what operators read.
-func (c *change) report(state map[string]float64) {
+// Report adds the change to what operators read.
+func (c *Change) Report(state map[string]float64) {
 	state["changed_from"] = float64(c.from)
 	state["changed_to"] = float64(c.to)
 	state["changed_at_seconds"] = time.Duration(c.at).Seconds()
-}
-
-// explain is why a formula behind a window moved the limit.
-func explain(s summary, dropped, remeasured bool, from, to int) string {
-	switch {
-	case remeasured:
-		return WhySlower
-	case to > from:
-		return WhyRoom
-	case dropped && s.bad >= s.slow:
-		return WhyDrops
-	case dropped:
-		return WhyTimeouts
-	default:
-		return WhyQueue
-	}
 }

@@ -1,13 +1,15 @@
-package algorithms
+package knee
 
 import (
 	"math"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // bound takes a window in which requests were refused: share is the part of the
 // demand that could not be served.
-func (s *kneeState) bound(o KneeOptions, w *kneeWindow, share float64) string {
+func (s *state) bound(o Options, w *window, share float64) string {
 	r, x := w.mean(), w.rate()
 	if s.wrong(w) {
 		return s.revoke(o, w)
@@ -35,14 +37,14 @@ func (s *kneeState) bound(o KneeOptions, w *kneeWindow, share float64) string {
 	case o.Gates == 1 && share > 0.05 && s.due(o, w):
 		s.drain(o, w, math.Min(r, s.limit/x), x)
 		s.deep = first
-		return WhyDrain
+		return parts.WhyDrain
 	}
 	return s.settle(o)
 }
 
 // begin opens an episode: where the baseline is known, what could not be served
 // is known as well, and there is nothing to smooth.
-func (s *kneeState) begin(o KneeOptions, share float64) {
+func (s *state) begin(o Options, share float64) {
 	if !s.fresh {
 		return
 	}
@@ -54,7 +56,7 @@ func (s *kneeState) begin(o KneeOptions, share float64) {
 }
 
 // weigh follows how many wait behind those at work.
-func (s *kneeState) weigh(w *kneeWindow) {
+func (s *state) weigh(w *window) {
 	n := w.count()
 	s.waiting += n / (s.still + n + 32) * (w.rate()*(w.mean()-s.base) - s.waiting)
 	s.still = math.Min(s.still+n, 1000)
@@ -62,7 +64,7 @@ func (s *kneeState) weigh(w *kneeWindow) {
 
 // noise is the standard error of what waits. Right after a verdict that nothing
 // does it is not asked for.
-func (s *kneeState) noise(now int64) float64 {
+func (s *state) noise(now int64) float64 {
 	if now < s.growUntil {
 		return 0
 	}
@@ -71,7 +73,7 @@ func (s *kneeState) noise(now int64) float64 {
 
 // due reports that the window crossed a moment at which to look whether the
 // baseline still holds.
-func (s *kneeState) due(o KneeOptions, w *kneeWindow) bool {
+func (s *state) due(o Options, w *window) bool {
 	every, end := s.every(w), w.now+o.Epoch
 	return w.now >= s.growUntil && end/every != (end-int64(w.elapsed))/every
 }
@@ -80,7 +82,7 @@ func (s *kneeState) due(o KneeOptions, w *kneeWindow) bool {
 // episode and when throughput has changed, hundreds of them later. It is a power
 // of two parts of a second, and counted from the common zero, so that gates that
 // know nothing of each other but see the same queue drain at the same moments.
-func (s *kneeState) every(w *kneeWindow) int64 {
+func (s *state) every(w *window) int64 {
 	want, every := 400*w.mean(), int64(4*time.Second)
 	if s.verified == 0 || s.rate < 0.75*s.verified || s.rate > 1.35*s.verified {
 		want, every = w.mean(), int64(time.Second/64)
@@ -93,7 +95,7 @@ func (s *kneeState) every(w *kneeWindow) int64 {
 
 // wrong reports that a verdict which raised the limit does not hold: with more in
 // flight latency went up, and throughput did not.
-func (s *kneeState) wrong(w *kneeWindow) bool {
+func (s *state) wrong(w *window) bool {
 	if s.doubt == 0 || w.mean() < trialRatio*s.base {
 		return false
 	}
@@ -103,15 +105,15 @@ func (s *kneeState) wrong(w *kneeWindow) bool {
 
 // revoke takes back a verdict: it was a queue after all, perhaps that of other
 // gates.
-func (s *kneeState) revoke(o KneeOptions, w *kneeWindow) string {
+func (s *state) revoke(o Options, w *window) string {
 	s.base, s.work, s.doubt, s.growUntil = s.doubt, s.wasWork, 0, 0
 	s.rate, s.verified = w.rate(), w.rate()
 	s.limit = s.rate*s.base + s.queue(o)
-	return WhyQueue
+	return parts.WhyQueue
 }
 
 // settle moves the limit to what throughput and the refused share ask for.
-func (s *kneeState) settle(o KneeOptions) string {
+func (s *state) settle(o Options) string {
 	before := s.limit
 	want := math.Max(s.rate*s.base, math.Min(s.work, s.limit)) + s.queue(o)
 	low := s.limit / 4
@@ -124,16 +126,16 @@ func (s *kneeState) settle(o KneeOptions) string {
 	s.limit = math.Max(low, math.Min(want, 2*s.limit))
 	switch {
 	case s.limit >= before:
-		return WhyBusy
+		return parts.WhyBusy
 	case s.queue(o) < s.room(o) && s.trim(o) == s.patience:
-		return WhyDepartures
+		return parts.WhyDepartures
 	}
-	return WhyQueue
+	return parts.WhyQueue
 }
 
 // flat reports that the window itself shows latency not to follow what is in
 // flight.
-func (s *kneeState) flat(w *kneeWindow) bool {
+func (s *state) flat(w *window) bool {
 	var c contrast
 	c.add(w)
 	e, ok := c.elasticity()
@@ -143,7 +145,7 @@ func (s *kneeState) flat(w *kneeWindow) bool {
 // cutIntoWork compares with the most that was in flight in this episode. When
 // the limit has come down and latency has not, the limit governs throughput: the
 // baseline was too low.
-func (s *kneeState) cutIntoWork(w *kneeWindow) bool {
+func (s *state) cutIntoWork(w *window) bool {
 	held, r := w.held/w.count(), w.mean()
 	if w.count() < 48 {
 		return false // too few for a latency worth comparing
@@ -163,7 +165,7 @@ func (s *kneeState) cutIntoWork(w *kneeWindow) bool {
 
 // lostThroughput compares with the best of this episode: when throughput has come
 // down in proportion with what is in flight, the limit has taken it.
-func (s *kneeState) lostThroughput(w *kneeWindow) bool {
+func (s *state) lostThroughput(w *window) bool {
 	held := w.held / w.count()
 	switch {
 	case s.rate > s.bestRate, held > 0.85*s.bestHeld && s.rate < 0.85*s.bestRate:
@@ -178,7 +180,7 @@ func (s *kneeState) lostThroughput(w *kneeWindow) bool {
 
 // smooth follows throughput over the last samples, and forgets them when it has
 // moved by more than their noise.
-func (s *kneeState) smooth(x, elapsed, n float64) {
+func (s *state) smooth(x, elapsed, n float64) {
 	weight := n / (n + 256)
 	if d := x - s.rate; d*d*elapsed > 16*math.Max(s.rate, x) {
 		weight = 1
@@ -187,7 +189,7 @@ func (s *kneeState) smooth(x, elapsed, n float64) {
 }
 
 // grow follows the demand where there is no queue.
-func (s *kneeState) grow(o KneeOptions, w *kneeWindow) string {
+func (s *state) grow(o Options, w *window) string {
 	q := s.queue(o)
 	factor := 1.1
 	if s.waiting < 0.2*q {
@@ -200,5 +202,5 @@ func (s *kneeState) grow(o KneeOptions, w *kneeWindow) string {
 	if next := math.Min(factor*s.limit, demand*s.base+q); next > s.limit {
 		s.limit, s.still = next, 0
 	}
-	return WhyDemand
+	return parts.WhyDemand
 }

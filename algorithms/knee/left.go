@@ -1,9 +1,11 @@
-package algorithms
+package knee
 
 import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // departures counts the callers that left, by their age.
@@ -30,7 +32,7 @@ func (d *departures) drain() left {
 // Left is told of a caller that went away at now, at the given age of its
 // permit, while the backend goes on. A caller that left before the backend could
 // have answered had no patience to teach.
-func (k *Knee) Left(_ int64, age time.Duration, _ int) {
+func (k *Limit) Left(_ int64, age time.Duration, _ int) {
 	d := &k.departures
 	if base := d.base.Load(); base == 0 || int64(age) < base {
 		return
@@ -50,7 +52,7 @@ func (k *Knee) Left(_ int64, age time.Duration, _ int) {
 
 // learnPatience follows the age that a tenth of those who leave have not
 // reached, and forgets it in minutes.
-func (s *kneeState) learnPatience(w *kneeWindow) {
+func (s *state) learnPatience(w *window) {
 	n := float64(w.left.younger + w.left.older)
 	switch {
 	case n == 0 || n < 0.01*w.count():
@@ -61,7 +63,7 @@ func (s *kneeState) learnPatience(w *kneeWindow) {
 		s.patience *= math.Exp(math.Min(0.2, math.Max(-0.2, 0.05*(0.1*n-float64(w.left.younger)))))
 		s.patience = math.Max(s.patience, math.Min(w.left.youngest, s.patience))
 	}
-	if s.patience > float64(maxLatency) {
+	if s.patience > float64(parts.MaxLatency) {
 		s.patience = 0
 	}
 }

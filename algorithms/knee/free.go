@@ -1,10 +1,14 @@
-package algorithms
+package knee
 
-import "math"
+import (
+	"math"
 
-func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
+	"github.com/admitd/admitd/algorithms/parts"
+)
+
+func (s *state) gathered(o Options, w *window) string {
 	if cut := s.drops(o, w); cut || w.count() == 0 {
-		return WhyDrops
+		return parts.WhyDrops
 	}
 	s.age += w.elapsed
 	share := w.share(s.limit)
@@ -20,14 +24,14 @@ func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
 	s.memory = math.Max(s.memory*math.Exp(-w.elapsed/60e9), w.rate())
 	var why string
 	if s.meet(o, w) {
-		return WhyDrain
+		return parts.WhyDrain
 	}
 	s.over = share > 0.01 && !s.burst(w)
 	if !s.over {
-		s.span = max(kneeSpan*2/5, int64(1.5*w.mean()))
+		s.span = max(usualSpan*2/5, int64(1.5*w.mean()))
 		why = s.free(o, w, share)
 	} else {
-		s.span = max(kneeSpan, int64(2*s.base))
+		s.span = max(usualSpan, int64(2*s.base))
 		why = s.bound(o, w, excess)
 	}
 	if s.phase == gather {
@@ -41,12 +45,12 @@ func (s *kneeState) gathered(o KneeOptions, w *kneeWindow) string {
 // burst reports that requests were refused while half of the permits were idle
 // on average, by Little's law, and either no less was served than before or
 // nothing waited: they came together, and they are no overload.
-func (s *kneeState) burst(w *kneeWindow) bool {
+func (s *state) burst(w *window) bool {
 	return w.latency/w.elapsed < 0.5*s.limit && (w.rate() > 0.7*s.before || w.mean() < 1.5*s.base)
 }
 
 // recalm moves the bound of calm samples to where a quarter of them is below it.
-func (s *kneeState) recalm(w *kneeWindow) {
+func (s *state) recalm(w *window) {
 	if w.count() < 8 {
 		return
 	}
@@ -59,7 +63,7 @@ func (s *kneeState) recalm(w *kneeWindow) {
 	}
 }
 
-func (s *kneeState) free(o KneeOptions, w *kneeWindow, share float64) string {
+func (s *state) free(o Options, w *window, share float64) string {
 	if share > 0.01 {
 		s.refused *= 0.6 // a burst is no overload
 	} else {
@@ -69,17 +73,17 @@ func (s *kneeState) free(o KneeOptions, w *kneeWindow, share float64) string {
 	switch {
 	case want > s.limit && float64(2*w.peak) >= s.limit:
 		s.limit = math.Min(want, 1.5*s.limit)
-		return WhyRoom
+		return parts.WhyRoom
 	case s.limit > math.Max(float64(o.InitialLimit), 1.2*want):
-		s.limit *= math.Exp(-0.05 * w.elapsed / float64(kneeSpan))
-		return WhyUnused
+		s.limit *= math.Exp(-0.05 * w.elapsed / float64(usualSpan))
+		return parts.WhyUnused
 	}
 	return ""
 }
 
 // learn takes a window that refused next to nothing, and ends an episode of
 // overload.
-func (s *kneeState) learn(o KneeOptions, w *kneeWindow) {
+func (s *state) learn(o Options, w *window) {
 	s.learnBase(w, o.Gates > 1)
 	s.rate += 0.5 * (w.rate() - s.rate)
 	s.before, s.verified, s.fresh = s.rate, 0, true
@@ -95,7 +99,7 @@ func (s *kneeState) learn(o KneeOptions, w *kneeWindow) {
 // does not follow what is in flight there is no queue, and it is the baseline.
 // Otherwise calm samples are fair where no more was in flight before them than
 // is at work on average; the others lower the baseline and hardly raise it.
-func (s *kneeState) learnBase(w *kneeWindow, shared bool) {
+func (s *state) learnBase(w *window, shared bool) {
 	s.known += w.count()
 	s.seen += w.count()
 	s.contrast.add(w)
@@ -120,7 +124,7 @@ func (s *kneeState) learnBase(w *kneeWindow, shared bool) {
 }
 
 // drops holds the limit down while the backend refuses.
-func (s *kneeState) drops(o KneeOptions, w *kneeWindow) bool {
+func (s *state) drops(o Options, w *window) bool {
 	total := w.count() + float64(w.dropped)
 	if float64(w.dropped) <= 0.05*total || total < 1 {
 		if s.ceiling > 0 {

@@ -1,19 +1,19 @@
-package algorithms
+package knee
 
 import (
 	"math"
 	"time"
 )
 
-// What a window of [Knee] is for.
+// What a window is for.
 const (
 	gather = iota // ordinary work
 	flush         // the limit is lowered, and what was in flight before comes back
 	probe         // throughput is measured under the lowered limit
 )
 
-// kneeWindow is one closed window. Times are nanoseconds, rates per nanosecond.
-type kneeWindow struct {
+// window is one closed window. Times are nanoseconds, rates per nanosecond.
+type window struct {
 	now                       int64
 	elapsed                   float64
 	calm, busy, dropped, peak int
@@ -24,14 +24,14 @@ type kneeWindow struct {
 	left                      left
 }
 
-func (w *kneeWindow) count() float64 { return float64(w.calm + w.busy) }
+func (w *window) count() float64 { return float64(w.calm + w.busy) }
 
-func (w *kneeWindow) rate() float64 { return w.count() / math.Max(w.elapsed, 1) }
+func (w *window) rate() float64 { return w.count() / math.Max(w.elapsed, 1) }
 
-func (w *kneeWindow) mean() float64 { return w.latency / math.Max(w.count(), 1) }
+func (w *window) mean() float64 { return w.latency / math.Max(w.count(), 1) }
 
 // share is the part of the demand that was refused.
-func (w *kneeWindow) share(limit float64) float64 {
+func (w *window) share(limit float64) float64 {
 	switch {
 	case w.watched:
 		return math.Min(w.refused/math.Max(w.offered, 1), 1)
@@ -44,7 +44,7 @@ func (w *kneeWindow) share(limit float64) float64 {
 	}
 }
 
-type kneeState struct {
+type state struct {
 	limit    float64
 	base     float64 // mean latency without a queue, ns; 0 = unknown
 	rate     float64 // throughput, per ns
@@ -87,25 +87,25 @@ type kneeState struct {
 }
 
 const (
-	kneeSpan    = int64(250 * time.Millisecond)
-	kneeQueue   = 40
-	kneeMeeting = int64(4 * time.Second) // between the moments at which gates may drain
-	trialRatio  = 1.25                   // of latency, by which a verdict that raised the limit was wrong
-	longWindow  = int64(time.Second)
+	usualSpan  = int64(250 * time.Millisecond)
+	leastQueue = 40
+	meeting    = int64(4 * time.Second) // between the moments at which gates may drain
+	trialRatio = 1.25                   // of latency, by which a verdict that raised the limit was wrong
+	longWindow = int64(time.Second)
 )
 
-func newKneeState(o KneeOptions) kneeState {
-	return kneeState{limit: float64(o.InitialLimit), span: kneeSpan / 4, quota: 16, calm: int64(max(1, o.InitialLimit/4))}
+func newState(o Options) state {
+	return state{limit: float64(o.InitialLimit), span: usualSpan / 4, quota: 16, calm: int64(max(1, o.InitialLimit/4))}
 }
 
 // recall takes a baseline that was learned before. What the first answers are
 // like, of which the quick ones are back first, does not replace it.
-func (s *kneeState) recall(base time.Duration) {
+func (s *state) recall(base time.Duration) {
 	s.base, s.known, s.age = float64(base), math.Max(s.known, 100), math.Inf(1)
 }
 
 // patienceOfWindow is how long a window waits for its samples.
-func (s *kneeState) patienceOfWindow() int64 {
+func (s *state) patienceOfWindow() int64 {
 	switch s.phase {
 	case flush:
 		return int64(4*s.slow) + int64(50*time.Millisecond)
@@ -115,7 +115,7 @@ func (s *kneeState) patienceOfWindow() int64 {
 	return longWindow
 }
 
-func (s *kneeState) enforced(o KneeOptions) int {
+func (s *state) enforced(o Options) int {
 	limit := s.limit
 	if s.phase != gather {
 		limit = s.level
@@ -127,7 +127,7 @@ func (s *kneeState) enforced(o KneeOptions) int {
 }
 
 // queue is how many may wait behind those at work.
-func (s *kneeState) queue(o KneeOptions) float64 {
+func (s *state) queue(o Options) float64 {
 	q := s.room(o)
 	if t := s.trim(o); t > 0 {
 		q = math.Min(q, math.Max(1, s.rate*(t/2-s.base)))
@@ -136,10 +136,10 @@ func (s *kneeState) queue(o KneeOptions) float64 {
 }
 
 // room is the queue that the refused share asks for.
-func (s *kneeState) room(o KneeOptions) float64 {
+func (s *state) room(o Options) float64 {
 	n := float64(o.Gates)
 	busy := n * s.rate * s.base
-	q := math.Max(kneeQueue, 3*math.Sqrt(busy))
+	q := math.Max(leastQueue, 3*math.Sqrt(busy))
 	if s.refused > 0 {
 		q = math.Min(q, 3/-math.Log1p(-math.Min(s.refused, 0.8))+0.07*busy)
 	}
@@ -147,7 +147,7 @@ func (s *kneeState) room(o KneeOptions) float64 {
 }
 
 // trim is the time that callers are known to wait, 0 = unknown.
-func (s *kneeState) trim(o KneeOptions) float64 {
+func (s *state) trim(o Options) float64 {
 	t := float64(o.Objective)
 	if t == 0 || s.patience > 0 && s.patience < t {
 		t = s.patience
@@ -155,8 +155,8 @@ func (s *kneeState) trim(o KneeOptions) float64 {
 	return t
 }
 
-// decideKnee is what a window teaches: pure arithmetic.
-func decideKnee(o KneeOptions, s kneeState, w kneeWindow) (kneeState, string) {
+// decide is what a window teaches: pure arithmetic.
+func decide(o Options, s state, w window) (state, string) {
 	s.learnPatience(&w)
 	var why string
 	switch s.phase {

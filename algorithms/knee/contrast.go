@@ -1,4 +1,4 @@
-package algorithms
+package knee
 
 import "math"
 
@@ -9,7 +9,7 @@ type contrast struct {
 }
 
 // add weighs in a window, and forgets the older ones over about 2000 samples.
-func (c *contrast) add(w *kneeWindow) {
+func (c *contrast) add(w *window) {
 	keep := math.Exp(-w.count() / 2000)
 	c.calm = keep*c.calm + float64(w.calm)
 	c.calmHeld = keep*c.calmHeld + w.calmHeld
