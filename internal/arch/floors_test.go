@@ -85,9 +85,10 @@ var floors = map[string][]string{
 	"internal/arch/figures":   {},
 	"internal/demo":           {"daemon", "admin", "config", "lab/measure", "lab/openloop", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
 	"internal/modelhttp":      {},
-	"internal/modelmongo":     {},
-	"internal/modelpostgres":  {},
+	"internal/modelmongo":     {"internal/modelwork"},
+	"internal/modelpostgres":  {"internal/modelwork"},
 	"internal/modelpulsar":    {"pulsarwire"},
+	"internal/modelwork":      {},
 	"internal/testkit/golden": {},
 }
 

@@ -4,23 +4,21 @@ import (
 	"bufio"
 	"context"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/admitd/admitd/internal/modelwork"
 )
 
-// Server is the model backend. Its capacity is workers / service time commands
-// per second; handshakes cost nothing. It is safe for concurrent use.
+// Server is the model backend; handshakes cost nothing. It is safe for concurrent
+// use.
 type Server struct {
-	workers chan time.Time // idle ones, with when each became idle; nil = commands cost nothing
-	service time.Duration
+	workers *modelwork.Workers             // nil = work is somebody else's
+	work    func(ctx context.Context) bool // false = the connection is dropped
 	served  atomic.Int64
 	set     atomic.Pointer[replicaSet]
-
-	mu      sync.Mutex    // guards restart
-	restart chan struct{} // closed and replaced by Restart
 }
 
 // replicaSet is what a member says of its replica set.
@@ -30,27 +28,21 @@ type replicaSet struct {
 }
 
 // New returns a server on which at most workers commands run at a time, each
-// for the service time; the others wait in no particular order. With a service
-// time of 0 every command is answered at once.
+// for the service time, so that its capacity is workers / service time commands
+// per second; the others wait in no particular order. With a service time of 0
+// every command is answered at once.
 func New(workers int, service time.Duration) *Server {
-	s := &Server{service: service, restart: make(chan struct{})}
-	if service > 0 {
-		s.workers = make(chan time.Time, max(workers, 1))
-		for range cap(s.workers) {
-			s.workers <- time.Now()
-		}
-	}
-	return s
+	w := modelwork.New(workers, service)
+	return &Server{workers: w, work: w.Work}
 }
 
-// Restart drops every command that waits for a worker, as if the server had been
-// restarted: it is answered at once.
-func (s *Server) Restart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.restart)
-	s.restart = make(chan struct{})
-}
+// NewFor returns a server whose commands are answered when work returns true; the
+// connection is dropped when it returns false. Many goroutines call it.
+func NewFor(work func(ctx context.Context) bool) *Server { return &Server{work: work} }
+
+// Restart answers at once what waits for a worker, as if the server had been
+// restarted. It must come from [New].
+func (s *Server) Restart() { s.workers.Restart() }
 
 // Join makes the server call itself the primary, at the address me, of a
 // replica set with these hosts.
@@ -64,38 +56,25 @@ func (s *Server) Served() int64 { return s.served.Load() }
 // Serve accepts from l until ctx is done, and returns when every connection is
 // closed. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	defer stop()
-	var conns sync.WaitGroup
-	defer conns.Wait()
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			_ = l.Close()
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		conns.Go(func() { s.serveConn(ctx, c) })
-	}
+	return modelwork.Serve(ctx, l, s.serveConn)
 }
 
 // serveConn answers one client, command by command.
 func (s *Server) serveConn(ctx context.Context, c net.Conn) {
-	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	defer stop()
 	r := bufio.NewReader(c)
 	var f frame
 	var out, doc []byte
 	for f.read(r) == nil {
 		if f.more {
-			s.work(ctx, commandName(f.doc))
+			if !s.serve(ctx, commandName(f.doc)) {
+				return
+			}
 			continue
 		}
 		name := commandName(f.doc)
-		s.work(ctx, name)
+		if !s.serve(ctx, name) {
+			return
+		}
 		op := int32(opMsg)
 		if f.op == opQuery {
 			op = opReply
@@ -126,40 +105,13 @@ func handshake(name string) bool {
 	return false
 }
 
-// work occupies a worker for the service time. A command that waited begins
-// when the one before it was due to end, so that late timers do not lower the
-// capacity.
-func (s *Server) work(ctx context.Context, name string) {
+// serve does the work of a command.
+func (s *Server) serve(ctx context.Context, name string) bool {
 	if handshake(name) {
-		return
+		return true
 	}
 	defer s.served.Add(1)
-	if s.workers == nil {
-		return
-	}
-	s.mu.Lock()
-	restart := s.restart
-	s.mu.Unlock()
-	came := time.Now()
-	var free time.Time
-	select {
-	case free = <-s.workers:
-	case <-restart:
-		return
-	case <-ctx.Done():
-		return
-	}
-	if free.Before(came) {
-		free = came
-	}
-	free = free.Add(s.service)
-	t := time.NewTimer(time.Until(free))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	s.workers <- free
+	return s.work(ctx)
 }
 
 // appendAnswer appends the document that answers a command.

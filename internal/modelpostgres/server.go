@@ -11,8 +11,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
+
+	"github.com/admitd/admitd/internal/modelwork"
 )
 
 // maxMessage bounds what either end reads, in bytes.
@@ -25,58 +26,36 @@ const (
 	codeGSS     = 80877104
 )
 
-// Server is the model backend. Its capacity is workers / service time queries
-// per second. It is safe for concurrent use.
+// Server is the model backend. It is safe for concurrent use.
 type Server struct {
-	workers chan time.Time // idle ones, with when each became idle
-	service time.Duration
-
-	mu      sync.Mutex    // guards restart
-	restart chan struct{} // closed and replaced by Restart
+	workers *modelwork.Workers             // nil = work is somebody else's
+	work    func(ctx context.Context) bool // false = the connection is dropped
 }
 
 // New returns a server on which at most workers queries run at a time, each for
-// the service time; the others wait in no particular order.
+// the service time, so that its capacity is workers / service time queries per
+// second; the others wait in no particular order.
 func New(workers int, service time.Duration) *Server {
-	s := &Server{service: service, restart: make(chan struct{}), workers: make(chan time.Time, max(workers, 1))}
-	for range cap(s.workers) {
-		s.workers <- time.Now()
-	}
-	return s
+	w := modelwork.New(workers, service)
+	return &Server{workers: w, work: w.Work}
 }
 
-// Restart drops every query that waits for a worker, as if the server had been
-// restarted: it is answered at once.
-func (s *Server) Restart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.restart)
-	s.restart = make(chan struct{})
-}
+// NewFor returns a server whose queries are answered when work returns true; its
+// connection is dropped when it returns false. Many goroutines call it.
+func NewFor(work func(ctx context.Context) bool) *Server { return &Server{work: work} }
+
+// Restart answers at once what waits for a worker, as if the server had been
+// restarted. It must come from [New].
+func (s *Server) Restart() { s.workers.Restart() }
 
 // Serve accepts from l until ctx is done, and returns when every connection is
 // closed. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	var conns sync.WaitGroup
-	defer conns.Wait()
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			_ = l.Close()
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		conns.Go(func() { s.serveConn(ctx, c) })
-	}
+	return modelwork.Serve(ctx, l, s.serveConn)
 }
 
 // serveConn answers one client, query by query.
 func (s *Server) serveConn(ctx context.Context, c net.Conn) {
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	r := bufio.NewReader(c)
 	if err := welcome(c, r); err != nil {
 		return
@@ -88,7 +67,9 @@ func (s *Server) serveConn(ctx context.Context, c net.Conn) {
 			return
 		}
 		if m[0] == 'Q' {
-			s.work(ctx)
+			if !s.work(ctx) {
+				return
+			}
 			if _, err := c.Write(done); err != nil {
 				return
 			}
@@ -118,35 +99,6 @@ func welcome(c net.Conn, r *bufio.Reader) error {
 			return err
 		}
 	}
-}
-
-// work occupies a worker for the service time. A query that waited begins when
-// the one before it was due to end, so that late timers do not lower the
-// capacity.
-func (s *Server) work(ctx context.Context) {
-	s.mu.Lock()
-	restart := s.restart
-	s.mu.Unlock()
-	came := time.Now()
-	var free time.Time
-	select {
-	case free = <-s.workers:
-	case <-restart:
-		return
-	case <-ctx.Done():
-		return
-	}
-	if free.Before(came) {
-		free = came
-	}
-	free = free.Add(s.service)
-	t := time.NewTimer(time.Until(free))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	s.workers <- free
 }
 
 // appendMessage appends a typed message.
