@@ -33,6 +33,7 @@ type Document struct {
 	Ingress       string   `json:"ingress"`
 	Partition     string   `json:"partition"`
 	Limit         Limit    `json:"limit,omitempty"`         // which limit refused; "" = not told
+	Class         string   `json:"class,omitempty"`         // of the request; "" = the ingress has no classes
 	RetryAfterMS  int64    `json:"retryAfterMS,omitempty"`  // milliseconds until a retry may succeed; 0 = unknown
 	BaseBackoffMS int64    `json:"baseBackoffMS,omitempty"` // base of the client's exponential backoff, ms; 0 = client's own
 }
@@ -79,6 +80,9 @@ func (d *Document) AppendJSON(b []byte) []byte {
 	b = appendString(append(b, `,"partition":`...), d.Partition)
 	if d.Limit != "" {
 		b = appendString(append(b, `,"limit":`...), string(d.Limit))
+	}
+	if d.Class != "" {
+		b = appendString(append(b, `,"class":`...), d.Class)
 	}
 	if d.RetryAfterMS > 0 {
 		b = strconv.AppendInt(append(b, `,"retryAfterMS":`...), d.RetryAfterMS, 10)

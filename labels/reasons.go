@@ -20,6 +20,9 @@ const (
 	QueueTimeout Reason = "queue_timeout"
 	// CostExceedsBurst: the request costs more than the bucket can ever hold.
 	CostExceedsBurst Reason = "cost_exceeds_burst"
+	// Shed: there is no room for a request of this class, which makes way for
+	// those that matter more.
+	Shed Reason = "shed"
 	// Draining: the gate is shutting down.
 	Draining Reason = "draining"
 )
@@ -65,6 +68,10 @@ var reasons = []row{ //nolint:gochecknoglobals // a table
 		reason: CostExceedsBurst, status: 429, problem: quotaExceeded, byRate: true, never: true,
 		title:   "Request cost exceeds the burst",
 		message: rateLimiter + "can never admit this request: its cost exceeds the burst",
+	},
+	{
+		reason: Shed, status: 503, problem: reducedCapacity,
+		title: "Shed in favour of more important requests", message: concurrencyLimiter + "sheds requests of this class",
 	},
 	{
 		reason: Draining, status: 503, problem: reducedCapacity, leaving: true,

@@ -28,6 +28,7 @@ type counts struct {
 	waiting               atomic.Int64  // ns that they did, added up
 	busy                  atomic.Int64  // ns that permits which ended as Success were held, added up
 	discarded             [discardedCount]atomic.Uint64
+	classes               classCounts
 }
 
 // add adds the counts of o.
@@ -41,6 +42,7 @@ func (c *counts) add(o *counts) {
 	c.busy.Add(o.busy.Load())
 	c.waits.Add(o.waits.Load())
 	c.waiting.Add(o.waiting.Load())
+	c.classes.add(&o.classes)
 	c.rejected.add(&o.rejected)
 	c.wouldReject.add(&o.wouldReject)
 	for i := range o.discarded {

@@ -16,14 +16,23 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 	if s.policy.Blocked {
 		return Permit{}, nil, rateOfPartition
 	}
-	cost, limit := req.cost(), p.places(s)
+	how, r := below, rank(0)
+	if s.classes != nil {
+		if how, r = s.passes(now, req), s.classes.rank(req.Class); how == shedded {
+			return Permit{}, nil, s.sheds()
+		}
+	}
+	cost, limit := req.cost(), s.reach(p.places(s), r, how == byFloor)
 	full := p.tally.held() >= limit && s.mustRefuse(req)
 	if full && now == unread && s.holds(p.lastTouch(), cost) {
+		s.unroomed(now, how, r)
 		return Permit{}, nil, fullPartition
 	}
 	now = g.clock.at(now)
 	p.touch(now)
+	s.steered(now)
 	if full && s.holds(now, cost) {
+		s.unroomed(now, how, r)
 		return Permit{}, nil, fullPartition
 	}
 	if !s.take(now, cost) {
@@ -32,21 +41,33 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 		}
 	}
 	why := fullPartition
-	if s.mayPass(req) {
-		held, full, ok := p.acquire(limit, s.total)
+	if s.mayPass(req, r) {
+		held, full, ok := p.acquire(limit, s.reach(s.total, r, how == byFloor))
 		if ok {
 			return p.grant(now, held, s), nil, admitted
 		}
-		p.stepBack(full)
+		p.stepBack(now, full)
 		why = full
 	}
 	if s.mayQueue(now, req) {
 		if ticket := newTicket(now, s, req); g.line.join(now, ticket) {
+			if ticket.crowded {
+				s.unroomed(now, how, r)
+			}
 			return Permit{}, ticket, admitted
 		}
 	}
+	s.unroomed(now, how, r)
 	s.refund(cost) // no work ran (ADR 1)
 	return Permit{}, nil, why
+}
+
+// sheds returns the cause of a refusal by the line.
+func (s *partitionSpec) sheds() cause {
+	if s.total > 0 {
+		return shedTotal
+	}
+	return shedPartition
 }
 
 // borrow pays for a request that did not find its tokens. It returns the ticket
@@ -67,13 +88,17 @@ func (s *partitionSpec) borrow(now int64, req *Request) (*Ticket, cause) {
 }
 
 // mayPass reports whether a request may take a permit before those who wait:
-// there are none in its partition, and for the total none at all, unless it
-// cannot wait itself.
-func (s *partitionSpec) mayPass(req *Request) bool {
-	if s.part.queued.Load() > 0 {
+// none of them matters as much, in its partition and for the total anywhere,
+// unless it cannot wait itself.
+func (s *partitionSpec) mayPass(req *Request, r rank) bool {
+	if s.part.aheadOf(r) > 0 {
 		return false
 	}
-	return s.total == 0 || s.part.gate.line.hungry.Load() == 0 || s.mustRefuse(req)
+	if s.total == 0 {
+		return true
+	}
+	foremost := s.part.gate.line.foremost.Load()
+	return foremost == 0 || ranks-foremost > int32(r) || s.mustRefuse(req)
 }
 
 // mustRefuse reports that a request that finds no permit could only be refused,
@@ -85,7 +110,7 @@ func (s *partitionSpec) mustRefuse(req *Request) bool {
 
 // mayQueue reports whether a request that found no permit may join the line.
 func (s *partitionSpec) mayQueue(now int64, req *Request) bool {
-	return !s.mustRefuse(req) && (!s.auto || !s.part.auto.shut(now))
+	return !s.mustRefuse(req) && (!s.auto || !s.part.lanes[s.rank(req)].auto.shut(now))
 }
 
 // pass lets a request through whatever the limits say, and counts what they

@@ -39,6 +39,7 @@ type Gate struct {
 
 	_        [64]byte     // keeps what changes all the time off the lines that every request reads
 	line     line         // who waits, and the total
+	shed     shedder      // of the total
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 	census   census
 }
@@ -69,8 +70,9 @@ func (g *Gate) Drain() { g.draining.Store(true) }
 // same. Requests that are being decided see the old policy or the new one,
 // never a mixture; those that wait go on under the new one.
 func (g *Gate) Apply(policy *Policy) {
-	g.roster.apply(g.clock.Now(), policy)
-	g.line.review(g.roster.find)
+	now := g.clock.Now()
+	g.roster.apply(now, policy)
+	g.line.review(now, g.roster.find)
 }
 
 // Admit decides about one request, waiting in the queues that the policy
@@ -123,9 +125,13 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 			s.witnessed(now, req, ticket != nil, why)
 		}
 		if why == admitted {
+			if ticket == nil {
+				s.classed(req, admitted)
+			}
 			return permit, ticket, nil
 		}
 		if settled {
+			s.classed(req, why)
 			return Permit{}, nil, s.part.reject(why)
 		}
 		g.roster.settle()

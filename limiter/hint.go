@@ -147,9 +147,7 @@ type pace struct {
 // that makes the mean of a driver's first backoff end there: the dense line's,
 // or the sparse line's as far as the overload has lasted that long already.
 func (c *crowd) join(now int64, p pace) time.Duration {
-	if second := uint32(now >> coarseShift); c.asked.Load() != second {
-		c.asked.Store(second)
-	}
+	c.ask(now)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.later == 0 || now-c.later > calmAfter || now < c.since {
@@ -159,6 +157,13 @@ func (c *crowd) join(now int64, p pace) time.Duration {
 	c.soon = min(max(c.soon, now)+int64(min(p.each/max(p.share, 1), float64(maxBaseBackoff))), limit)
 	c.later = min(max(c.later, now)+int64(min(p.each/p.share, float64(maxBaseBackoff))), limit)
 	return time.Duration(max(c.soon-now, min(c.later-now, now-c.since)))
+}
+
+// ask notes that somebody wants to know how long a permit is held.
+func (c *crowd) ask(now int64) {
+	if second := uint32(now >> coarseShift); c.asked.Load() != second {
+		c.asked.Store(second)
+	}
 }
 
 // ended notes how long a permit was held, while there is somebody to tell. An

@@ -7,23 +7,28 @@ import (
 
 // line is where requests wait for permits: one for all partitions of a gate
 // (ADR 14).
-// Inside a partition who came first goes first. Among the partitions a place of
-// the gate's total goes round: to the one that was served longest ago, so that
-// one with a long queue takes no more of the total than one with a single
-// request. That is deficit round robin for packets of one size, a permit, with
-// equal quanta. Joining, leaving and serving take the same time whatever the
-// length.
+//
+// Classes share a place that becomes free by deficit round robin: of fifteen
+// places eight, four, two and one, as far as anybody waits in them. Inside a class
+// it goes to the partition that holds the least for its weight, and of equals to
+// the one that was served longest ago, so that one with a long queue takes no more
+// than one with a single request. Inside a partition who came first goes first,
+// until the queue stands: then who came last, since who came first has waited for
+// so long that nobody may want the answer. Joining, leaving and serving take as
+// long as the logarithm of the partitions that wait, whatever the requests.
 //
 // Nobody is woken in vain: a partition whose own limit is reached steps aside
 // until a permit of its own ends, since no place of the total would help it.
 type line struct {
-	waiting atomic.Int64 // tickets; read without mu by who has given a permit back
-	hungry  atomic.Int64 // partitions in ready: they wait for nothing but the total
-	inTotal atomic.Int64 // permits over all partitions, counted while there is a total
+	waiting  atomic.Int64 // tickets; read without mu by who has given a permit back
+	foremost atomic.Int32 // ranks less the first rank of which somebody waits for nothing but the total; 0 = nobody does
+	inTotal  atomic.Int64 // permits over all partitions, counted while there is a total
 
-	mu    sync.Mutex       // guards the fields below and those of partitions and tickets that say so; never held across a wait
-	ready chain[partition] // with tickets, and as far as is known with room; the next one first
-	aside chain[partition] // with tickets, whose own limit is reached
+	mu     sync.Mutex  // guards the fields below and those of lanes and tickets that say so; never held across a wait
+	ready  [ranks]crew // with tickets, and as far as is known with room
+	aside  chain[lane] // with tickets, whose own limit is reached
+	credit [ranks]int  // places that a class has left in this round
+	serial uint64      // of the last lane that became ready
 }
 
 // takeTotal takes one permit of the gate's total.
@@ -39,8 +44,9 @@ func (l *line) takeTotal(total int64) bool {
 	}
 }
 
-// join puts a ticket at the end of the queue of the partition that its key
-// finds by now, unless that is full. The ticket may be served when join returns.
+// join puts a ticket into the queue of the partition that its key finds by now,
+// unless that is full, or the caller will have given up when its turn comes. The
+// ticket may be served when join returns.
 //
 // A permit may have been released between the refusal and the push. waiting is
 // raised before the ticket asks once more, and read by who releases after the
@@ -51,78 +57,143 @@ func (l *line) join(now int64, t *Ticket) bool {
 	if s := t.gate.roster.find(t.req.Key); s != nil {
 		t.spec = s // the one it came with may be retired
 	}
-	p := t.spec.part
-	if t.spec.auto && p.auto.stoodLocked(now, t.spec.baseRTT(), p.tickets.n == 0) {
+	s := t.spec
+	p, r := s.part, s.rank(&t.req)
+	q := &p.lanes[r]
+	if s.auto && q.auto.stoodLocked(now, s.baseRTT(), q.tickets.n == 0) {
 		return false
 	}
-	depth, wait := t.spec.room()
+	depth, wait := s.room()
+	ahead := p.aheadOf(r)
 	if t.req.MaxWait > 0 {
+		p.crowd.ask(now)
+		if s.expect(now, q, ahead) > t.req.MaxWait {
+			return false
+		}
 		wait = min(wait, t.req.MaxWait)
 	}
-	if p.tickets.n >= depth || wait <= 0 {
+	if ahead >= int64(depth) || wait <= 0 {
 		return false
 	}
 	t.deadline = now + int64(wait)
 	if t.began == 0 {
 		t.began = now
 	}
-	l.enterLocked(t)
-	l.serveLocked()
+	t.crowded = ahead >= s.crowdedAt()
+	l.enterLocked(now, t)
+	l.serveLocked(now)
 	return true
 }
 
-// enterLocked queues a ticket and has its partition looked at.
-func (l *line) enterLocked(t *Ticket) {
+// enterLocked queues a ticket and has its lane looked at.
+func (l *line) enterLocked(now int64, t *Ticket) {
 	p := t.spec.part
-	t.place.of = t
-	p.tickets.push(&t.place)
+	q := &p.lanes[t.spec.rank(&t.req)]
+	q.part, q.rank = p, t.spec.rank(&t.req)
+	if q.tickets.n == 0 {
+		q.since = now
+	}
+	t.lane, t.place.of = q, t
+	q.tickets.push(&t.place)
+	q.n.Add(1)
 	p.queued.Add(1)
 	l.waiting.Add(1)
-	l.wakeLocked(p)
+	l.wakeLocked(q)
 }
 
-// wakeLocked has a partition with tickets looked at again, after those that are
-// ready already.
-func (l *line) wakeLocked(p *partition) {
-	if p.tickets.n == 0 || p.place.in == &l.ready {
+// wakeLocked has a lane with tickets looked at again.
+func (l *line) wakeLocked(q *lane) {
+	if q.tickets.n == 0 {
 		return
 	}
-	p.place.of = p
-	p.place.leave()
-	l.ready.push(&p.place)
+	q.place.leave()
+	l.serial++
+	l.ready[q.rank].put(q, l.serial)
 }
 
 // next serves whom it helps that freed gave a permit back.
-func (l *line) next(freed *partition) {
+func (l *line) next(now int64, freed *partition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wakeLocked(freed)
-	l.serveLocked()
+	for r := range freed.lanes {
+		l.wakeLocked(&freed.lanes[r])
+	}
+	l.serveLocked(now)
 }
 
 // serveLocked grants permits while there are any for those who wait. This is
 // the only place that says who goes first.
-func (l *line) serveLocked() {
-	for l.ready.first != nil {
-		p := l.ready.first.of
-		s := p.spec.Load()
-		held, why, ok := p.enter(s)
-		if !ok && why == fullTotal {
+func (l *line) serveLocked(now int64) {
+	skip := [ranks]bool{} // classes that the total has no place for
+	for {
+		r, ok := l.turnLocked(&skip)
+		if !ok {
 			break
 		}
-		p.place.leave()
-		if !ok {
-			l.aside.push(&p.place)
+		q := l.ready[r][0]
+		t := q.nextLocked(now)
+		if t == nil { // all of them were too late
 			continue
 		}
-		t := p.tickets.first.of
-		l.quitLocked(t)
-		if p.tickets.n > 0 {
-			l.ready.push(&p.place)
+		s := q.part.spec.Load()
+		held, why, ok := q.part.enter(s, r, l.urgentLocked(s))
+		switch {
+		case ok:
+			l.credit[r]--
+			l.quitLocked(t)
+			l.serial++
+			for i := range q.part.lanes {
+				l.ready[i].fix(&q.part.lanes[i], l.serial)
+			}
+			t.grantLocked(now, s, held)
+		case why == fullTotal:
+			skip[r] = true
+		default:
+			l.ready[r].drop(q)
+			l.aside.push(q.asideLocked())
 		}
-		t.grantLocked(s, held)
 	}
-	l.hungry.Store(int64(l.ready.n))
+	foremost := int32(0)
+	for r := range l.ready {
+		if len(l.ready[r]) > 0 {
+			foremost = int32(ranks - r)
+			break
+		}
+	}
+	l.foremost.Store(foremost)
+}
+
+// quanta are the places of a round that classes have when all of them wait.
+var quanta = [ranks]int{8, 4, 2, 1} //nolint:gochecknoglobals // a constant table
+
+// turnLocked returns the class whose turn it is among those that wait.
+func (l *line) turnLocked(skip *[ranks]bool) (rank, bool) {
+	for range 2 {
+		some := false
+		for r := range l.ready {
+			if len(l.ready[r]) == 0 || skip[r] {
+				continue
+			}
+			if some = true; l.credit[r] > 0 {
+				return rank(r), true
+			}
+		}
+		if !some {
+			return 0, false
+		}
+		l.credit = quanta
+	}
+	return 0, false
+}
+
+// urgentLocked reports whether somebody waits for whom places are kept free of
+// the sheddable classes: then it is the turns that share them, or a flood of
+// critical requests would leave nothing.
+func (l *line) urgentLocked(s *partitionSpec) bool {
+	if s.total > 0 {
+		return len(l.ready[0])+len(l.ready[1]) > 0
+	}
+	return s.part.lanes[0].tickets.n+s.part.lanes[1].tickets.n > 0
 }
 
 // leave takes a ticket out of the line, and reports whether it was served
@@ -132,93 +203,53 @@ func (l *line) leave(t *Ticket) (granted bool) {
 	defer l.mu.Unlock()
 	if !t.granted && t.place.in != nil {
 		l.quitLocked(t)
-		l.hungry.Store(int64(l.ready.n))
 	}
 	return t.granted
 }
 
-// quitLocked takes a ticket out of the queue of its partition, and that out of
-// the line with its last one.
+// quitLocked takes a ticket out of its lane, and that out of the line with its
+// last one.
 func (l *line) quitLocked(t *Ticket) {
-	p := t.spec.part
+	q := t.lane
 	t.place.leave()
-	p.queued.Add(-1)
+	q.n.Add(-1)
+	q.part.queued.Add(-1)
 	l.waiting.Add(-1)
-	if p.tickets.n == 0 {
-		p.place.leave()
+	if q.tickets.n == 0 {
+		l.ready[q.rank].drop(q)
+		q.place.leave()
 	}
 }
 
 // review has everybody looked at under the policy now in force. Tickets whose
-// key finds another partition than before join that one, in the order in which
-// they stood, even beyond its depth: they were promised a place.
-func (l *line) review(find func(key string) *partitionSpec) {
+// key finds another partition than before, or whose class another rank, join
+// that one, in the order in which they stood, even beyond its depth: they were
+// promised a place.
+func (l *line) review(now int64, find func(key string) *partitionSpec) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var lanes []*lane
+	for at := l.aside.first; at != nil; at = at.next {
+		lanes = append(lanes, at.of)
+	}
+	for r := range l.ready {
+		lanes = append(lanes, l.ready[r]...)
+	}
 	var moved []*Ticket
-	for _, c := range [2]*chain[partition]{&l.ready, &l.aside} {
-		for at := c.first; at != nil; at = at.next {
-			for ticket := at.of.tickets.first; ticket != nil; ticket = ticket.next {
-				moved = append(moved, ticket.of)
-			}
+	for _, q := range lanes {
+		for ticket := q.tickets.first; ticket != nil; ticket = ticket.next {
+			moved = append(moved, ticket.of)
 		}
 	}
 	for _, t := range moved {
-		s := find(t.req.Key)
-		if s == nil || s.part == t.spec.part {
-			l.wakeLocked(t.spec.part)
-			continue
+		if s := find(t.req.Key); s != nil && (s.part != t.spec.part || s.rank(&t.req) != t.lane.rank) {
+			l.quitLocked(t)
+			t.spec = s
+			l.enterLocked(now, t)
 		}
-		l.quitLocked(t)
-		t.spec = s
-		l.enterLocked(t)
 	}
-	l.serveLocked()
-}
-
-// chain is a list of things that are in one place at most, so that joining,
-// leaving and serving take the same time however long it is. The links are part
-// of the things: nothing is allocated. The zero chain is empty.
-type chain[T any] struct {
-	first, last *link[T]
-	n           int
-}
-
-// link is a thing's place in a chain, the zero link in none.
-type link[T any] struct {
-	prev, next *link[T]
-	in         *chain[T]
-	of         *T
-}
-
-// push puts l, which is in no chain, at the end.
-func (c *chain[T]) push(l *link[T]) {
-	l.prev, l.next, l.in = c.last, nil, c
-	if c.last == nil {
-		c.first = l
-	} else {
-		c.last.next = l
+	for _, q := range lanes {
+		l.wakeLocked(q)
 	}
-	c.last = l
-	c.n++
-}
-
-// leave takes l out of its chain, if it is in one.
-func (l *link[T]) leave() {
-	c := l.in
-	if c == nil {
-		return
-	}
-	if l.prev == nil {
-		c.first = l.next
-	} else {
-		l.prev.next = l.next
-	}
-	if l.next == nil {
-		c.last = l.prev
-	} else {
-		l.next.prev = l.prev
-	}
-	l.prev, l.next, l.in = nil, nil, nil
-	c.n--
+	l.serveLocked(now)
 }

@@ -30,11 +30,11 @@ type partition struct {
 	counts counts
 	name   string // a client's key for dynamic partitions
 	label  string // as metrics carry it: never a client's key (ADR 6)
+	hash   uint64 // of the name, the same in every gate
 	crowd  crowd
+	shed   shedder // of the partition's own limit
 
-	auto    autoQueue
-	tickets chain[Ticket]   // guarded by line.mu, oldest first
-	place   link[partition] // in the line, while there are tickets; guarded by line.mu
+	lanes [ranks]lane // who waits, by class
 
 	rejections [causeCount]atomic.Pointer[Rejection] // made when first needed
 }
@@ -52,12 +52,14 @@ type partitionSpec struct {
 	depth    int           // of the queue
 	maxWait  time.Duration // in the queue
 	policy   *PartitionPolicy
-	witness  Witness // nil = nobody
+	witness  Witness  // nil = nobody
+	classes  *Classes // nil = there are none
+	shed     *shedder // of the limit that binds; nil = there are no classes
 }
 
 // newPartition returns a partition that has yet to adopt a policy.
 func newPartition(g *Gate, name, label string, o Observer) *partition {
-	p := &partition{gate: g, name: name, label: label}
+	p := &partition{gate: g, name: name, label: label, hash: hashOf(name)}
 	if o != nil {
 		p.recorder = o.Recorder(label)
 		p.waits, _ = p.recorder.(waitRecorder)
@@ -71,7 +73,14 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	next := &partitionSpec{
 		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
 		auto: policy.QueueAuto, depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait,
-		witness: t.policy.Witness,
+		witness: t.policy.Witness, classes: t.policy.Classes,
+	}
+	switch {
+	case next.classes == nil:
+	case next.total > 0:
+		next.shed = &p.gate.shed
+	default:
+		next.shed = &p.shed
 	}
 	if next.fallback <= 0 {
 		next.fallback = defaultFallback
@@ -195,19 +204,21 @@ func (p *partition) acquire(limit, total int64) (held int64, why cause, ok bool)
 
 // enter takes a permit for a request that has waited: as acquire does, and
 // always when the policy has stopped to refuse meanwhile.
-func (p *partition) enter(s *partitionSpec) (held int64, why cause, ok bool) {
+// To the sheddable classes what is kept free of them is full, unless urgent: then
+// those wait for whom it is kept.
+func (p *partition) enter(s *partitionSpec, r rank, urgent bool) (held int64, why cause, ok bool) {
 	if s.mode != Enforce {
 		return p.force(s.total), admitted, true
 	}
-	return p.acquire(p.places(s), s.total)
+	return p.acquire(s.reach(p.places(s), r, urgent), s.reach(s.total, r, urgent))
 }
 
 // stepBack ends an attempt to acquire that failed for the given reason. Who
 // joined the queue while it held its place of the partition may have found that
 // taken, and stepped aside for nothing.
-func (p *partition) stepBack(why cause) {
+func (p *partition) stepBack(now int64, why cause) {
 	if why == fullTotal && p.queued.Load() > 0 {
-		p.gate.line.next(p)
+		p.gate.line.next(now, p)
 	}
 }
 
@@ -260,8 +271,9 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	if w := permit.spec.witness; w != nil {
 		w.Ended(permit.start, now, latency, o)
 	}
+	permit.spec.steered(now)
 	if line := &p.gate.line; line.waiting.Load() > 0 {
-		line.next(p)
+		line.next(now, p)
 	}
 }
 

@@ -43,6 +43,8 @@ type Policy struct {
 	// place of Default, by key. Their partitions are those of clients' keys like
 	// any other: they need not exist yet.
 	Keys map[string]*PartitionPolicy
+	// Classes says who goes first when not everything fits; nil = who comes first.
+	Classes *Classes
 	// Witness is told of every decision; nil = nobody is, at no cost.
 	Witness Witness
 }
@@ -95,6 +97,9 @@ type PartitionPolicy struct {
 	// Objective is the latency promised for what is admitted, which waiting in
 	// an automatic queue must not use up; 0 = none is promised.
 	Objective time.Duration
+	// Weight is the partition's part when several wait for one total, 1 to 1000;
+	// 0 = 1. One of weight 2 holds twice as much as one of weight 1.
+	Weight int
 	// Blocked refuses every request, as by a rate of nothing.
 	Blocked bool
 }

@@ -48,12 +48,24 @@ type Hint struct {
 func (r *Rejection) Document(req Request, hints bool) labels.Document {
 	d := labels.New(r.Reason, r.Ingress, r.Partition)
 	d.Limit = r.Limit
+	d.Class = r.class(req.Class)
 	if hints {
 		h := r.Hint(req)
 		d.RetryAfterMS = ceilMS(h.RetryAfter)
 		d.BaseBackoffMS = ceilMS(h.BaseBackoff)
 	}
 	return d
+}
+
+// class words the class of a refused request, "" where there are no classes.
+func (r *Rejection) class(c labels.Class) string {
+	if r.part == nil {
+		return ""
+	}
+	if classes := r.part.spec.Load().classes; classes != nil {
+		return classes.rank(c).class().String()
+	}
+	return ""
 }
 
 // ceilMS rounds up to whole milliseconds, so that a wait is never cut short.
@@ -84,6 +96,8 @@ const (
 	fullTotal
 	latePartition
 	lateTotal
+	shedPartition
+	shedTotal
 	drainingIngress
 	causeCount = iota
 )
@@ -99,6 +113,8 @@ func Causes() []Cause {
 		{labels.ConcurrencyLimit, labels.ByTotal},
 		{labels.QueueTimeout, labels.ByPartition},
 		{labels.QueueTimeout, labels.ByTotal},
+		{labels.Shed, labels.ByPartition},
+		{labels.Shed, labels.ByTotal},
 		{labels.Draining, labels.ByIngress},
 	}
 }
@@ -108,7 +124,7 @@ type byCause [causeCount]atomic.Uint64
 
 // forPermit adds up the causes for which a request found no permit.
 func (b *byCause) forPermit() (n uint64) {
-	for i := fullPartition; i <= lateTotal; i++ {
+	for i := fullPartition; i <= shedTotal; i++ {
 		n += b[i].Load()
 	}
 	return n

@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"github.com/admitd/admitd/labels"
+)
 
 // NoWait is a Request.MaxWait of a caller that cannot wait; any negative value
 // says the same.
@@ -21,6 +25,9 @@ type Request struct {
 	// before, such as the next statement of a transaction: it is not counted as
 	// an exemption and pays nothing, since its beginning did.
 	Continues bool
+	// Class says how much the request matters; the zero value is the policy's
+	// default. Without [Policy.Classes] nobody looks at it.
+	Class labels.Class
 	// MaxWait is the longest this caller can wait in queues. 0 sets no bound
 	// beyond the policy's, [NoWait] forbids waiting.
 	MaxWait time.Duration

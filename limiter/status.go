@@ -24,6 +24,12 @@ type Status struct {
 	LastHint time.Duration
 	// PartitionCount is how many partitions there are, listed or not.
 	PartitionCount int
+	// Classes counts by class, and ShedThreshold is the last of 128 levels that is
+	// served, 32 for each class; 127 = nobody is shed. Without classes nil and 0.
+	Classes       []ClassCounts
+	ShedThreshold int
+	// UnknownClasses counts the requests that named a class which there is not.
+	UnknownClasses uint64
 	// Partitions lists the named ones in the order of the policy, then
 	// "default", "overflow", and those of clients' keys by name. A client may
 	// choose a key that is the name of another: see [PartitionStatus.Key].
@@ -95,7 +101,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 		Bucket: t.bucket.status(now), Total: int(t.total), Queued: int(g.line.waiting.Load()),
 		LastHint: time.Duration(g.lastHint.Load()),
 	}
-	sums := &labelSums{rows: map[string]*labelSum{}}
+	sums := &labelSums{rows: map[string]*labelSum{}, threshold: topLevel}
 	page := pager{o: o}
 	for _, spec := range t.configured() {
 		sums.add(spec)
@@ -120,7 +126,22 @@ func (g *Gate) Page(o StatusOptions) Status {
 		s.Labels = append(s.Labels, row)
 	}
 	s.InFlight += int(gone.held)
+	s.classify(t, sums)
 	return s
+}
+
+// classify tells what became of each class.
+func (s *Status) classify(t *table, sums *labelSums) {
+	if t.policy.Classes == nil {
+		return
+	}
+	var c classCounts
+	exempted := uint64(0)
+	for _, row := range sums.rows {
+		c.add(&row.counts.classes)
+		exempted += row.counts.exempted.Load()
+	}
+	s.Classes, s.UnknownClasses, s.ShedThreshold = c.snapshot(exempted), c.unknown.Load(), sums.threshold
 }
 
 // remains is what partitions that nobody finds any more leave in the sums.
@@ -173,8 +194,9 @@ func (s *partitionSpec) load(held, limit int64) (allHeld, allLimit int64) {
 
 // labelSums adds partitions up by label.
 type labelSums struct {
-	rows  map[string]*labelSum
-	order []string
+	rows      map[string]*labelSum
+	order     []string
+	threshold int // the least of all
 }
 
 // labelSum is the sum of the partitions of one label.
@@ -198,6 +220,7 @@ func (l *labelSums) add(s *partitionSpec) {
 		l.rows[p.label] = row
 		l.order = append(l.order, p.label)
 	}
+	l.threshold = min(l.threshold, s.shed.threshold())
 	row.partitions++
 	row.limit += p.limit(s)
 	row.held += p.tally.held()

@@ -24,6 +24,8 @@ type Ticket struct {
 	ready     chan struct{}
 
 	place   link[Ticket] // guarded by line.mu
+	lane    *lane        // in which it is or was; guarded by line.mu
+	crowded bool         // many were ahead when it joined
 	notify  func()       // called when granted; guarded by line.mu, nil = nobody
 	granted bool         // guarded by line.mu
 	permit  Permit       // valid once granted, until it is handed over
@@ -82,8 +84,14 @@ func (t *Ticket) Step(now int64) (permit Permit, next int64, done bool, err erro
 		}
 	}
 	if t.gate.line.leave(t) {
-		t.spec.part.waited(time.Duration(t.permit.start - t.began))
-		return t.handOver(), 0, true, nil
+		permit := t.handOver()
+		if t.req.Deadline > 0 && now >= t.at+int64(t.req.Deadline) { // nobody wants the answer
+			permit.End(Ignored)
+			return Permit{}, 0, true, t.refuse(now, t.spec.part.late())
+		}
+		t.spec.part.waited(time.Duration(permit.start - t.began))
+		t.served()
+		return permit, 0, true, nil
 	}
 	return Permit{}, 0, true, t.refuse(now, t.spec.part.late())
 }
@@ -102,9 +110,10 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 	t.spec = s
 	p := s.part
 	why := fullPartition
-	if s.mayPass(&t.req) {
-		held, full, ok := p.enter(s)
+	if r := s.rank(&t.req); s.mayPass(&t.req, r) {
+		held, full, ok := p.enter(s, r, false)
 		if ok {
+			t.served()
 			p.waited(time.Duration(now - t.began))
 			return t.grant(now, held, s), 0, true, nil
 		}
@@ -116,9 +125,23 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 	return Permit{}, t.deadline, false, nil
 }
 
+// served counts the request, which goes on now.
+func (t *Ticket) served() {
+	t.spec.classed(&t.req, admitted)
+	if t.crowded && t.spec.shed != nil {
+		if w := t.spec.shed.watch.Load(); w != nil {
+			w.fed.Add(1)
+		}
+	}
+}
+
 // refuse gives back what was paid, since no work ran (ADR 1).
 func (t *Ticket) refuse(now int64, why cause) error {
 	t.paid.Refund()
+	t.spec.classed(&t.req, why)
+	if !t.crowded {
+		t.spec.unroomed(now, below, t.spec.rank(&t.req))
+	}
 	if w := t.spec.witness; w != nil {
 		w.Waited(t.at, now, Refused)
 	}
@@ -163,9 +186,9 @@ func (t *Ticket) Wait(ctx context.Context) (Permit, error) {
 
 // grantLocked gives the ticket, which has left the line, a place in the
 // partition of s.
-func (t *Ticket) grantLocked(s *partitionSpec, held int64) {
+func (t *Ticket) grantLocked(now int64, s *partitionSpec, held int64) {
 	t.granted = true
-	t.permit = t.grant(t.gate.clock.Now(), held, s)
+	t.permit = t.grant(now, held, s)
 	close(t.ready)
 	if t.notify != nil {
 		t.notify()
