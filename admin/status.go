@@ -57,6 +57,7 @@ func newIngress(in *Ingress) status.Ingress {
 		Requests: newBucket(g.Bucket), Connections: newConnections(in.Connections),
 		Counts: sum, Partitions: []status.Partition{}, PartitionCount: g.PartitionCount, Details: in.Details,
 	}
+	d.Classes = newClasses(g)
 	for i := range in.Backends {
 		b := newBackend(&in.Backends[i])
 		for _, n := range b.Failures {
@@ -65,6 +66,21 @@ func newIngress(in *Ingress) status.Ingress {
 		d.Backends = append(d.Backends, b)
 	}
 	return d
+}
+
+// newClasses words who goes first, nil where nobody does.
+func newClasses(g *limiter.Status) *status.Classes {
+	if len(g.Classes) == 0 {
+		return nil
+	}
+	c := &status.Classes{Threshold: g.ShedThreshold, Unknown: g.UnknownClasses}
+	for i := range g.Classes {
+		n := &g.Classes[i]
+		c.Counts = append(c.Counts, status.ClassCount{
+			Class: n.Class.String(), Admitted: n.Admitted, Rejected: n.Rejected, Shed: n.Shed, Exempted: n.Exempted,
+		})
+	}
+	return c
 }
 
 // newBackend words a backend.

@@ -48,7 +48,8 @@ func protocolHTTP() *Protocol {
 		By: []PartKind{
 			{"header", headerName}, {"query", wordOf("query")}, {"path", pathArgument}, {"client", nil}, {"constant", wordOf("constant")},
 		},
-		Costs: true, CostHeader: true, Exempts: true, Operation: httpOperation, Statuses: true,
+		Claims: []PartKind{{"header", headerName}, {"query", wordOf("query")}, {"priority", nil}},
+		Costs:  true, CostHeader: true, Exempts: true, Operation: httpOperation, Statuses: true,
 	}
 }
 

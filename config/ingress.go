@@ -53,6 +53,9 @@ type Ingress struct {
 	Requests Requests `yaml:"requests"`
 	// The per-partition concurrency limiters.
 	Partitions Partitions `yaml:"partitions"`
+	// Who goes first when not everything fits. Without by, rules and a default of
+	// its own everything is equal.
+	Classes Classes `yaml:"classes"`
 	// How refusals are written.
 	Rejection Rejection `yaml:"rejection"`
 	// Recording of decisions for the overload lab. Off while file is empty.

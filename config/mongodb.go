@@ -80,7 +80,8 @@ func protocolMongoDB() *Protocol {
 			{"readPreference", nil},
 			{"comment", nil},
 		},
-		Costs: true, Exempts: true, Operation: commandName, Classes: mongoClasses(),
+		Claims: []PartKind{{"comment", nil}, {"application", nil}, {"readPreference", nil}},
+		Costs:  true, Users: true, Exempts: true, Operation: commandName, Classes: mongoClasses(),
 		check: func(v validator, path string, in *Ingress) {
 			if in.MongoDB != nil {
 				v.mongodb(path+".mongodb", in.MongoDB)

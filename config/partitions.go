@@ -144,7 +144,7 @@ func (v validator) partitions(path string, in *Ingress) {
 	p, proto := &in.Partitions, protocol(in.Protocol)
 	for i, by := range p.By {
 		at := v.at(path+".by", i)
-		if problem := proto.identifier(by); problem != "" {
+		if problem := proto.identifier(proto.By, by); problem != "" {
 			v.relate(problem, by, at, pathOf(path)+".protocol")
 		} else if slices.Contains(p.By[:i], by) {
 			v.relate("is listed twice", by, at)

@@ -46,7 +46,8 @@ func protocolPostgres() *Protocol {
 			{"operation", nil},
 			{"comment", commentTag},
 		},
-		Costs: true, Exempts: true, Reserves: true, Patience: true, Operation: postgresOperation,
+		Claims: []PartKind{{"application", nil}, {"comment", commentTag}},
+		Costs:  true, Users: true, Exempts: true, Reserves: true, Patience: true, Operation: postgresOperation,
 		check: func(v validator, path string, in *Ingress) {
 			if in.Postgres != nil {
 				v.postgres(path+".postgres", in.Postgres)

@@ -32,6 +32,10 @@ type Protocol struct {
 	// AlwaysBy says that an empty list identifies partitions too.
 	AlwaysBy bool
 
+	// Claims are what a request may claim its class with, in the order of the
+	// documentation.
+	Claims []PartKind
+
 	// Costs says that requests have a cost.
 	Costs bool
 	// CostHeader says that a request may announce its cost.
@@ -48,6 +52,8 @@ type Protocol struct {
 	// Patience says that no client waits or tries again by itself, so that the
 	// gate does it for them: see [Patience].
 	Patience bool
+	// Users says that the gate knows who the user is.
+	Users bool
 	// Statuses says that the status of a refusal can be chosen.
 	Statuses bool
 
@@ -129,20 +135,20 @@ func Words(tag string) []string {
 	}
 }
 
-// kinds names the kinds of parts.
-func (p *Protocol) kinds() []string {
-	names := make([]string, len(p.By))
-	for i, k := range p.By {
+// names names the kinds of parts.
+func names(kinds []PartKind) []string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
 		names[i] = k.Name
 	}
 	return names
 }
 
-// identifier says what is wrong with a part that identifies a partition, or
+// identifier says what is wrong with a part that is to be one of the kinds, or
 // nothing.
-func (p *Protocol) identifier(by string) string {
+func (p *Protocol) identifier(kinds []PartKind, by string) string {
 	name, arg, given := strings.Cut(by, ":")
-	for _, k := range p.By {
+	for _, k := range kinds {
 		switch {
 		case k.Name != name:
 		case k.Argument != nil:
@@ -153,8 +159,8 @@ func (p *Protocol) identifier(by string) string {
 			return ""
 		}
 	}
-	message := "must begin with " + list(p.kinds()) + " for protocol " + p.Name
-	if n := strict.Nearest(name, p.kinds()); n != "" {
+	message := "must begin with " + list(names(kinds)) + " for protocol " + p.Name
+	if n := strict.Nearest(name, names(kinds)); n != "" {
 		message += fmt.Sprintf(", did you mean %q?", n)
 	}
 	return message

@@ -95,6 +95,7 @@ func protocolPulsar() *Protocol {
 	return &Protocol{
 		Name: "pulsar", Schemes: []string{"pulsar", "pulsar+ssl"}, HostPort: true,
 		By: []PartKind{{"topic", nil}, {"namespace", nil}, {"tenant", nil}, {"client", nil}}, Parts: 1, AlwaysBy: true,
+		Claims: []PartKind{{"metadata", wordOf("metadata")}, {"producer", nil}},
 		check: func(v validator, path string, in *Ingress) {
 			if in.Pulsar != nil {
 				v.pulsar(path+".pulsar", in.Pulsar)

@@ -26,6 +26,7 @@ func (v validator) ingress(path string, in *Ingress) {
 	}
 	v.requests(path+".requests", in)
 	v.partitions(path+".partitions", in)
+	v.classes(path+".classes", in)
 	if !proto.Statuses && in.Rejection.Status != 0 {
 		v.relate(onlyFor(func(p *Protocol) bool { return p.Statuses }), int(in.Rejection.Status), path+".rejection.status", path+".protocol")
 	}

@@ -32,6 +32,7 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 		Total:         in.Partitions.Total,
 		MaxPartitions: in.Partitions.Max,
 		Gates:         in.Gates,
+		Classes:       classPolicy(in),
 	}
 	form := in.Partitions.Default
 	p.Default, err = buildPartition(in, limiter.DefaultPartition, &form, tune)

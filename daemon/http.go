@@ -31,6 +31,7 @@ func protocolHTTP() *Protocol {
 // httpInPlace blanks what a running HTTP gate takes over.
 func httpInPlace(in *config.Ingress) {
 	in.Rejection, in.Requests.Exempt, in.Cost, in.Partitions.By = config.Rejection{}, config.Exempt{}, config.Cost{}, nil
+	in.Classes = config.Classes{}
 	if in.Backend != "" {
 		in.Backend = "http" // another backend will do, but not none
 	}
@@ -93,7 +94,8 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 			Operations: in.Requests.Exempt.Operations,
 		},
 		CostHeader: in.Cost.Header, DefaultCost: in.Cost.Default, Status: int(in.Rejection.Status), NoHints: !in.Rejection.Hints,
-		Rate: rateOf(g), CancelAbandoned: in.Abandon == "cancel",
+		Classes: classesOf(in),
+		Rate:    rateOf(g), CancelAbandoned: in.Abandon == "cancel",
 		RequestTimeout: orForever(in.BackendTimeout), MaxHeader: int(in.MaxHeaderBytes), MaxBody: int64(in.MaxBodyBytes),
 		Observer: k.HTTPObserver(in.Name),
 		Ingress:  porch,

@@ -54,7 +54,7 @@ func mongoOptions(in *config.Ingress) (mongogate.Options, error) {
 		return mongogate.Options{}, err
 	}
 	o := mongogate.Options{
-		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: mongoCosts(&in.Cost),
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Classes: classesOf(in), Costs: mongoCosts(&in.Cost),
 		Exempt: mongogate.Exemptions{
 			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
 			Commands: in.Requests.Exempt.Operations,

@@ -48,7 +48,7 @@ func postgresOptions(in *config.Ingress) (postgresgate.Options, error) {
 		return postgresgate.Options{}, err
 	}
 	o := postgresgate.Options{
-		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Costs: postgresCosts(&in.Cost),
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Classes: classesOf(in), Costs: postgresCosts(&in.Cost),
 		Exempt: postgresgate.Exemptions{
 			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
 			Operations: in.Requests.Exempt.Operations,

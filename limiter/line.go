@@ -126,8 +126,8 @@ func (l *line) next(now int64, freed *partition) {
 func (l *line) serveLocked(now int64) {
 	skip := [ranks]bool{} // classes that the total has no place for
 	for {
-		r, ok := l.turnLocked(&skip)
-		if !ok {
+		r, anew := l.turnLocked(&skip)
+		if r == ranks {
 			break
 		}
 		q := l.ready[r][0]
@@ -139,6 +139,9 @@ func (l *line) serveLocked(now int64) {
 		held, why, ok := q.part.enter(s, r, l.urgentLocked(s))
 		switch {
 		case ok:
+			if anew {
+				l.credit = quanta
+			}
 			l.credit[r]--
 			l.quitLocked(t)
 			l.serial++
@@ -166,24 +169,22 @@ func (l *line) serveLocked(now int64) {
 // quanta are the places of a round that classes have when all of them wait.
 var quanta = [ranks]int{8, 4, 2, 1} //nolint:gochecknoglobals // a constant table
 
-// turnLocked returns the class whose turn it is among those that wait.
-func (l *line) turnLocked(skip *[ranks]bool) (rank, bool) {
-	for range 2 {
-		some := false
-		for r := range l.ready {
-			if len(l.ready[r]) == 0 || skip[r] {
-				continue
-			}
-			if some = true; l.credit[r] > 0 {
-				return rank(r), true
-			}
+// turnLocked returns the class whose turn it is among those that wait, ranks when
+// nobody does, and whether a new round begins with it.
+func (l *line) turnLocked(skip *[ranks]bool) (turn rank, anew bool) {
+	turn = ranks
+	for r := range l.ready {
+		if len(l.ready[r]) == 0 || skip[r] {
+			continue
 		}
-		if !some {
-			return 0, false
+		if l.credit[r] > 0 {
+			return rank(r), false
 		}
-		l.credit = quanta
+		if turn == ranks {
+			turn = rank(r)
+		}
 	}
-	return 0, false
+	return turn, true
 }
 
 // urgentLocked reports whether somebody waits for whom places are kept free of

@@ -28,6 +28,8 @@ type Request struct {
 	// Class says how much the request matters; the zero value is the policy's
 	// default. Without [Policy.Classes] nobody looks at it.
 	Class labels.Class
+	// Unclear marks a request that named a class which there is not; it is counted.
+	Unclear bool
 	// MaxWait is the longest this caller can wait in queues. 0 sets no bound
 	// beyond the policy's, [NoWait] forbids waiting.
 	MaxWait time.Duration

@@ -24,7 +24,7 @@ type Status struct {
 	LastHint time.Duration
 	// PartitionCount is how many partitions there are, listed or not.
 	PartitionCount int
-	// Classes counts by class, and ShedThreshold is the last of 128 levels that is
+	// Classes counts by class, and ShedThreshold is the last of 128 levels that is wholly
 	// served, 32 for each class; 127 = nobody is shed. Without classes nil and 0.
 	Classes       []ClassCounts
 	ShedThreshold int

@@ -7,6 +7,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -36,6 +37,7 @@ type gates struct {
 	limit, inFlight, queued, baseRTT, state   family
 	tokens, waiting, fallback, draining, mode family
 	partitions, total, lastHint               family
+	classes, unknownClasses, threshold        family
 
 	causes []cause          // in the order of limiter.Causes
 	modes  []*dto.LabelPair // by limiter.Mode
@@ -72,6 +74,9 @@ func newGates() *gates {
 		total:      newGauge("permits_total_limit", "Hard bound on permits over all partitions; 0 = none."),
 		lastHint:   newGauge("last_retry_hint_seconds", "The wait that the last refused request was told."),
 	}
+	g.classes = newCounter("class_requests_total", "Requests by class and what became of them.")
+	g.unknownClasses = newCounter("class_unknown_total", "Requests that named a class which there is not; the default counted.")
+	g.threshold = newGauge("shed_threshold", "Last of 128 levels that is served wholly, 32 for each class; 127 = nobody is shed.")
 	for _, c := range limiter.Causes() {
 		g.causes = append(g.causes, cause{c, pair("limit", string(c.Limit)), pair("reason", string(c.Reason))})
 	}
@@ -126,11 +131,31 @@ func (g *gates) collectGate(b *builder, ingress *dto.LabelPair, s *limiter.Statu
 	for i, mode := range g.modes {
 		b.add(&g.mode, number(int(s.Mode) == i), ingress, mode)
 	}
+	if len(s.Classes) > 0 {
+		g.collectClasses(b, ingress, s)
+	}
 	g.collectBucket(b, ingress, "requests", s.Bucket)
 	for i := range s.Partitions {
 		// Only partitions of the configuration: their names are bounded.
 		if p := &s.Partitions[i]; p.Bucket != nil && p.Name == p.Label {
 			g.collectBucket(b, ingress, "partition/"+p.Name, p.Bucket)
+		}
+	}
+}
+
+// collectClasses emits what exists where requests differ in class.
+func (g *gates) collectClasses(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
+	b.add(&g.threshold, float64(s.ShedThreshold), ingress)
+	b.add(&g.unknownClasses, float64(s.UnknownClasses), ingress)
+	for i := range s.Classes {
+		c := &s.Classes[i]
+		class := b.label("class", c.Class.String())
+		if c.Class == labels.ExemptClass {
+			b.add(&g.classes, float64(c.Exempted), class, b.label("decision", "exempted"), ingress)
+			continue
+		}
+		for decision, n := range map[string]uint64{"admitted": c.Admitted, "rejected": c.Rejected, "shed": c.Shed} {
+			b.add(&g.classes, float64(n), class, b.label("decision", decision), ingress)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func backends(t *testing.T) observe.BackendReader {
 func house(t *testing.T) (*observe.Metrics, *limiter.Gate) {
 	t.Helper()
 	m := observe.New(observe.Options{Version: "1.2.3"})
-	gate := limiter.New("orders", &limiter.Policy{
+	gate := limiter.New("orders", &limiter.Policy{Classes: &limiter.Classes{},
 		Rate: limiter.Rate{PerSecond: 1000},
 		Named: []limiter.PartitionPolicy{{
 			Name: "checkout", NewLimit: func() limiter.Limit { return learner{} },

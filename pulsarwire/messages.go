@@ -116,6 +116,24 @@ func DecodeProducer(body []byte) (Producer, error) {
 	return p, err
 }
 
+// ProducerProperty returns what the metadata in the body of a [TypeProducer] says
+// under a key, "" when it says nothing.
+func ProducerProperty(body []byte, key string) string {
+	const metadata = 6
+	f := fields{rest: body}
+	for f.next() {
+		if f.num != metadata || f.kind != protowire.BytesType {
+			continue
+		}
+		var k, v string
+		table := [...]field{text(1, &k), text(2, &v)}
+		if read(f.bytes, "metadata", table[:]) == nil && k == key {
+			return v
+		}
+	}
+	return ""
+}
+
 // Append appends the body of p.
 func (p Producer) Append(dst []byte) []byte {
 	table := p.fields()

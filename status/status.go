@@ -59,6 +59,8 @@ type Ingress struct {
 	// BaseRTTMS is the latency without load over all of them, in milliseconds,
 	// weighted by what they are asked; 0 = unknown.
 	BaseRTTMS float64 `json:"baseRTTMS"`
+	// Classes are who goes first; nil where all requests are equal.
+	Classes *Classes `json:"classes,omitempty"`
 	// Partitions are those of the configuration, and some of clients' keys:
 	// those that are asked most unless others were asked for.
 	Partitions []Partition `json:"partitions"`
@@ -73,6 +75,24 @@ type Verdict struct {
 	Level     string `json:"level"`     // ok, warn, bad; "" = nothing to judge
 	Text      string `json:"text"`      // a sentence or two
 	Told      string `json:"told"`      // the same without figures
+}
+
+// Classes are what becomes of the classes of an [Ingress].
+type Classes struct {
+	// Threshold is the last of 128 levels that is wholly served, 32 for each class; 127 =
+	// nobody is shed.
+	Threshold int          `json:"threshold"`
+	Unknown   uint64       `json:"unknown"` // requests that named a class which there is not
+	Counts    []ClassCount `json:"counts"`  // the most important first
+}
+
+// ClassCount counts one class; each only grows.
+type ClassCount struct {
+	Class    string `json:"class"`
+	Admitted uint64 `json:"admitted"`
+	Rejected uint64 `json:"rejected"` // otherwise than by shedding
+	Shed     uint64 `json:"shed"`
+	Exempted uint64 `json:"exempted"`
 }
 
 // Mark is something that somebody did, to be seen in the charts.

@@ -72,7 +72,7 @@ func shedding() []panel {
 		},
 		{
 			kind: stacked, title: "Rejected share by reason", unit: share, w: 12,
-			about:   "Which limit refused. request_rate: a bucket was empty. concurrency_limit: too many in flight. queue_timeout: waited in vain. cost_exceeds_burst: can never pass. draining: shutting down.",
+			about:   "Which limit refused. request_rate: a bucket was empty. concurrency_limit: too many in flight. queue_timeout: waited in vain. cost_exceeds_burst: can never pass. shed: made way for a class that matters more. draining: shutting down.",
 			queries: []query{{sum("reason", per("admitd_requests_rejected_total", gate)) + " / scalar(" + received + ")", "{{reason}}"}},
 		},
 		{

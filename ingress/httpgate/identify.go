@@ -29,9 +29,10 @@ type identifier struct {
 	exempt     Exempt
 	operations operations // exempt ones
 	costs      operations
-	headers    []string // canonical; those that make a key
-	costHeader string   // canonical; "" = none
-	usual      float64  // cost of what nothing else is known of
+	headers    []string    // canonical; those that make a key
+	costHeader string      // canonical; "" = none
+	usual      float64     // cost of what nothing else is known of
+	classes    *classifier // nil = there are none
 }
 
 // keyFunc returns a request's partition key, "" when it has none.
@@ -63,6 +64,11 @@ func newIdentifier(o *Options) (*identifier, error) {
 		if name, ok := strings.CutPrefix(by, "header:"); ok {
 			id.headers = append(id.headers, textproto.CanonicalMIMEHeaderKey(name))
 		}
+	}
+	classes, err := newClassifier(o.Classes)
+	id.classes, problems = classes, append(problems, err)
+	if classes != nil {
+		id.headers = append(id.headers, classes.headers...)
 	}
 	for _, op := range o.Exempt.Operations {
 		problems = append(problems, id.operations.add(op, 1))
@@ -110,6 +116,9 @@ func (id *identifier) identify(r *http.Request) limiter.Request {
 	if len(req.Key) > maxKey {
 		sum := sha256.Sum256([]byte(req.Key))
 		req.Key = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	if id.classes != nil {
+		id.classes.classify(r, &req)
 	}
 	return req
 }
@@ -207,10 +216,7 @@ func (id *identifier) isExempt(r *http.Request) bool {
 		}
 	}
 	if len(id.exempt.Applications) > 0 {
-		app := first(r.Header["X-Application"])
-		if app == "" {
-			app = first(r.Header["User-Agent"])
-		}
+		app := application(r)
 		if slices.ContainsFunc(id.exempt.Applications, func(p string) bool { return strings.HasPrefix(app, p) }) {
 			return true
 		}
@@ -227,7 +233,7 @@ func (id *identifier) isExempt(r *http.Request) bool {
 func deadline(r *http.Request) time.Duration {
 	text := first(r.Header[labels.HeaderDeadline])
 	if text == "" {
-		return 0
+		return grpcTimeout(first(r.Header["Grpc-Timeout"]))
 	}
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || ms <= 0 {
@@ -235,6 +241,27 @@ func deadline(r *http.Request) time.Duration {
 	}
 	const most = int64(24 * time.Hour / time.Millisecond)
 	return time.Duration(min(ms, most)) * time.Millisecond
+}
+
+// grpcTimeout returns what gRPC calls carry: at most eight digits and a unit, 0
+// for anything else.
+func grpcTimeout(text string) time.Duration {
+	if len(text) < 2 || len(text) > 9 {
+		return 0
+	}
+	n, err := strconv.ParseUint(text[:len(text)-1], 10, 32)
+	if err != nil {
+		return 0
+	}
+	units := map[byte]time.Duration{
+		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+	}
+	const most = 24 * time.Hour
+	unit := units[text[len(text)-1]]
+	if unit > 0 && n > uint64(most/unit) {
+		return most
+	}
+	return time.Duration(n) * unit
 }
 
 // first returns the first value, "" when there is none.

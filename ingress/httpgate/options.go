@@ -59,6 +59,10 @@ type Options struct {
 	By []string
 	// Exempt requests are counted but never refused.
 	Exempt Exempt
+	// Classes says who goes first; nil = nobody. Its By are header:NAME,
+	// query:NAME and priority, the urgency of RFC 9218; the operations of rules are
+	// spelled as in Costs.
+	Classes *ingress.Classes
 	// CostHeader names a request header with the cost in tokens, a number
 	// > 0. It goes before Costs; "" = none.
 	CostHeader string

@@ -213,10 +213,17 @@ func TestDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer permit.End(limiter.Ignored)
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url, nil)
-	req.Header.Set(labels.HeaderDeadline, "60")
-	if resp, _ := do(t, req); resp.Header.Get(labels.HeaderReason) != string(labels.QueueTimeout) {
-		t.Errorf("in the queue: %s %v, want queue_timeout", resp.Status, resp.Header)
+	for ms, want := range map[string]labels.Reason{"5000": labels.QueueTimeout, "1": labels.ConcurrencyLimit} {
+		// The latter is nearer than its turn: requests took longer so far.
+		if ms == "5000" {
+			p.Default.MaxWait = time.Millisecond
+			g.gate.Apply(&p)
+		}
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url, nil)
+		req.Header.Set(labels.HeaderDeadline, ms)
+		if resp, _ := do(t, req); resp.Header.Get(labels.HeaderReason) != string(want) {
+			t.Errorf("in the queue with a deadline of %s ms: %s %v, want %s", ms, resp.Status, resp.Header, want)
+		}
 	}
 }
 

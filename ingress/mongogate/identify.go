@@ -14,6 +14,7 @@ type facts struct {
 	coll       []byte
 	readPref   []byte // mode
 	comment    []byte // when it is a string
+	class      []byte // of a comment that is a document, its field class
 	lsid       []byte // UUID of the session
 	cursor     int64  // of getMore
 	txn        int64  // txnNumber inside a transaction
@@ -151,6 +152,9 @@ func (f *facts) fields(s *scanner) {
 			}
 		case "comment":
 			f.comment = e.str()
+			if class, ok := lookupIn(e, "class"); ok {
+				f.class = class.str()
+			}
 		}
 	}
 }

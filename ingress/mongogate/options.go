@@ -55,6 +55,10 @@ type Options struct {
 	// comment; each part is cut at 255 bytes. None = every request in the
 	// partition "default".
 	PartitionBy []string
+	// Classes says who goes first; nil = nobody. Its By are comment, application
+	// and readPreference, by which a read that may go to a secondary is
+	// sheddable-plus; the operations of rules are command names.
+	Classes *ingress.Classes
 	// Costs in tokens by command name ("aggregate") or by class: read, write,
 	// admin, release, other. A command's own cost wins. 0 or missing = 1.
 	Costs map[string]float64

@@ -126,7 +126,7 @@ func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) (rela
 		ses.s.o.Observer.FireAndForgetDropped()
 		return relay.Verdict{Action: relay.Swallow}, nil
 	}
-	d := rej.Document(limiter.Request{Cost: cost, Deadline: ses.f.maxTime}, !ses.s.o.Refusal.NoHints)
+	d := rej.Document(limiter.Request{Cost: cost, Class: ses.class, Deadline: ses.f.maxTime}, !ses.s.o.Refusal.NoHints)
 	ses.out = beginReply(ses.out[:0], h.id, ses.f.op)
 	ses.out = endFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
 	if legacy(ses.f.op) && ses.f.body == nil {

@@ -60,6 +60,9 @@ func newServer(g gate, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkClasses(o.Classes); err != nil {
+		return nil, err
+	}
 	s := &Server{
 		gate: g, o: o, log: o.Log, parts: parts, commands: newCommandTable(&o),
 		hellos:    hellos{mode: o.Topology.Mode, members: o.Topology.Members},

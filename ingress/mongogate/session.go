@@ -25,6 +25,7 @@ type session struct {
 	exempt  bool
 	claimed string // user of the SASL conversation that goes on
 	f       facts
+	class   labels.Class // of the last command that was admitted or refused
 	opener  opener
 	key     []byte // scratch
 	out     []byte // scratch for answers
@@ -169,7 +170,8 @@ func (ses *session) hello(h header) (relay.Verdict, error) {
 // admit asks the limiter about a command, and forwards or refuses it.
 func (ses *session) admit(r *relay.Session, h header, k command) (relay.Verdict, error) {
 	c := &ses.s.counters
-	req := limiter.Request{Key: ses.partition(), Cost: k.cost, Exempt: k.exempt || ses.exempt, MaxWait: ses.maxWait()}
+	req := limiter.Request{Key: ses.partition(), Cost: k.cost, Exempt: k.exempt || ses.exempt, MaxWait: ses.maxWait(), Deadline: ses.f.maxTime}
+	ses.classify(&req)
 	if r.Draining() && !req.Exempt {
 		if !ses.continues() {
 			return ses.refuse(h, &limiter.Rejection{

@@ -79,7 +79,19 @@ func until(t *testing.T, what string, is func() bool) {
 // serve runs a gate and returns its address and a func that drains it.
 func serve(t *testing.T, p *limiter.Policy, o mongogate.Options) (s *mongogate.Server, addr string, drain func() error) {
 	t.Helper()
-	s, err := mongogate.New(limiter.New("test", p, limiter.Options{}), o)
+	return serveBehind(t, limiter.New("test", p, limiter.Options{}), o)
+}
+
+// serveGate is serve with a gate that the test looks at.
+func serveGate(t *testing.T, g *limiter.Gate, o mongogate.Options) (addr string) {
+	t.Helper()
+	_, addr, _ = serveBehind(t, g, o)
+	return addr
+}
+
+func serveBehind(t *testing.T, g *limiter.Gate, o mongogate.Options) (s *mongogate.Server, addr string, drain func() error) {
+	t.Helper()
+	s, err := mongogate.New(g, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,13 @@ func (s *session) request(st *statement) limiter.Request {
 	if string(s.keyBuf) != s.key {
 		s.key = string(s.keyBuf)
 	}
-	return limiter.Request{Key: s.key, Cost: s.srv.cost(st), Exempt: s.srv.o.isExempt(&f), MaxWait: s.who.timeout}
+	req := limiter.Request{
+		Key: s.key, Cost: s.srv.cost(st), Exempt: s.srv.o.isExempt(&f), MaxWait: s.who.timeout, Deadline: s.who.timeout,
+	}
+	if s.srv.o.Classes != nil {
+		setClass(s.srv.o.Classes, &f, &req)
+	}
+	return req
 }
 
 // cost returns the tokens of a unit that begins with st.

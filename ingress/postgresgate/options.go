@@ -40,6 +40,9 @@ type Options struct {
 	// client:BITS (IPv4 prefix length; IPv6 is cut at /64), operation, or
 	// comment:KEY (a tag of sqlcommenter). None = the partition "default".
 	PartitionBy []string
+	// Classes says who goes first; nil = nobody. Its By are application and
+	// comment:KEY; the operations of rules are spelled as in Costs.
+	Classes *ingress.Classes
 	// Costs in tokens by operation; see [Operations]. 0 or missing = 1.
 	Costs map[string]float64
 	// Exempt sessions and operations are counted and never refused.

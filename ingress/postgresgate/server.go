@@ -49,6 +49,9 @@ func New(g gate, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkClasses(o.Classes); err != nil {
+		return nil, err
+	}
 	o = o.WithDefaults()
 	dial := o.Dial
 	if o.BackendTLS != nil {

@@ -66,7 +66,7 @@ func (p *producer) decideLocked(now int64, m *pulsarwire.Send, size int, mayQueu
 // charged afterwards, because a client cannot make it smaller.
 func (p *producer) offer(now int64, m *pulsarwire.Send, mayQueue bool) verdict {
 	srv := p.s.srv
-	req := limiter.Request{Key: p.key, Cost: float64(m.NumMessages), MaxWait: limiter.NoWait}
+	req := limiter.Request{Key: p.key, Cost: float64(m.NumMessages), MaxWait: limiter.NoWait, Class: p.class, Unclear: p.unclear, Exempt: p.exempt}
 	if mayQueue {
 		req.MaxWait = 0
 	}

@@ -89,12 +89,12 @@ func (s *session) open(body []byte) (relay.Verdict, error) {
 		s.srv.o.Observer.Happened(EventProducerRefused)
 		return refuse(m.RequestID, pulsarwire.TooManyRequests, why), nil
 	}
-	s.registerLocked(&m)
+	s.registerLocked(&m, body)
 	return relay.Verdict{}, nil
 }
 
 // registerLocked adds a producer to the book.
-func (s *session) registerLocked(m *pulsarwire.Producer) {
+func (s *session) registerLocked(m *pulsarwire.Producer, body []byte) {
 	if old := s.book.producers[m.ProducerID]; old != nil {
 		if !old.closing { // asked for twice; brokers keep the first and may refuse the second
 			old.opening++
@@ -108,6 +108,7 @@ func (s *session) registerLocked(m *pulsarwire.Producer) {
 		s: s, id: m.ProducerID, name: m.Topic, topic: s.srv.topics.join(name, s.r.Now()), opening: 1,
 		key: partitionKey(s.srv.o.By, &name, s.remote), hold: hold{applied: s.srv.applied.Load()},
 	}
+	s.classify(p, m, body)
 	s.book.producers[m.ProducerID] = p
 	s.book.requests[m.RequestID] = request{producer: p}
 	s.srv.producers.Add(1)

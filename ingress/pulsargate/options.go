@@ -25,6 +25,9 @@ type Options struct {
 	Brokers []string
 	// By says what a partition of the concurrency limiter is.
 	By By
+	// Classes says who goes first; nil = nobody. Its By are metadata:KEY, of the
+	// metadata that a producer announces itself with, and producer, its name.
+	Classes *ingress.Classes
 	// Method says how a producer that is over its limit is slowed down.
 	Method Method
 	// Limits at the start; [Server.Apply] changes them.

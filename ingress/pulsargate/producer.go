@@ -1,15 +1,20 @@
 package pulsargate
 
-import "github.com/admitd/admitd/limiter"
+import (
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
 
 // producer is one producer of a session. All but the constants is guarded by
 // session.mu.
 type producer struct {
-	s     *session // constant, as are the next four
-	id    uint64
-	name  string // of the topic, as the client spells it
-	topic *topic
-	key   string // of the limiter's partition
+	s               *session // constant, as are the next four
+	id              uint64
+	name            string // of the topic, as the client spells it
+	topic           *topic
+	key             string // of the limiter's partition
+	class           labels.Class
+	unclear, exempt bool // of the class: there is no such; it is never refused
 
 	opening int  // PRODUCERs without an answer
 	opened  bool // one was answered with success

@@ -58,6 +58,9 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	if _, _, err := net.SplitHostPort(o.Backend); err != nil {
 		return nil, fmt.Errorf("pulsargate: backend %q: %w", o.Backend, err)
 	}
+	if err := checkClasses(o.Classes); err != nil {
+		return nil, err
+	}
 	o = o.WithDefaults()
 	s := &Server{gate: gate, o: o, brokers: append(brokers{o.Backend}, o.Brokers...)}
 	s.limits.Store(&o.Limits)

@@ -36,7 +36,7 @@ var floors = map[string][]string{
 	"client/selection":  {"labels"},
 
 	// 2
-	"ingress":               {"limiter"},
+	"ingress":               {"limiter", "labels"},
 	"vitals":                {"ingress", "limiter", "labels"},
 	"ingress/relay":         {"ingress", "limiter"},
 	"client/pulsarproducer": {"pulsarwire"},

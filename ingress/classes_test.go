@@ -1,0 +1,74 @@
+package ingress_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/labels"
+)
+
+// A claim of anybody lowers the class; who is trusted, by address, user or
+// application, gets what it asks for; what is no class is counted.
+func TestClassOf(t *testing.T) {
+	classes := &ingress.Classes{
+		Default: labels.Critical,
+		Trust:   ingress.Trust{Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Names: []string{"checkout"}},
+		Rules: []ingress.ClassRule{
+			{Operations: []string{"probe"}, Class: labels.ExemptClass},
+			{Applications: []string{"batch"}, Partitions: []string{"night-*"}, Class: labels.Sheddable},
+			{Users: []string{"reports"}, Class: labels.SheddablePlus},
+		},
+	}
+	probe := func(rule int) bool { return rule == 0 }
+	for name, tc := range map[string]struct {
+		who     ingress.Claimant
+		want    labels.Class
+		unknown bool
+	}{
+		"nothing is known":             {want: labels.Critical},
+		"anybody lowers":               {who: ingress.Claimant{Claim: labels.Sheddable}, want: labels.Sheddable},
+		"nobody raises":                {who: ingress.Claimant{Claim: labels.CriticalPlus}, want: labels.Critical},
+		"nobody exempts itself":        {who: ingress.Claimant{Claim: labels.ExemptClass}, want: labels.Critical},
+		"no such class":                {who: ingress.Claimant{Claim: labels.UnknownClass}, want: labels.Critical, unknown: true},
+		"trusted by address":           {who: ingress.Claimant{Claim: labels.CriticalPlus, Client: netip.MustParseAddr("10.1.2.3")}, want: labels.CriticalPlus},
+		"another address":              {who: ingress.Claimant{Claim: labels.CriticalPlus, Client: netip.MustParseAddr("11.1.2.3")}, want: labels.Critical},
+		"trusted by application":       {who: ingress.Claimant{Claim: labels.ExemptClass, Application: "checkout/2"}, want: labels.ExemptClass},
+		"trusted by user":              {who: ingress.Claimant{Claim: labels.CriticalPlus, User: "checkout"}, want: labels.CriticalPlus},
+		"a user's name has no rest":    {who: ingress.Claimant{Claim: labels.CriticalPlus, User: "checkout2"}, want: labels.Critical},
+		"a rule by operation":          {who: ingress.Claimant{Operation: probe}, want: labels.ExemptClass},
+		"a claim below an exemption":   {who: ingress.Claimant{Operation: probe, Claim: labels.Sheddable}, want: labels.ExemptClass},
+		"a rule needs all of it":       {who: ingress.Claimant{Application: "batch-7", Key: "day-1"}, want: labels.Critical},
+		"a rule by name and partition": {who: ingress.Claimant{Application: "batch-7", Key: "night-1"}, want: labels.Sheddable},
+		"no claim above a rule":        {who: ingress.Claimant{User: "reports", Claim: labels.Critical}, want: labels.SheddablePlus},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.who.Operation == nil {
+				tc.who.Operation = func(int) bool { return false }
+			}
+			if got, unknown := classes.Of(&tc.who); got != tc.want || unknown != tc.unknown {
+				t.Errorf("Of(%+v) = %v, %v; want %v, %v", tc.who, got, unknown, tc.want, tc.unknown)
+			}
+		})
+	}
+}
+
+// Free texts claim a class by name or by class=NAME, and nothing otherwise: most
+// comments are comments.
+func TestClaimIn(t *testing.T) {
+	for text, want := range map[string]labels.Class{
+		"":                             labels.Unclassed,
+		"sheddable":                    labels.Sheddable,
+		"nightly report":               labels.Unclassed,
+		"nightly class=sheddable-plus": labels.SheddablePlus,
+		"class='critical-plus',x='1'":  labels.CriticalPlus,
+		"subclass=sheddable":           labels.Unclassed,
+		"class=urgent":                 labels.UnknownClass,
+		"class=":                       labels.UnknownClass,
+		"class=exempt;":                labels.ExemptClass,
+	} {
+		if got := ingress.ClaimIn(text); got != want {
+			t.Errorf("ClaimIn(%q) = %v; want %v", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package httpgate
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"strings"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// ErrClassBy is wrapped by [New] for an entry of Options.Classes.By that means
+// nothing.
+var ErrClassBy = errors.New("httpgate: classes.by must be header:NAME, query:NAME or priority")
+
+// classifier finds the classes of requests. It is immutable.
+type classifier struct {
+	classes *ingress.Classes // nil = there are none
+	claims  []func(r *http.Request) labels.Class
+	rules   []operations
+	headers []string // canonical; those that claim
+}
+
+// newClassifier compiles c, which may be nil.
+func newClassifier(c *ingress.Classes) (*classifier, error) {
+	if c == nil {
+		return nil, nil //nolint:nilnil // no classes
+	}
+	k := &classifier{classes: c, rules: make([]operations, len(c.Rules))}
+	var problems []error
+	for _, by := range c.By {
+		kind, arg, _ := strings.Cut(by, ":")
+		switch {
+		case by == "priority":
+			k.claims = append(k.claims, urgency)
+			k.headers = append(k.headers, "Priority")
+		case kind == "header" && arg != "":
+			name := textproto.CanonicalMIMEHeaderKey(arg)
+			k.claims = append(k.claims, func(r *http.Request) labels.Class { return labels.ParseClass(first(r.Header[name])) })
+			k.headers = append(k.headers, name)
+		case kind == "query" && arg != "":
+			k.claims = append(k.claims, func(r *http.Request) labels.Class {
+				return labels.ParseClass(queryValue(r.URL.RawQuery, arg))
+			})
+		default:
+			problems = append(problems, fmt.Errorf("%w (%q)", ErrClassBy, by))
+		}
+	}
+	for i := range c.Rules {
+		for _, op := range c.Rules[i].Operations {
+			problems = append(problems, k.rules[i].add(op, 1))
+		}
+	}
+	return k, errors.Join(problems...)
+}
+
+// urgency reads the urgency of RFC 9218, 0 to 7, of which 3 is usual.
+func urgency(r *http.Request) labels.Class {
+	for _, field := range r.Header["Priority"] {
+		for item := range strings.SplitSeq(field, ",") {
+			value, ok := strings.CutPrefix(strings.TrimSpace(item), "u=")
+			value, _, _ = strings.Cut(value, ";")
+			if !ok || len(value) != 1 || value[0] < '0' || value[0] > '7' {
+				continue
+			}
+			return labels.CriticalPlus + labels.Class(value[0]-'0')/2
+		}
+	}
+	return labels.Unclassed
+}
+
+// classify puts the class into a request whose key is known.
+func (k *classifier) classify(r *http.Request, req *limiter.Request) {
+	c := ingress.Claimant{Application: application(r), Key: req.Key}
+	for _, claim := range k.claims {
+		if c.Claim = claim(r); c.Claim != labels.Unclassed {
+			break
+		}
+	}
+	if a, err := netip.ParseAddr(host(r.RemoteAddr)); err == nil {
+		c.Client = a.Unmap()
+	}
+	c.Operation = func(rule int) bool {
+		if !isPlain(r.URL) {
+			return false
+		}
+		_, ok := k.rules[rule].find(r.Method, r.URL.Path)
+		return ok
+	}
+	req.Class, req.Unclear = k.classes.Of(&c)
+	if req.Class == labels.ExemptClass {
+		req.Exempt = true
+	}
+}
+
+// application returns the name that a client gives itself.
+func application(r *http.Request) string {
+	if app := first(r.Header["X-Application"]); app != "" {
+		return app
+	}
+	return first(r.Header["User-Agent"])
+}

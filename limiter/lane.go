@@ -1,0 +1,153 @@
+package limiter
+
+import (
+	"container/heap"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// lane is the queue of one class in one partition. Its fields but n are guarded by
+// line.mu.
+type lane struct {
+	n       atomic.Int64 // tickets; read without line.mu
+	part    *partition   // set when somebody joins
+	rank    rank
+	auto    autoQueue
+	tickets chain[Ticket] // oldest first
+	since   int64         // monotonic ns since when there have been tickets
+	place   link[lane]    // among those aside
+
+	at     int     // place among the ready, from 1; 0 = not there
+	load   float64 // permits that the partition holds, by its weight, when it was looked at
+	serial uint64  // the lower of equals goes first
+}
+
+// standing is the least time after which a queue that was never empty stands: it
+// absorbs no burst any more (compare autoQueue).
+func (q *lane) standing(now int64) bool {
+	return now-q.since > int64(max(2*q.part.spec.Load().baseRTT(), minStand))
+}
+
+// nextLocked returns the ticket whose turn it is, nil when there is none left;
+// those whose time is over leave.
+func (q *lane) nextLocked(now int64) *Ticket {
+	for q.tickets.n > 0 {
+		t := q.tickets.first.of
+		if q.standing(now) {
+			t = q.tickets.last.of
+		}
+		if now < t.deadline {
+			return t
+		}
+		t.gate.line.quitLocked(t) // its Step will say so
+	}
+	return nil
+}
+
+// asideLocked returns the lane's place among those aside.
+func (q *lane) asideLocked() *link[lane] {
+	q.place.of = q
+	return &q.place
+}
+
+// crew is the lanes of one class that are ready, a heap: the first is that of the
+// partition which holds the least for its weight.
+type crew []*lane
+
+// Len implements [heap.Interface].
+func (c crew) Len() int { return len(c) }
+
+// Less implements [heap.Interface].
+func (c crew) Less(i, j int) bool {
+	return c[i].load < c[j].load || c[i].load == c[j].load && c[i].serial < c[j].serial
+}
+
+// Swap implements [heap.Interface].
+func (c crew) Swap(i, j int) {
+	c[i], c[j] = c[j], c[i]
+	c[i].at, c[j].at = i+1, j+1
+}
+
+// Push implements [heap.Interface].
+func (c *crew) Push(x any) {
+	q := x.(*lane) //nolint:forcetypeassert // put alone calls it
+	*c = append(*c, q)
+	q.at = len(*c)
+}
+
+// Pop implements [heap.Interface].
+func (c *crew) Pop() any {
+	last := len(*c) - 1
+	q := (*c)[last]
+	(*c)[last] = nil
+	*c = (*c)[:last]
+	q.at = 0
+	return q
+}
+
+// put enters a lane, or looks at it again when it is there: it keeps its turn.
+func (c *crew) put(q *lane, serial uint64) {
+	q.load = q.part.load()
+	if q.at > 0 {
+		heap.Fix(c, q.at-1)
+		return
+	}
+	q.serial = serial
+	heap.Push(c, q)
+}
+
+// fix moves a lane that is there behind its equals.
+func (c *crew) fix(q *lane, serial uint64) {
+	if q.at > 0 {
+		q.load, q.serial = q.part.load(), serial
+		heap.Fix(c, q.at-1)
+	}
+}
+
+// drop takes a lane out, if it is there.
+func (c *crew) drop(q *lane) {
+	if q.at > 0 {
+		heap.Remove(c, q.at-1)
+	}
+}
+
+// load is how many permits the partition holds for its weight.
+func (p *partition) load() float64 {
+	return float64(p.tally.held()) / float64(max(p.spec.Load().policy.Weight, 1))
+}
+
+// aheadOf returns how many wait in the partition who matter as much or more.
+func (p *partition) aheadOf(r rank) (n int64) {
+	if p.queued.Load() == 0 {
+		return 0
+	}
+	for i := range r + 1 {
+		n += p.lanes[i].n.Load()
+	}
+	return n
+}
+
+// rank returns the place of the request's class.
+func (s *partitionSpec) rank(req *Request) rank {
+	if s.classes == nil {
+		return 0
+	}
+	return s.classes.rank(req.Class)
+}
+
+// crowdedAt is how many must be ahead in the queue for a request to have found no
+// room: half of an automatic queue.
+func (s *partitionSpec) crowdedAt() int64 {
+	return max(int64(math.Sqrt(float64(s.part.limit(s)))), minAutoDepth/2)
+}
+
+// expect returns how long a request with so many ahead of it will wait, 0 when
+// nobody knows. The caller holds line.mu.
+func (s *partitionSpec) expect(now int64, q *lane, ahead int64) time.Duration {
+	if q.tickets.n > 0 && q.part != nil && q.standing(now) {
+		ahead = 0 // the last comes first
+	}
+	hold := math.Float64frombits(s.part.crowd.hold.Load())
+	return time.Duration((float64(ahead) + 0.5) * hold / float64(max(s.part.limit(s), 1)))
+}
