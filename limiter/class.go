@@ -102,10 +102,10 @@ func (s *partitionSpec) classed(req *Request, why cause) {
 		return
 	}
 	d := decidedRejected
-	switch why {
-	case admitted:
+	switch {
+	case why == admitted:
 		d = decidedAdmitted
-	case shedPartition, shedTotal:
+	case why >= shedPartition && why <= shedTotal:
 		d = decidedShed
 	}
 	c := &s.part.counts.classes
@@ -115,9 +115,9 @@ func (s *partitionSpec) classed(req *Request, why cause) {
 	}
 }
 
-// reach returns how many permits of a limit a class may hold.
-func (s *partitionSpec) reach(limit int64, r rank, floored bool) int64 {
-	if s.classes == nil || floored || !r.sheddable() {
+// reach returns how many permits of a limit a request may be among.
+func (s *partitionSpec) reach(limit int64, e entry) int64 {
+	if s.classes == nil || e.how == byFloor || !e.rank.sheddable() {
 		return limit
 	}
 	return limit - headroom(limit)

@@ -10,11 +10,11 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// lined returns a gate of classes with one limit and a queue, and its clock.
-func lined(limit, depth int) (*limiter.Gate, *stoppedClock) {
+// lined returns a gate of classes with a limit of one and a queue, and its clock.
+func lined(depth int) (*limiter.Gate, *stoppedClock) {
 	clock := &stoppedClock{}
 	clock.now.Store(int64(time.Second))
-	p := queueing(0, limit, depth, time.Hour)
+	p := queueing(0, 1, depth, time.Hour)
 	p.Classes = classes()
 	return limiter.New("g", p, limiter.Options{Clock: clock}), clock
 }
@@ -29,8 +29,8 @@ func wait(t *testing.T, g *limiter.Gate, req limiter.Request) *limiter.Ticket {
 	return ticket
 }
 
-// isServed reports whether a ticket was granted its permit, which ends.
-func isServed(t *testing.T, g *limiter.Gate, ticket *limiter.Ticket) bool {
+// isServed reports whether a ticket was granted its permit.
+func isServed(t *testing.T, ticket *limiter.Ticket) bool {
 	t.Helper()
 	select {
 	case <-ticket.Ready():
@@ -44,7 +44,7 @@ func isServed(t *testing.T, g *limiter.Gate, ticket *limiter.Ticket) bool {
 // behind it: the queue was one. The queue of a class is its own, and full for
 // those only who matter less.
 func TestCriticalDoesNotWaitForSheddable(t *testing.T) {
-	g, _ := lined(1, 3)
+	g, _ := lined(3)
 	busy, _ := g.TryAdmit(g.Now(), limiter.Request{Key: "k"})
 	var low []*limiter.Ticket
 	for range 3 {
@@ -55,15 +55,15 @@ func TestCriticalDoesNotWaitForSheddable(t *testing.T) {
 	}
 	high := wait(t, g, limiter.Request{Key: "k"})
 	busy.End(limiter.Success)
-	if !isServed(t, g, high) || isServed(t, g, low[0]) {
-		t.Errorf("served: critical %v, sheddable %v; want the critical one first", isServed(t, g, high), isServed(t, g, low[0]))
+	if !isServed(t, high) || isServed(t, low[0]) {
+		t.Errorf("served: critical %v, sheddable %v; want the critical one first", isServed(t, high), isServed(t, low[0]))
 	}
 }
 
 // While all classes wait, of fifteen places eight, four, two and one are theirs:
 // nobody starves, and nobody waits longer than a round.
 func TestClassesTakeTurns(t *testing.T) {
-	g, _ := lined(1, 1000)
+	g, _ := lined(1000)
 	busy, _ := g.TryAdmit(g.Now(), limiter.Request{})
 	all := labels.Classes()[:4]
 	waiting := map[labels.Class][]*limiter.Ticket{}
@@ -76,7 +76,7 @@ func TestClassesTakeTurns(t *testing.T) {
 	for range 45 {
 		busy.End(limiter.Success)
 		for _, c := range all {
-			if ticket := waiting[c][0]; isServed(t, g, ticket) {
+			if ticket := waiting[c][0]; isServed(t, ticket) {
 				busy, _, _, _ = ticket.Step(g.Now())
 				waiting[c] = waiting[c][1:]
 				served[c]++
@@ -116,19 +116,19 @@ func TestHeadroom(t *testing.T) {
 // A queue that has stood serves who came last: those in front have waited for so
 // long that they may be gone.
 func TestLastComesFirstWhenTheQueueStands(t *testing.T) {
-	g, clock := lined(1, 10)
+	g, clock := lined(10)
 	busy, _ := g.TryAdmit(g.Now(), limiter.Request{})
 	first, second := wait(t, g, limiter.Request{}), wait(t, g, limiter.Request{})
 	clock.now.Add(int64(50 * time.Millisecond))
 	busy.End(limiter.Success)
-	if !isServed(t, g, first) {
+	if !isServed(t, first) {
 		t.Fatal("after 50 ms the first one is not served")
 	}
 	busy, _, _, _ = first.Step(g.Now())
 	clock.now.Add(int64(100 * time.Millisecond))
 	third := wait(t, g, limiter.Request{})
 	busy.End(limiter.Success)
-	if isServed(t, g, second) || !isServed(t, g, third) {
+	if isServed(t, second) || !isServed(t, third) {
 		t.Error("after 150 ms the second one was served before the third")
 	}
 }
@@ -136,7 +136,7 @@ func TestLastComesFirstWhenTheQueueStands(t *testing.T) {
 // A request whose time is over is not served, however late it says so itself; one
 // whose deadline is nearer than its turn does not wait for it.
 func TestDeadlines(t *testing.T) {
-	g, clock := lined(1, 10)
+	g, clock := lined(10)
 	for range 20 { // requests take 100 ms
 		p, _ := g.TryAdmit(g.Now(), limiter.Request{})
 		if _, err := g.TryAdmit(g.Now(), limiter.Request{}); err != nil {
@@ -152,7 +152,7 @@ func TestDeadlines(t *testing.T) {
 	}
 	clock.now.Add(int64(time.Second))
 	busy.End(limiter.Success)
-	if isServed(t, g, patient) || g.Status().InFlight != 0 {
+	if isServed(t, patient) || g.Status().InFlight != 0 {
 		t.Error("a request was served 700 ms after its caller had gone")
 	}
 	if _, _, done, err := patient.Step(g.Now()); !done || reason(t, err) != labels.QueueTimeout {
@@ -163,7 +163,7 @@ func TestDeadlines(t *testing.T) {
 // A permit that its caller collects after the deadline is given back: what is
 // forwarded then is work for nobody.
 func TestTooLateToForward(t *testing.T) {
-	g, clock := lined(1, 10)
+	g, clock := lined(10)
 	busy, _ := g.TryAdmit(g.Now(), limiter.Request{})
 	ticket := wait(t, g, limiter.Request{Deadline: 50 * time.Millisecond})
 	clock.now.Add(int64(40 * time.Millisecond))

@@ -16,23 +16,29 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 	if s.policy.Blocked {
 		return Permit{}, nil, rateOfPartition
 	}
-	how, r := below, rank(0)
+	var e entry
 	if s.classes != nil {
-		if how, r = s.passes(now, req), s.classes.rank(req.Class); how == shedded {
+		if e = s.passes(now, req); e.how == shedded {
 			return Permit{}, nil, s.sheds()
 		}
 	}
-	cost, limit := req.cost(), s.reach(p.places(s), r, how == byFloor)
+	return s.seek(now, req, e)
+}
+
+// seek spends the tokens of a request that may go on, and asks for its permit.
+func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket, cause) {
+	p, g := s.part, s.part.gate
+	cost, limit := req.cost(), s.reach(p.places(s), e)
 	full := p.tally.held() >= limit && s.mustRefuse(req)
 	if full && now == unread && s.holds(p.lastTouch(), cost) {
-		s.unroomed(now, how, r)
+		s.unroomed(now, e)
 		return Permit{}, nil, fullPartition
 	}
 	now = g.clock.at(now)
 	p.touch(now)
 	s.steered(now)
 	if full && s.holds(now, cost) {
-		s.unroomed(now, how, r)
+		s.unroomed(now, e)
 		return Permit{}, nil, fullPartition
 	}
 	if !s.take(now, cost) {
@@ -41,8 +47,8 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 		}
 	}
 	why := fullPartition
-	if s.mayPass(req, r) {
-		held, full, ok := p.acquire(limit, s.reach(s.total, r, how == byFloor))
+	if s.mayPass(req, e.rank) {
+		held, full, ok := p.acquire(limit, s.reach(s.total, e))
 		if ok {
 			return p.grant(now, held, s), nil, admitted
 		}
@@ -52,12 +58,12 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 	if s.mayQueue(now, req) {
 		if ticket := newTicket(now, s, req); g.line.join(now, ticket) {
 			if ticket.crowded {
-				s.unroomed(now, how, r)
+				s.unroomed(now, e)
 			}
 			return Permit{}, ticket, admitted
 		}
 	}
-	s.unroomed(now, how, r)
+	s.unroomed(now, e)
 	s.refund(cost) // no work ran (ADR 1)
 	return Permit{}, nil, why
 }

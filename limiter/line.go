@@ -136,7 +136,11 @@ func (l *line) serveLocked(now int64) {
 			continue
 		}
 		s := q.part.spec.Load()
-		held, why, ok := q.part.enter(s, r, l.urgentLocked(s))
+		e := entry{rank: r}
+		if l.urgentLocked(s) {
+			e.how = byFloor
+		}
+		held, why, ok := q.part.enter(s, e)
 		switch {
 		case ok:
 			if anew {

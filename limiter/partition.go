@@ -204,13 +204,11 @@ func (p *partition) acquire(limit, total int64) (held int64, why cause, ok bool)
 
 // enter takes a permit for a request that has waited: as acquire does, and
 // always when the policy has stopped to refuse meanwhile.
-// To the sheddable classes what is kept free of them is full, unless urgent: then
-// those wait for whom it is kept.
-func (p *partition) enter(s *partitionSpec, r rank, urgent bool) (held int64, why cause, ok bool) {
+func (p *partition) enter(s *partitionSpec, e entry) (held int64, why cause, ok bool) {
 	if s.mode != Enforce {
 		return p.force(s.total), admitted, true
 	}
-	return p.acquire(s.reach(p.places(s), r, urgent), s.reach(s.total, r, urgent))
+	return p.acquire(s.reach(p.places(s), e), s.reach(s.total, e))
 }
 
 // stepBack ends an attempt to acquire that failed for the given reason. Who

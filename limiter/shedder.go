@@ -37,10 +37,17 @@ const oneFloor = 1024
 type pass uint8
 
 const (
-	shedded pass = iota // it did not
-	below
-	byFloor // although it is above
+	below   pass = iota
+	byFloor      // although it is above
+	shedded      // it did not
 )
+
+// entry is how a request comes to ask for a permit. The zero entry is that of all
+// where there are no classes.
+type entry struct {
+	rank rank
+	how  pass
+}
 
 // decide says whether a request of a class passes the line. coin is a random
 // number, asked for only on the very line.
@@ -120,35 +127,33 @@ func (w *watch) refill(r rank, share, got, span float64) {
 
 // passes asks the line about a request. now may be unread; it is read for one in
 // sixteen of those that are shed, so that the line moves when nobody else does.
-func (s *partitionSpec) passes(now int64, req *Request) pass {
+func (s *partitionSpec) passes(now int64, req *Request) entry {
+	e := entry{rank: s.classes.rank(req.Class)}
 	w := s.shed.watch.Load()
 	if w == nil {
-		return below
+		return e
 	}
 	p := s.part
-	how := w.decide(s.classes.rank(req.Class), p.hash, p.gate.rand)
-	if how == shedded {
-		if w.shed.Load()%16 == 1 {
-			s.shed.turn(w, p.gate.clock.at(now), &s.classes.Floor)
-		}
-		return how
+	e.how = w.decide(e.rank, p.hash, p.gate.rand)
+	if e.how == shedded && w.shed.Load()%16 == 1 {
+		s.shed.turn(w, p.gate.clock.at(now), &s.classes.Floor)
 	}
-	return how
+	return e
 }
 
 // unroomed notes that a request passed the line and found no room. Those who only
 // wait behind a few others have found it.
-func (s *partitionSpec) unroomed(now int64, how pass, r rank) {
+func (s *partitionSpec) unroomed(now int64, e entry) {
 	if s.shed == nil {
 		return
 	}
 	w := s.shed.watch.Load()
 	if w == nil {
 		w = s.shed.begin(s.part.gate.clock.at(now))
-		w.seen[uint32(r)*cohorts+cohortOf(s.part.hash, w.hour.Load())].Add(1)
+		w.seen[uint32(e.rank)*cohorts+cohortOf(s.part.hash, w.hour.Load())].Add(1)
 	}
-	if how == byFloor {
-		w.floor[r].Add(oneFloor) // for the next one
+	if e.how == byFloor {
+		w.floor[e.rank].Add(oneFloor) // for the next one
 		return
 	}
 	w.short.Add(1)

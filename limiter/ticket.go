@@ -111,7 +111,7 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 	p := s.part
 	why := fullPartition
 	if r := s.rank(&t.req); s.mayPass(&t.req, r) {
-		held, full, ok := p.enter(s, r, false)
+		held, full, ok := p.enter(s, entry{rank: r})
 		if ok {
 			t.served()
 			p.waited(time.Duration(now - t.began))
@@ -140,7 +140,7 @@ func (t *Ticket) refuse(now int64, why cause) error {
 	t.paid.Refund()
 	t.spec.classed(&t.req, why)
 	if !t.crowded {
-		t.spec.unroomed(now, below, t.spec.rank(&t.req))
+		t.spec.unroomed(now, entry{rank: t.spec.rank(&t.req)})
 	}
 	if w := t.spec.witness; w != nil {
 		w.Waited(t.at, now, Refused)

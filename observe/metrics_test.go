@@ -54,8 +54,9 @@ func backends(t *testing.T) observe.BackendReader {
 func house(t *testing.T) (*observe.Metrics, *limiter.Gate) {
 	t.Helper()
 	m := observe.New(observe.Options{Version: "1.2.3"})
-	gate := limiter.New("orders", &limiter.Policy{Classes: &limiter.Classes{},
-		Rate: limiter.Rate{PerSecond: 1000},
+	gate := limiter.New("orders", &limiter.Policy{
+		Classes: &limiter.Classes{},
+		Rate:    limiter.Rate{PerSecond: 1000},
 		Named: []limiter.PartitionPolicy{{
 			Name: "checkout", NewLimit: func() limiter.Limit { return learner{} },
 			Rate: limiter.Rate{PerSecond: 0.001, BurstSeconds: 5000},

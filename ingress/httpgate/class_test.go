@@ -1,6 +1,7 @@
 package httpgate_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"testing"
@@ -54,7 +55,7 @@ func TestClassOfRequest(t *testing.T) {
 			if from == "" {
 				from = "192.0.2.1:1234"
 			}
-			r := httptest.NewRequest("GET", target, nil)
+			r := httptest.NewRequest(http.MethodGet, target, nil)
 			r.RemoteAddr = from
 			for k, v := range tc.headers {
 				r.Header.Set(k, v)
@@ -80,7 +81,7 @@ func TestDeadlineOfGRPC(t *testing.T) {
 		"250m": 250 * time.Millisecond, "3S": 3 * time.Second, "1H": time.Hour, "99999999H": 24 * time.Hour,
 		"100u": 100 * time.Microsecond, "7n": 7, "": 0, "m": 0, "-5m": 0, "5x": 0, "123456789m": 0,
 	} {
-		r := httptest.NewRequest("POST", "/", nil)
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Header.Set("Grpc-Timeout", text)
 		if req := identify(r); req.Deadline != want || req.MaxWait != want {
 			t.Errorf("grpc-timeout %q: deadline %v, wait %v; want %v", text, req.Deadline, req.MaxWait, want)

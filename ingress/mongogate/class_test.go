@@ -32,8 +32,7 @@ func TestClassOfCommand(t *testing.T) {
 		}
 		return all
 	}
-	first := true
-	var up = c
+	first, up := true, c
 	for i, tc := range []struct {
 		name string
 		cmd  bson.D
