@@ -6,38 +6,19 @@
 set -euo pipefail
 seconds=${1:-5}
 cd "$(dirname "$0")/.."
-bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
-dir=$(mktemp -d /tmp/bench-pg-XXXXXX)
-pids=()
-as() { if [[ $(id -u) -eq 0 ]]; then su postgres -s /bin/bash -c "$*"; else bash -c "$*"; fi; }
-finish() {
-  for pid in "${pids[@]}" ${bouncerpid:-}; do kill "$pid" 2>/dev/null || true; done
-  as "$bin/pg_ctl -D $dir/d stop -m immediate" >/dev/null 2>&1 || true
-  rm -rf "$dir"
-}
-trap finish EXIT
-port=${PORT_BASE:-55430} copy=$((port + 1)) bouncer=$((port + 2)) gate=$((port + 3)) admin=$((port + 4))
-[[ $(id -u) -eq 0 ]] && chown postgres "$dir"
-chmod 755 "$dir"
-
-as "$bin/initdb -D $dir/d -A trust -U postgres -N --no-locale" >/dev/null
-as "$bin/pg_ctl -D $dir/d -w -l $dir/log -o '-p $port -k $dir -c max_connections=400 -c fsync=off -c shared_buffers=256MB' start" >/dev/null || { cat "$dir/log" >&2; exit 1; }
-"$bin/psql" -q -h 127.0.0.1 -p "$port" -U postgres -c 'create user app' -c 'create database app owner app'
+source scripts/postgres-cluster.sh
+copy=$((port + 1)) bouncer=$((port + 2)) gate=$((port + 3)) admin=$((port + 4))
+cluster -c shared_buffers=256MB
 "$bin/pgbench" -q -i -s 5 -h 127.0.0.1 -p "$port" -U app app 2>/dev/null
 
-cat >"$dir/gate.yaml" <<EOF
+gate "$gate" <<EOF
 admin: { listen: 127.0.0.1:$admin }
 log: { level: error }
 ingresses:
   - { name: pg, protocol: postgres, listen: "127.0.0.1:$gate", backend: "127.0.0.1:$port", objective: ${OBJECTIVE:-100ms},
-      partitions: { by: application, default: { limit: { algorithm: ${ALGORITHM:-knee} }, queue: { depth: 1000, maxWait: 10s } },
-      named: [ { name: hog, match: hog, limit: { algorithm: fixed, limit: 1 }, queue: { depth: 100, maxWait: 1m } } ] },
+      partitions: { by: application, default: { limit: { algorithm: ${ALGORITHM:-knee} }, queue: { depth: 1000, maxWait: 10s } } },
       postgres: { idleInTransaction: ${IDLE:-release} } }
 EOF
-go build -o "$dir/admitd" ./cmd/admitd
-"$dir/admitd" serve --config "$dir/gate.yaml" 2>"$dir/gate.log" &
-pids+=($!)
-gatepid=$!
 proxies=(direct:$port)
 (cd bench && go build -o "$dir/copyproxy" ./copyproxy)
 "$dir/copyproxy" "127.0.0.1:$copy" "127.0.0.1:$port" &
@@ -65,6 +46,7 @@ tail_of() {
 }
 
 bouncerpid=$(pgrep -f "pgbouncer -q $dir/bouncer.ini" | tail -1 || true)
+[[ -n $bouncerpid ]] && pids+=("$bouncerpid")
 # cpu NAME: the processor time of a proxy so far, in ticks of 10 ms
 cpu() {
   local pid
@@ -90,14 +72,4 @@ for clients in 10 50 100 200; do
     failed=$("$bin/pgbench" -n -h 127.0.0.1 -p "${p#*:}" -U app -T "$seconds" -j 2 -c "$clients" -l --log-prefix="$dir/lat" app 2>&1 | grep -c 'aborted' || true)
     printf '  %3d clients  %-7s %s, %s clients gave up\n' "$clients" "${p%:*}" "$(tail_of)" "$failed"
   done
-done
-echo "lookups (4 clients) beside 8 scans"
-echo 'select sum(abalance) from pgbench_accounts a, generate_series(1, 3);' >"$dir/scan.sql"
-for p in "direct:$port" "gate:$gate"; do
-  solo=$(bench "${p#*:}" -S -c 4)
-  PGAPPNAME=hog "$bin/pgbench" -n -h 127.0.0.1 -p "${p#*:}" -U app -T $((seconds + 2)) -j 1 -c 8 -f "$dir/scan.sql" app >/dev/null 2>&1 &
-  hog=$!
-  sleep 1
-  printf '  %-7s %s alone, %s beside\n' "${p%:*}" "$solo" "$(bench "${p#*:}" -S -c 4)"
-  wait "$hog" || true
 done
