@@ -53,16 +53,18 @@ func (c Connect) Append(dst []byte) []byte {
 	return dst
 }
 
-// StripConnect appends a CONNECT body without what was meant for the gate: the
-// broker it was asked to reach and [FlagThrottleProducer]. All other fields,
-// known or not, stay as they are.
+// StripConnect appends a CONNECT body without what was meant for the gate, the
+// broker it was asked to reach and [FlagThrottleProducer], and without the flags
+// of Pulsar 5 that would lead the client around it. All other fields, known or
+// not, stay as they are; so does an empty name of a broker, by which a client of
+// Pulsar 5 tells a proxy that any will do.
 func StripConnect(dst, body []byte) ([]byte, error) {
 	f := fields{rest: body}
 	for f.next() {
 		switch {
-		case f.num == connectProxyToBroker:
+		case f.num == connectProxyToBroker && len(f.bytes) > 0:
 		case f.num == connectFeatureFlags && f.kind == protowire.BytesType:
-			kept, err := without(nil, f.bytes, "feature flags", FlagThrottleProducer)
+			kept, err := without(nil, f.bytes, "feature flags", FlagThrottleProducer, FlagScalableTopics, FlagTCDiscovery)
 			if err != nil {
 				return nil, err
 			}
@@ -82,8 +84,11 @@ type Connected struct {
 	MaxMessageSize  int // bytes; 0 = not said
 }
 
-// connectedMaxMessageSize is the field of CONNECTED that is rewritten.
-const connectedMaxMessageSize = 3
+// The fields of CONNECTED that are rewritten.
+const (
+	connectedMaxMessageSize = 3
+	connectedFeatureFlags   = 4
+)
 
 // fields is the table of a CONNECTED.
 func (c *Connected) fields() [3]field {
@@ -113,4 +118,24 @@ func (c Connected) Append(dst []byte) []byte {
 func ReplaceMaxMessageSize(dst, body []byte, size int) ([]byte, error) {
 	dst, err := without(dst, body, "CONNECTED", connectedMaxMessageSize)
 	return appendUint(dst, connectedMaxMessageSize, uint64(size)), err
+}
+
+// StripConnected appends a CONNECTED body without the flags of Pulsar 5 that would
+// lead the client around a gate. stripped is false when it had none of them.
+func StripConnected(dst, body []byte) (out []byte, stripped bool, err error) {
+	f := fields{rest: body}
+	for f.next() {
+		if f.num != connectedFeatureFlags || f.kind != protowire.BytesType {
+			dst = append(dst, f.raw...)
+			continue
+		}
+		kept, err := without(nil, f.bytes, "feature flags", FlagScalableTopics, FlagTCDiscovery)
+		if err != nil {
+			return nil, false, err
+		}
+		stripped = stripped || len(kept) < len(f.bytes)
+		dst = protowire.AppendTag(dst, connectedFeatureFlags, protowire.BytesType)
+		dst = protowire.AppendBytes(dst, kept)
+	}
+	return dst, stripped, f.err("CONNECTED")
 }

@@ -280,3 +280,21 @@ func TestSendDecodesWithoutAllocating(t *testing.T) {
 		t.Errorf("decoding a SEND allocates %v times; want 0", n)
 	}
 }
+
+// What a CONNECT says to the gate alone is taken out, and so is what would lead
+// the client of Pulsar 5 around it. An empty name of a broker stays: before the
+// official proxy it is what tells a connection to any broker from a lookup's.
+func TestStripConnectOfPulsar5(t *testing.T) {
+	flags := []byte{1 << 3, 1, 8 << 3, 1, 9 << 3, 1}
+	for name, tc := range map[string]struct{ body, want []byte }{
+		"a broker is named":       {[]byte{6<<3 | 2, 1, 'b', 4 << 3, 21}, []byte{4 << 3, 21}},
+		"any broker":              {[]byte{6<<3 | 2, 0, 4 << 3, 21}, []byte{6<<3 | 2, 0, 4 << 3, 21}},
+		"flags of Pulsar 5":       {append([]byte{10<<3 | 2, 6}, flags...), []byte{10<<3 | 2, 2, 1 << 3, 1}},
+		"nothing is for the gate": {[]byte{1<<3 | 2, 1, 'x'}, []byte{1<<3 | 2, 1, 'x'}},
+	} {
+		got, err := pulsarwire.StripConnect(nil, tc.body)
+		if err != nil || !bytes.Equal(got, tc.want) {
+			t.Errorf("%s: % x, %v; want % x", name, got, err, tc.want)
+		}
+	}
+}

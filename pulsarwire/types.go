@@ -24,9 +24,11 @@ const (
 	TypeLookup                Type = 23
 	TypeLookupResponse        Type = 24
 	TypeTopicMigrated         Type = 68
+	TypeScalableTopicUpdate   Type = 71 // Pulsar 5: where the segments of a topic are
+	TypeTCAssignmentsUpdate   Type = 80 // Pulsar 5: where transactions are coordinated
 
 	// TypeThrottleProducer tells a client to stop sending on one producer. Its
-	// number lies far above what upstream uses (68 in 2026, growing by ones),
+	// number lies far above what upstream uses (81 in 2026, growing by ones),
 	// because the proposal names no number and its feature flag, 6, has since
 	// been given to something else. It is sent only to clients that set
 	// [FlagThrottleProducer].
@@ -39,6 +41,13 @@ const (
 // that it understands [TypeThrottleProducer]. A gate strips it before it
 // forwards CONNECT.
 const FlagThrottleProducer = 1001
+
+// The flags of Pulsar 5 that have brokers send addresses in other commands than
+// a lookup's answer. A gate strips them from both sides, and clients do without.
+const (
+	FlagScalableTopics = 8
+	FlagTCDiscovery    = 9
+)
 
 // Reason says which limit throttled a producer. The numbers are on the wire.
 type Reason int32

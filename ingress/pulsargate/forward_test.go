@@ -157,18 +157,40 @@ func TestProxyToBroker(t *testing.T) {
 	}
 }
 
-// TOPIC_MIGRATED would lead clients around the gate.
+// TOPIC_MIGRATED would lead clients around the gate, and so would two commands
+// of Pulsar 5, which passed as unknown ones.
 func TestMigrationIsSuppressed(t *testing.T) {
+	for _, kind := range []pulsarwire.Type{
+		pulsarwire.TypeTopicMigrated, pulsarwire.TypeScalableTopicUpdate, pulsarwire.TypeTCAssignmentsUpdate,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := play(t, pulsargate.Options{}, off(), unaware())
+			p.broker.command(kind, []byte{8, 1})
+			p.broker.command(pulsarwire.TypePing, nil)
+			synctest.Wait()
+			if n := len(p.client.all(kind)); n != 0 {
+				t.Errorf("command %d reached the client", kind)
+			}
+			if n := len(p.client.all(pulsarwire.TypePing)); n != 1 {
+				t.Errorf("what came behind command %d did not", kind)
+			}
+		})
+	}
+}
+
+// A broker of Pulsar 5 promises scalable topics and the discovery of transaction
+// coordinators, and then names addresses that the gate does not rewrite.
+func TestPulsar5IsNotPromised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, pulsargate.Options{}, off(), unaware())
-		p.broker.command(pulsarwire.TypeTopicMigrated, []byte{8, 1})
-		p.broker.command(pulsarwire.TypePing, nil)
+		flags := []byte{2<<3 | 0, 1, 8<<3 | 0, 1, 9<<3 | 0, 1} // the second is an older one
+		body := append(pulsarwire.Connected{ServerVersion: "5", MaxMessageSize: 1000}.Append(nil), 4<<3|2, byte(len(flags)))
+		p.broker.command(pulsarwire.TypeConnected, append(body, flags...))
 		synctest.Wait()
-		if n := len(p.client.all(pulsarwire.TypeTopicMigrated)); n != 0 {
-			t.Error("TOPIC_MIGRATED reached the client")
-		}
-		if n := len(p.client.all(pulsarwire.TypePing)); n != 1 {
-			t.Error("what came behind it did not")
+		all := p.client.all(pulsarwire.TypeConnected)
+		want := append(pulsarwire.Connected{ServerVersion: "5", MaxMessageSize: 1000}.Append(nil), 4<<3|2, 2, 2<<3, 1)
+		if got := all[len(all)-1].Body; !bytes.Equal(got, want) {
+			t.Errorf("the client got % x; want % x", got, want)
 		}
 	})
 }

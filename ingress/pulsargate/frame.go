@@ -71,7 +71,8 @@ func understood(prefix []byte) bool {
 	switch t {
 	case pulsarwire.TypeConnected, pulsarwire.TypeSendReceipt, pulsarwire.TypeSendError, pulsarwire.TypeSuccess,
 		pulsarwire.TypeError, pulsarwire.TypeCloseProducer, pulsarwire.TypeCloseConsumer, pulsarwire.TypeProducerSuccess,
-		pulsarwire.TypeLookupResponse, pulsarwire.TypeTopicMigrated, pulsarwire.TypePing:
+		pulsarwire.TypeLookupResponse, pulsarwire.TypeTopicMigrated, pulsarwire.TypeScalableTopicUpdate,
+		pulsarwire.TypeTCAssignmentsUpdate, pulsarwire.TypePing:
 		return true
 	default:
 		return false

@@ -14,8 +14,10 @@ type topicName struct {
 }
 
 // parseTopic brings a topic into its full form, as brokers do, so that no
-// spelling of it evades its limits. Names that are no topics stay as they are;
-// the broker refuses them.
+// spelling of it evades its limits. The names that Pulsar 5 has for a topic,
+// topic://tenant/namespace/name, and for a segment of it, are that topic, and so
+// are all segments together. Names that are no topics stay as they are; the
+// broker refuses them.
 func parseTopic(s string) topicName {
 	domain, path, found := strings.Cut(s, "://")
 	if !found {
@@ -23,6 +25,12 @@ func parseTopic(s string) topicName {
 		if strings.Count(s, "/") == 0 {
 			path = "public/default/" + s
 		}
+	}
+	switch {
+	case domain == "segment" && strings.Count(path, "/") >= 3: // its range and number come last
+		domain, path = "persistent", path[:strings.LastIndexByte(path, '/')]
+	case domain == "topic":
+		domain = "persistent"
 	}
 	t := topicName{full: domain + "://" + path}
 	t.base = t.full

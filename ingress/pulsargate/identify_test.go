@@ -24,6 +24,10 @@ func TestPartitionKeys(t *testing.T) {
 		{pulsargate.ByNamespace, "persistent://a/b/t", "persistent://a/b/t", "persistent://a/b/t", "a/b"},
 		{pulsargate.ByTenant, "persistent://a/b/t/with/slashes", "persistent://a/b/t/with/slashes", "persistent://a/b/t/with/slashes", "a"},
 		{pulsargate.ByClient, "t", "persistent://public/default/t", "persistent://public/default/t", "10.0.0.7"},
+		// A segment of a topic of Pulsar 5 had a bucket of its own.
+		{pulsargate.ByTopic, "segment://a/b/t/0000-7fff-1", "persistent://a/b/t", "persistent://a/b/t", "persistent://a/b/t"},
+		{pulsargate.ByTopic, "topic://a/b/t", "persistent://a/b/t", "persistent://a/b/t", "persistent://a/b/t"},
+		{pulsargate.ByTenant, "segment://a/b", "segment://a/b", "segment://a/b", "a"},
 		{pulsargate.ByTenant, "", "persistent://public/default/", "persistent://public/default/", "public"},
 	} {
 		full, base, key := pulsargate.Key(tc.by, tc.topic, "10.0.0.7:1234")

@@ -102,10 +102,13 @@ func (s *Server) rewrite(c pulsarwire.Command) (relay.Verdict, error) {
 	case pulsarwire.TypeTopicMigrated:
 		s.o.Observer.Happened(EventMigrationSuppressed)
 		return relay.Verdict{Action: relay.Swallow}, nil
+	case pulsarwire.TypeScalableTopicUpdate, pulsarwire.TypeTCAssignmentsUpdate:
+		s.o.Observer.Happened(EventAddressesSuppressed)
+		return relay.Verdict{Action: relay.Swallow}, nil
 	case pulsarwire.TypeCloseProducer, pulsarwire.TypeCloseConsumer:
 		body, err = withoutAddresses(c.Body)
 	case pulsarwire.TypeConnected:
-		body, err = s.boundMessages(c.Body)
+		body, err = s.welcome(c.Body)
 	default:
 	}
 	if body == nil || err != nil {
@@ -125,12 +128,22 @@ func withoutAddresses(body []byte) ([]byte, error) {
 	return pulsarwire.DropFields(nil, body, 3, 4)
 }
 
-// boundMessages returns a CONNECTED that promises no larger messages than the
-// gate lets through; nil when it does not.
-func (s *Server) boundMessages(body []byte) ([]byte, error) {
+// welcome returns a CONNECTED that promises no larger messages than the gate lets
+// through, and nothing by which brokers name addresses that it does not rewrite;
+// nil when the broker's does neither.
+func (s *Server) welcome(body []byte) ([]byte, error) {
 	m, err := pulsarwire.DecodeConnected(body)
-	if err != nil || m.MaxMessageSize > 0 && m.MaxMessageSize <= s.o.MaxMessageSize {
+	if err != nil {
 		return nil, err
 	}
-	return pulsarwire.ReplaceMaxMessageSize(nil, body, s.o.MaxMessageSize)
+	kept, stripped, err := pulsarwire.StripConnected(nil, body)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.MaxMessageSize <= 0 || m.MaxMessageSize > s.o.MaxMessageSize:
+		return pulsarwire.ReplaceMaxMessageSize(nil, kept, s.o.MaxMessageSize)
+	case stripped:
+		return kept, nil
+	}
+	return nil, nil
 }

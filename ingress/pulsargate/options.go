@@ -221,6 +221,7 @@ const (
 	EventProducerRefused     = "producer_refused"     // TooManyRequests
 	EventBrokerRefused       = "broker_refused"       // an address outside the allow-list
 	EventMigrationSuppressed = "migration_suppressed" // a TOPIC_MIGRATED that would lead around the gate
+	EventAddressesSuppressed = "addresses_suppressed" // a command of Pulsar 5 that would
 	EventStalled             = "stalled"              // closed after StallTimeout
 	EventProtocolError       = "protocol_error"       // closed for a frame or command that cannot be
 )
@@ -229,7 +230,7 @@ const (
 func Events() []string {
 	return []string{
 		EventPaused, EventNotified, EventReceipt, EventReceiptLate, EventReceiptMissing, EventReceiptUnknown,
-		EventSendReceiptUnknown, EventProducerRefused, EventBrokerRefused, EventMigrationSuppressed,
+		EventSendReceiptUnknown, EventProducerRefused, EventBrokerRefused, EventMigrationSuppressed, EventAddressesSuppressed,
 		EventStalled, EventProtocolError,
 	}
 }

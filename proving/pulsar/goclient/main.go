@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	client "github.com/apache/pulsar-client-go/pulsar"
 
 	"github.com/admitd/admitd/proving/pulsar"
+	"github.com/admitd/admitd/pulsarwire"
 )
 
 // cell is the client under test.
@@ -39,6 +41,7 @@ func main() {
 	c.unloaded(ctx)
 	c.client.Close()
 	c.authentication(ctx)
+	c.anyBroker(ctx)
 	c.overTLS(ctx)
 	c.End()
 }
@@ -280,6 +283,21 @@ func (c *cell) authentication(context.Context) {
 	defer wrong.Close()
 	_, err = wrong.CreateProducer(client.ProducerOptions{Topic: "go-wrong"})
 	c.Tell("a token that is not good is refused by the broker; with a good one all this was done", err != nil, err)
+}
+
+// anyBroker says, as clients of Pulsar 5 do, that any broker will do.
+func (c *cell) anyBroker(ctx context.Context) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", os.Getenv("GATE"))
+	c.Must("a connection", err)
+	defer conn.Close()
+	c.Must("a deadline", conn.SetDeadline(time.Now().Add(10*time.Second)))
+	body := append(pulsarwire.Connect{ClientVersion: "proving", ProtocolVersion: 21}.Append(nil), 6<<3|2, 0)
+	_, err = conn.Write(pulsarwire.AppendFrame(nil, pulsarwire.TypeConnect, body))
+	c.Must("a CONNECT", err)
+	answer := make([]byte, 64)
+	n, err := conn.Read(answer)
+	// Behind the two lengths stands the type: field 1 of the command.
+	c.Tell("a CONNECT with an empty name of a broker is welcome", err == nil && n > 10 && answer[8] == 1<<3 && answer[9] == byte(pulsarwire.TypeConnected), err, answer[:n])
 }
 
 func (c *cell) overTLS(ctx context.Context) {
