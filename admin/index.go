@@ -17,6 +17,7 @@ func endpoints() []endpoint {
 		{"GET", "/v1/status", "what exists now, and the tenants that ask most; ?ingress= one, ?find=TEXT, ?partitions=N&after=NAME a page of all, ?partitions=all", false},
 		{"GET", "/v1/events", "the same as a stream of changes", false},
 		{"GET", "/v1/history", "the last half hour; ?ingress= one, ?since=5m less of it", false},
+		{"GET", "/v1/top", "who makes the load; ?ingress= one, ?by=client|application|user|operation, ?order=refused, ?n=", false},
 		{"GET", "/v1/explain/{ingress}", "why the limit of the partition default is what it is", false},
 		{"GET", "/v1/explain/{ingress}/*", "the same of the partition of a key", false},
 		{"GET", "/v1/config", "the configuration in force, without secrets", false},

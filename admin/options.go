@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -139,6 +140,8 @@ type Ingress struct {
 	// Latencies counts what succeeded since the start, by the upper bounds of
 	// buckets in seconds; nil = not counted.
 	Latencies func() map[float64]uint64
+	// Askers counts who makes the load; nil = nobody does.
+	Askers *askers.Board
 	// Recall returns what was learned of a partition in an earlier life of the
 	// process; nil = nothing was.
 	Recall func(partition string, key bool) (vitals.Baseline, bool)

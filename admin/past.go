@@ -17,6 +17,12 @@ import (
 // LimitChanges returns how often limits moved, as far as it was seen.
 func (s *Server) LimitChanges() []vitals.ChangeCount { return s.book.LimitChanges() }
 
+// MostRefused returns the partition of an ingress for which most is refused, and
+// how much per second.
+func (s *Server) MostRefused(ingress string) (partition string, perSecond float64) {
+	return s.book.MostRefused(ingress)
+}
+
 // Baselines returns what the limits have learned of their backends: of each
 // ingress the partitions that are asked most first.
 func (s *Server) Baselines() []vitals.Learned { return s.book.Baselines() }

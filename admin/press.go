@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
 	"github.com/admitd/admitd/vitals"
@@ -62,6 +63,9 @@ func (p *press) beat(now time.Time) {
 	all := make([]vitals.Reading, 0, len(snapshot.Ingresses))
 	for i := range snapshot.Ingresses {
 		in := &snapshot.Ingresses[i]
+		if in.Askers != nil {
+			in.Askers.Turn(now)
+		}
 		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Recall: in.Recall}
 		if in.Latencies != nil {
 			r.Latencies = in.Latencies()
@@ -86,6 +90,23 @@ func (p *press) next() <-chan struct{} {
 		p.turned = make(chan struct{})
 	}
 	return p.turned
+}
+
+// boards returns who counts the askers of an ingress, "" = of every one; nil when
+// there is none of that name.
+func (p *press) boards(ingress string) map[string]*askers.Board {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() {
+		p.taken, p.at = p.state.Snapshot("", limiter.StatusOptions{Partitions: -1}), time.Now()
+	}
+	out := map[string]*askers.Board{}
+	for i := range p.taken.Ingresses {
+		if in := &p.taken.Ingresses[i]; ingress == "" || in.Name == ingress {
+			out[in.Name] = in.Askers
+		}
+	}
+	return out
 }
 
 // forget has the next one who asks see what was just changed.

@@ -58,6 +58,7 @@ func (s *Server) reads(r chi.Router) {
 	r.Get("/v1/explain/{ingress}", s.explain)
 	r.Get("/v1/explain/{ingress}/*", s.explain)
 	r.Get("/v1/history", s.history)
+	r.Get("/v1/top", s.top)
 	r.Get("/v1/", s.index)
 	r.Get("/v1/config", s.config)
 	r.Get("/v1/changes", s.changes)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -24,6 +25,7 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		in := newIngress(&s.Ingresses[i])
 		all := book.Gauges(in.Name)
 		in.Limit, in.BaseRTTMS = all.Limit, all.BaseRTTMS
+		in.Top = newTop(s.Ingresses[i].Askers, askers.Kinds(), statusTop, false)
 		in.Verdict = newVerdict(book.Verdict(in.Name, now))
 		p50, p99 := book.Quantiles(in.Name)
 		in.P50MS, in.P99MS = milliseconds(p50), milliseconds(p99)

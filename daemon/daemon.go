@@ -175,7 +175,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 	close(d.up)
 
-	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates}
+	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates, Most: open.admin.MostRefused}
 	actors := []actor{
 		{"signals", func(ctx context.Context) error { return d.signals(ctx, got) }},
 		{"lame duck", d.lameDuck},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/labels"
@@ -60,7 +61,12 @@ func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, err
 		req.MaxWait = a.MaxWait
 	}
 	a.Partition, a.Cost = req.Key, req.Cost
-	return f.gate.Admit(ctx, req)
+	permit, err := f.gate.Admit(ctx, req)
+	if board := c.fronts.crowd.of(a.Ingress); a.Operation != "" && board.Due() {
+		_, refused := errors.AsType[*limiter.Rejection](err)
+		board.Saw(&askers.Asker{Operation: askers.Operation{Object: a.Operation}}, refused)
+	}
+	return permit, err
 }
 
 // costOf returns the tokens of an operation that names no price.

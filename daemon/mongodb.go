@@ -31,7 +31,7 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 	if err != nil {
 		return nil, err
 	}
-	o.Log, o.Observer = k.Log, counts.of(in.Name)
+	o.Log, o.Observer, o.Askers = k.Log, counts.of(in.Name), k.Askers(in.Name)
 	s, err := mongogate.New(g, o)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate) (*Se
 	if err != nil {
 		return nil, err
 	}
-	o.Log = k.Log
+	o.Log, o.Askers = k.Log, k.Askers(in.Name)
 	var s *postgresgate.Server
 	w, err := p.Wire(k, in, func(t *tls.Config) (ingress.Handler, error) {
 		o.TLS = t

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/ingress"
@@ -83,6 +84,8 @@ type Kit struct {
 	// Hello describes an ingress to clients that select servers, and whether it
 	// serves.
 	Hello func(ingress string) (labels.Hello, bool)
+	// Askers returns where an ingress tells who sends its requests.
+	Askers func(ingress string) *askers.Board
 	// HTTPObserver returns who follows the requests of an HTTP ingress; nil =
 	// nobody.
 	HTTPObserver func(ingress string) httpgate.Observer
@@ -91,7 +94,7 @@ type Kit struct {
 // kit returns what sh lends to who builds servers.
 func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *Kit {
 	return &Kit{
-		Log: sh.log, Clock: sh.clock, Hello: hello, HTTPObserver: sh.httpObserver,
+		Log: sh.log, Clock: sh.clock, Hello: hello, HTTPObserver: sh.httpObserver, Askers: sh.crowd.of,
 		Register: func(all ...prometheus.Collector) error {
 			for _, c := range all {
 				if err := sh.metrics.Register(c); err != nil {

@@ -41,7 +41,7 @@ func (p *Protocol) newPulsar(k *Kit, counts *pulsarMetrics, in *config.Ingress, 
 	if err != nil {
 		return nil, err
 	}
-	o.Log, o.Observer = k.Log, counts.of(in.Name)
+	o.Log, o.Observer, o.Askers = k.Log, counts.of(in.Name), k.Askers(in.Name)
 	s, err := pulsargate.New(g, o)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ type shared struct {
 	clock   *clock.Guard
 	zero    int64 // of the clock, at started
 	metrics *observe.Metrics
+	crowd   *crowd
 	tracer  *tracing.Tracer // set before anything serves; nil = nothing is traced
 }
 
@@ -38,7 +39,7 @@ func newShared(cfg *config.Config, o *Options) (*shared, error) {
 		return nil, err
 	}
 	s := &shared{
-		version: o.Version, started: time.Now(), log: log, level: level,
+		version: o.Version, started: time.Now(), log: log, level: level, crowd: &crowd{},
 		metrics: observe.New(observe.Options{Version: o.Version, Process: true}),
 	}
 	s.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: s.clockChanged})

@@ -23,6 +23,10 @@ type Summary struct {
 	Interval time.Duration
 	// Gates returns the gates that exist now.
 	Gates func() []StatusReader
+	// Most returns the partition of an ingress for which most is refused, a
+	// client's key perhaps, and how much per second; nil = the label that metrics
+	// carry is told.
+	Most func(ingress string) (partition string, perSecond float64)
 
 	last map[string]tally // by ingress; of the last report
 }
@@ -121,6 +125,11 @@ func (s *Summary) reportGate(ctx context.Context, name string, interval time.Dur
 	for label, n := range now.byLabel {
 		if rate := perSecond(before.byLabel[label], n); rate > most || rate == most && label < worst {
 			worst, most = label, rate
+		}
+	}
+	if s.Most != nil && total > 0 {
+		if key, rate := s.Most(name); rate > 0 {
+			worst, most = key, rate
 		}
 	}
 	attrs := []slog.Attr{

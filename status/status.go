@@ -61,6 +61,9 @@ type Ingress struct {
 	BaseRTTMS float64 `json:"baseRTTMS"`
 	// Classes are who goes first; nil where all requests are equal.
 	Classes *Classes `json:"classes,omitempty"`
+	// Top is who makes the load, by kind, the first three of each; more are at
+	// /v1/top.
+	Top map[string][]Asker `json:"top,omitempty"`
 	// Partitions are those of the configuration, and some of clients' keys:
 	// those that are asked most unless others were asked for.
 	Partitions []Partition `json:"partitions"`

@@ -65,6 +65,17 @@ func (b *Book) Busiest(name string, n int) (keys []string) {
 	return keys
 }
 
+// MostRefused returns the partition of an ingress for which most is refused, and
+// how much per second; "" and 0 when nothing is.
+func (b *Book) MostRefused(name string) (partition string, perSecond float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.ingresses[name]; r != nil {
+		return r.most()
+	}
+	return "", 0
+}
+
 // Gauges are figures of an ingress over all its partitions.
 type Gauges struct {
 	Limit     int     // of those that were asked, bounded by the total; 0 = none was

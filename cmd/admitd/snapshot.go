@@ -50,6 +50,7 @@ type snapshotFlags struct {
 // must be there.
 func pieces() [][2]string {
 	return [][2]string{
+		{"top.json", "/v1/top?n=100"},
 		{"status.json", "/v1/status?partitions=all"},
 		{"readyz.json", "/readyz"},
 		{"config.json", "/v1/config"},

@@ -253,6 +253,7 @@ func (d *doorstep) decide(raw []byte) (refused bool, err error) {
 		return false, err
 	}
 	d.s.hot.Store(hotFor)
+	rt.saw(&sc.r, err)
 	return true, d.refuse(rt, sc, rej, req)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
@@ -137,6 +138,8 @@ type Options struct {
 	// Hello answers GET /v1/hello, before admission and while draining too;
 	// nil = the path is the backend's. See labels.ServeHello.
 	Hello http.Handler
+	// Askers counts who makes the load; nil = nobody does.
+	Askers *askers.Board
 	// Observer is told of every request; nil = nobody.
 	Observer Observer
 	// Ingress is about connections. [Server.Apply] takes only its

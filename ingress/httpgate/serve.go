@@ -79,6 +79,7 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	waited := rt.stopwatch()
 	permit, err := rt.admit(ctx, w, &decided)
 	wait := waited()
+	rt.saw(r, err)
 	if err != nil {
 		rej, ok := errors.AsType[*limiter.Rejection](err)
 		if !ok { // the client went away while it waited

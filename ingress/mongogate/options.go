@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 )
@@ -80,6 +81,8 @@ type Options struct {
 	// the gate fail commands.
 	TestCommands bool
 
+	// Askers counts who makes the load; nil = nobody does.
+	Askers *askers.Board
 	// Observer is told what the limiter does not count; nil = nobody.
 	Observer Observer
 	// Log receives failures of connections at debug, and of the backend at

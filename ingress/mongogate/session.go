@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -29,6 +30,7 @@ type session struct {
 	opener  opener
 	key     []byte // scratch
 	out     []byte // scratch for answers
+	last    askers.Operation
 
 	asked  asked
 	user   string       // who authenticated; set by the backend's side while its reply is owed
@@ -181,6 +183,7 @@ func (ses *session) admit(r *relay.Session, h header, k command) (relay.Verdict,
 		req.Exempt = true
 	}
 	err := r.Admit(req)
+	ses.saw(err)
 	if req.Exempt {
 		c.exempted.Add(1)
 	} else {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
@@ -65,6 +66,8 @@ type Options struct {
 	// gone: the server then stops at its next interrupt.
 	CancelAbandoned bool
 
+	// Askers counts who makes the load; nil = nobody does.
+	Askers *askers.Board
 	// Log receives failures of connections at debug, and of the backend at
 	// warn, at most once a second; nil = discarded.
 	Log *slog.Logger

@@ -236,6 +236,7 @@ func (s *session) admit(rs *relay.Session, st *statement) (answer []byte, err er
 	req.Exempt = req.Exempt || inside || st.op == opFree
 	req.Continues = inside
 	err = rs.Admit(req)
+	s.saw(st, err)
 	if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
 		s.srv.counters.refused.Add(1)
 		d := rej.Document(req, !s.srv.o.NoHints)

@@ -76,6 +76,7 @@ func (p *producer) offer(now int64, m *pulsarwire.Send, mayQueue bool) verdict {
 		rest, req.Cost = req.Cost-1, 1
 		permit, ticket, err = srv.gate.Offer(now, req)
 	}
+	p.saw(err)
 	if err == nil && ticket == nil {
 		permit.Charge(rest)
 		return verdict{ok: true, permit: permit}

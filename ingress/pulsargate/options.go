@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
@@ -55,6 +56,8 @@ type Options struct {
 	CancelAbandoned bool
 	// Dial connects to a broker; nil = TCP, with TLS when it is set.
 	Dial relay.DialFunc
+	// Askers counts who makes the load; nil = nobody does.
+	Askers *askers.Board
 	// Observer is told what the limiter cannot count; nil = nobody.
 	Observer Observer
 	// Log of the connections' troubles; nil = none.
