@@ -12,4 +12,6 @@ const (
 	ByTotal Limit = "total"
 	// ByIngress: the rate of the whole ingress, or its being drained.
 	ByIngress Limit = "ingress"
+	// ByFleet: a rate or a concurrency limit that several gates share.
+	ByFleet Limit = "fleet"
 )

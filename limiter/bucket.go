@@ -20,6 +20,7 @@ import (
 type Bucket struct {
 	state   atomic.Pointer[bucketState]
 	waiting atomic.Int64 // requests that sleep a debt
+	ledger  ledger       // of a rate that several gates share
 }
 
 // bucketState is one rate and the units spent under it. It is replaced as a
@@ -28,27 +29,37 @@ type bucketState struct {
 	spent atomic.Int64 // units; never more than maxDebt ahead of the refill
 	_     [56]byte     // keep the hot word on a cache line of its own
 
-	base     int64   // monotonic ns at which the bucket was full
+	base     int64   // monotonic ns at which first were there
+	first    int64   // units; the burst, or what a lease grants at once
+	span     int64   // ns for which units flow in
 	perNano  float64 // units per ns, about 1
-	burst    int64   // units
+	burst    int64   // units: the most that a request may cost
+	brim     int64   // units above which the bucket overflows
 	maxDebt  int64   // units
+	low      int64   // units below which dry is told
 	slack    int64   // units that flow in while a caller holds on to its reading of the clock
 	scale    float64 // units per token
 	perToken float64 // ns per token
 	rate     Rate
+	dry      *dryness // of a leased bucket; nil = nobody is told
 }
 
 // maxElapsed keeps the refill within 62 bits: 36 years in ns.
 const maxElapsed = int64(1) << 60
 
 // NewBucket returns a full bucket, or nil (unlimited) when r.PerSecond is 0 or
-// less. now is monotonic nanoseconds.
+// less; one of a shared rate holds a gate's part of what flows in until it is
+// leased tokens. now is monotonic nanoseconds.
 func NewBucket(r Rate, now int64) *Bucket {
 	if !(r.PerSecond > 0) {
 		return nil
 	}
 	b := &Bucket{}
-	b.state.Store(newBucketState(r, now))
+	if s := newBucketState(r, now); r.Sharers > 0 {
+		b.state.Store(s.alone(now))
+	} else {
+		b.state.Store(s)
+	}
 	return b
 }
 
@@ -59,8 +70,9 @@ func newBucketState(r Rate, now int64) *bucketState {
 	rate := min(max(r.PerSecond, 0.001), maxRate)
 	burst := min(max(rate*min(r.burstSeconds(), maxBurstSeconds), 1), maxBurst)
 	scale := math.Floor(min(max(1e9/rate, 1), 1e9))
+	units := int64(math.Floor(burst * scale))
 	return &bucketState{
-		base: now, perNano: rate * scale / 1e9, burst: int64(math.Floor(burst * scale)),
+		base: now, first: units, span: maxElapsed, perNano: rate * scale / 1e9, burst: units, brim: units, low: math.MinInt64,
 		maxDebt: int64((burst + float64(min(r.QueueDepth, maxQueue))) * scale),
 		slack:   int64(rate * scale),
 		scale:   scale, perToken: 1e9 / rate, rate: r,
@@ -138,13 +150,13 @@ func (b *Bucket) holds(now int64, n float64) bool {
 }
 
 // full reports whether all tokens are there, so that a new bucket would be the
-// same.
+// same. Those of a shared rate are kept elsewhere.
 func (b *Bucket) full(now int64) bool {
 	if b == nil {
 		return true
 	}
 	s := b.state.Load()
-	return s.refilled(now)-s.spent.Load() >= s.burst && b.waiting.Load() == 0
+	return (s.rate.Sharers > 0 || s.refilled(now)-s.spent.Load() >= s.burst) && b.waiting.Load() == 0
 }
 
 // Burst returns the depth in tokens, +Inf for a nil bucket.
@@ -175,10 +187,14 @@ func (b *Bucket) Wait(now int64, n float64) time.Duration {
 func (b *Bucket) SetRate(r Rate, now int64) {
 	tokens := b.Tokens(now)
 	s := newBucketState(r, now)
+	if r.Sharers > 0 {
+		b.share(now, s, tokens)
+		return
+	}
 	if missing := s.burst - int64(tokens*s.scale); missing > 0 {
 		s.spent.Store(min(missing, s.burst+s.maxDebt))
 	}
-	b.state.Store(s)
+	b.ledger.turn(b, s)
 }
 
 // Rate returns the rate in force; the zero Rate for a nil bucket.
@@ -198,15 +214,15 @@ func (s *bucketState) units(n float64) int64 {
 }
 
 // refilled returns the units that have flowed into the bucket until now, the
-// initial burst included, and is never less than that burst. The product is a
+// units at the beginning included, and is never less than those. The product is a
 // float: it is monotonic in now, the same for all callers of one instant, and
 // off by nanoseconds after years.
 func (s *bucketState) refilled(now int64) int64 {
 	elapsed := now - s.base
 	if elapsed <= 0 {
-		return s.burst
+		return s.first
 	}
-	return s.burst + int64(float64(min(elapsed, maxElapsed))*s.perNano)
+	return s.first + int64(float64(min(elapsed, s.span))*s.perNano)
 }
 
 // spend takes n tokens when that leaves a debt of at most debt units.
@@ -215,7 +231,7 @@ func (s *bucketState) spend(now int64, n float64, debt int64) (time.Duration, bo
 	in := s.refilled(now)
 	for {
 		old := s.spent.Load()
-		spent := max(old, in-s.burst) // what overflowed the brim is gone
+		spent := max(old, in-s.brim) // what overflowed the brim is gone
 		if spent > in+s.maxDebt+s.burst+s.slack {
 			// More is owed than anyone may borrow, and than callers are late
 			// by: the clock ran backwards. Go on from an empty bucket instead
@@ -230,6 +246,9 @@ func (s *bucketState) spend(now int64, n float64, debt int64) (time.Duration, bo
 		if !s.spent.CompareAndSwap(old, spent+cost) {
 			continue
 		}
+		if left < s.low {
+			s.dry.tell()
+		}
 		if left >= 0 {
 			return 0, true
 		}
@@ -239,7 +258,7 @@ func (s *bucketState) spend(now int64, n float64, debt int64) (time.Duration, bo
 
 // level returns the tokens there are.
 func (s *bucketState) level(now int64) float64 {
-	return float64(min(s.refilled(now)-s.spent.Load(), s.burst)) / s.scale
+	return float64(min(s.refilled(now)-s.spent.Load(), s.brim)) / s.scale
 }
 
 // changeRate returns b at rate r: the same bucket where there is one, so that

@@ -67,6 +67,10 @@ type Rate struct {
 	// QueueDepth is how many requests may borrow a token and wait for it
 	// before requests are refused; 0 = refuse at once.
 	QueueDepth int
+	// Sharers is how many gates are expected to share the rate, this one
+	// included: its bucket is then filled by [Bucket.Lease] and [Bucket.Flow].
+	// 0 = the rate is this gate's own.
+	Sharers int
 }
 
 // PartitionPolicy describes one partition or, as Policy.Default, every

@@ -155,10 +155,15 @@ func (p *purse) holds(now int64, n float64) bool {
 }
 
 // blame returns the cause of a refusal by one of the buckets, of a request of
-// the given cost.
+// the given cost, and notes what it asked for where the rate is shared.
 func (p *purse) blame(refused *Bucket, cost float64) cause {
 	never := cost > refused.Burst()
+	shared := refused.miss(cost)
 	switch {
+	case shared && never:
+		return costOfFleet
+	case shared:
+		return rateOfFleet
 	case refused == p.ingress && never:
 		return costOfIngress
 	case refused == p.ingress:

@@ -92,6 +92,8 @@ const (
 	rateOfIngress
 	costOfPartition
 	costOfIngress
+	rateOfFleet
+	costOfFleet
 	fullPartition
 	fullTotal
 	latePartition
@@ -109,6 +111,8 @@ func Causes() []Cause {
 		{labels.RequestRate, labels.ByIngress},
 		{labels.CostExceedsBurst, labels.ByPartition},
 		{labels.CostExceedsBurst, labels.ByIngress},
+		{labels.RequestRate, labels.ByFleet},
+		{labels.CostExceedsBurst, labels.ByFleet},
 		{labels.ConcurrencyLimit, labels.ByPartition},
 		{labels.ConcurrencyLimit, labels.ByTotal},
 		{labels.QueueTimeout, labels.ByPartition},

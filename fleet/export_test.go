@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// Script is what runs inside Redis.
+func Script() string { return quotasScript }
+
+// A Sim is one gate's book, played in virtual time.
+type Sim struct {
+	*book
+	prefix string
+	board  *redisBoard
+	looked int64
+	dryNow bool
+	Failed int
+	Calls  int
+}
+
+// NewSim returns a gate of a group at now.
+func NewSim(now int64, id string, s Settings, buckets Buckets, r *Redis) (*Sim, error) {
+	on, err := newBoard(r, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &Sim{book: newBook(now, id, id, s, buckets), prefix: "admitd:{sim}:", board: on, looked: now - int64(time.Hour)}, nil
+}
+
+// Step plays what the gate does at now. reach says whether its calls arrive and
+// its answers return.
+func (s *Sim) Step(now int64, reach, answer bool) {
+	select {
+	case <-s.dry:
+		s.dryNow = true
+	default:
+	}
+	due, early := s.wantsCall(now, s.dryNow)
+	if !due && now-s.looked < int64(s.tick()) {
+		return
+	}
+	s.looked = now
+	s.look(now)
+	if due, early = s.wantsCall(now, s.dryNow); !due {
+		return
+	}
+	s.dryNow = false
+	calls := s.prepare(now, early, false)
+	for i := range calls {
+		s.Calls++
+		if !reach {
+			s.Failed++
+			return
+		}
+		a, err := s.call(&calls[i])
+		if err != nil || !answer {
+			s.Failed++
+			return
+		}
+		s.landed(now, now, &calls[i], &a)
+	}
+}
+
+// Leave says good-bye.
+func (s *Sim) Leave(now int64) error {
+	for _, c := range s.prepare(now, false, true) {
+		if _, err := s.call(&c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Sim) call(c *call) (answer, error) {
+	reply, err := s.board.run(context.Background(), c.keys(s.prefix), c.args())
+	if err != nil {
+		return answer{}, err
+	}
+	return parseAnswer(reply, len(c.asks))
+}
+
+// Close ends the connection.
+func (s *Sim) Close() { _ = s.board.close() }
+
+// Mode is what the gate goes by at now.
+func (s *Sim) Mode(now int64) Mode { return s.mode(now) }
+
+// Quota returns the share, the mode and the stock as the gate knows them.
+func (s *Sim) Quota(name string) (share, level float64, m Mode, sharers int) {
+	q := s.quotas[name]
+	if q == nil {
+		return 0, 0, "", 0
+	}
+	return q.share, q.level, q.mode, q.sharers
+}

@@ -1,0 +1,194 @@
+package fleet_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/admitd/admitd/fleet"
+	"github.com/admitd/admitd/limiter"
+)
+
+// tick is the resolution of a simulation.
+const tick = 5 * time.Millisecond
+
+// world is a group in virtual time: gates with a bucket each, one quota, and a
+// Redis whose clock is set.
+type world struct {
+	t      *testing.T
+	redis  *miniredis.Miniredis
+	now    int64         // of the gates, monotonic
+	wall   time.Time     // of Redis
+	skew   time.Duration // by which its clock was stepped
+	rand   *rand.Rand
+	rate   limiter.Rate
+	gates  []*simGate
+	opts   fleet.Settings
+	silent bool // Redis answers nobody
+}
+
+// simGate is one gate and the load on it.
+type simGate struct {
+	*fleet.Sim
+	bucket   *limiter.Bucket
+	load     float64 // requests per second
+	cost     float64
+	dead     bool
+	cut      bool // cannot reach Redis
+	deaf     bool // its calls arrive, the answers do not
+	clock    int64
+	admitted float64
+	offered  float64
+}
+
+func newWorld(t *testing.T, seed uint64, rate limiter.Rate, n int) *world {
+	t.Helper()
+	w := &world{
+		t: t, redis: miniredis.RunT(t), now: int64(time.Hour), wall: time.Unix(1_800_000_000, 0),
+		rand: rand.New(rand.NewPCG(seed, 1)), rate: rate,
+		opts: fleet.Settings{Gates: n, Lease: 3 * time.Second},
+	}
+	w.redis.SetTime(w.wall)
+	for range n {
+		w.join()
+	}
+	return w
+}
+
+// join adds a gate.
+func (w *world) join() *simGate {
+	w.t.Helper()
+	r := w.rate
+	r.Sharers = w.opts.Gates
+	g := &simGate{bucket: limiter.NewBucket(r, w.now), cost: 1}
+	sim, err := fleet.NewSim(w.now, fmt.Sprintf("gate%d", len(w.gates)), w.opts, func(yield func(string, string, *limiter.Bucket) bool) {
+		yield("orders", "orders", g.bucket)
+	}, &fleet.Redis{Addresses: []string{w.redis.Addr()}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(sim.Close)
+	g.Sim = sim
+	w.gates = append(w.gates, g)
+	return g
+}
+
+// run plays the world for a time and returns the tokens admitted in each second.
+func (w *world) run(d time.Duration) []float64 {
+	w.t.Helper()
+	var seconds []float64
+	var sum float64
+	for i := range int(d / tick) {
+		w.now += int64(tick)
+		w.wall = w.wall.Add(tick)
+		w.redis.SetTime(w.wall.Add(w.skew))
+		for _, at := range w.rand.Perm(len(w.gates)) {
+			g := w.gates[at]
+			if g.dead {
+				continue
+			}
+			before := g.admitted
+			g.arrive(w.now+g.clock, w.poisson(g.load*tick.Seconds()))
+			sum += g.admitted - before
+			g.Step(w.now+g.clock, !g.cut && !w.silent, !g.deaf)
+		}
+		if (i+1)%int(time.Second/tick) == 0 {
+			seconds, sum = append(seconds, sum), 0
+		}
+	}
+	return seconds
+}
+
+// arrive offers n requests.
+func (g *simGate) arrive(now int64, n int) {
+	due := limiter.Bill{{Bucket: g.bucket, Tokens: g.cost}}
+	for range n {
+		g.offered += g.cost
+		if _, _, refused := due.Pay(now, limiter.NoWait); refused == nil {
+			g.admitted += g.cost
+		} else {
+			limiter.Miss(g.bucket, g.cost)
+		}
+	}
+}
+
+func (w *world) poisson(mean float64) int {
+	limit, p, k := math.Exp(-mean), 1.0, 0
+	for {
+		p *= w.rand.Float64()
+		if p <= limit {
+			return k
+		}
+		k++
+	}
+}
+
+// spread sets the load of all gates, an equal part each.
+func (w *world) spread(load float64) {
+	for _, g := range w.gates {
+		g.load = load / float64(len(w.gates))
+	}
+}
+
+// mean, least and most of a list.
+func summary(list []float64) (mean, least, most float64) {
+	least = math.Inf(1)
+	for _, x := range list {
+		mean += x / float64(len(list))
+		least, most = min(least, x), max(most, x)
+	}
+	return mean, least, most
+}
+
+func TestExplore(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		rate  float64
+		load  float64
+		skew  bool
+		gates int
+	}{
+		{"5000 2x even", 5000, 2, false, 8},
+		{"5000 2x skew", 5000, 2, true, 8},
+		{"5000 0.9 even", 5000, 0.9, false, 8},
+		{"500 2x even", 500, 2, false, 8},
+		{"500 2x skew", 500, 2, true, 8},
+		{"50 2x even", 50, 2, false, 8},
+		{"5 2x even", 5, 2, false, 8},
+		{"5 0.7 even", 5, 0.7, false, 8},
+		{"50 0.7 even", 50, 0.7, false, 8},
+		{"50 0.7 one gate", 50, 0.7, false, 1},
+		{"500 0.7 skew", 500, 0.7, true, 8},
+		{"100 2x two", 100, 2, false, 2},
+	} {
+		w := newWorld(t, 1, limiter.Rate{PerSecond: tc.rate}, tc.gates)
+		w.spread(tc.rate * tc.load)
+		if tc.skew {
+			for i, g := range w.gates {
+				g.load = tc.rate * tc.load * 0.4 / 7
+				if i == 0 {
+					g.load = tc.rate * tc.load * 0.6
+				}
+			}
+		}
+		w.run(5 * time.Second)
+		var off, adm float64
+		for _, g := range w.gates {
+			g.offered, g.admitted = 0, 0
+		}
+		s := w.run(20 * time.Second)
+		calls := 0
+		for _, g := range w.gates {
+			off += g.offered
+			adm += g.admitted
+			calls += g.Calls
+		}
+		mean, least, most := summary(s)
+		_, lvl, _, n := w.gates[0].Quota("orders")
+		t.Logf("%-20s mean %.2f%% [%.1f %.1f] refused %.3f%% calls/s/gate %.1f level %.1f n %d", tc.name, 100*mean/tc.rate, 100*least/tc.rate, 100*most/tc.rate, 100*(1-adm/off), float64(calls)/25/float64(tc.gates), lvl, n)
+	}
+}

@@ -1,0 +1,141 @@
+package fleet
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// quotasScript settles, shares out and grants.
+//
+//go:embed quotas.lua
+var quotasScript string
+
+// maxPerCall is how many quotas one call of the script serves: Redis serves
+// nobody else meanwhile.
+const maxPerCall = 32
+
+// errReply is wrapped by every answer of the script that cannot be read.
+var errReply = errors.New("fleet: answer of the script is not understood")
+
+// ask is what a gate tells the group of one quota.
+type ask struct {
+	quota   *quota
+	spent   float64 // tokens since the gate began
+	demand  float64 // tokens per second; -1 = unknown
+	share   float64 // tokens per second that it believes in; 0 = none yet
+	epoch   string  // that it knows; "" = none
+	rate    float64
+	burst   float64
+	version int64
+	piece   float64 // the most that one request costs
+
+	bucket      bucketMark // whose count stands behind spent
+	bucketSpent float64
+}
+
+// bucketMark tells the buckets that a quota has had from each other.
+type bucketMark int
+
+// grant is what the group answers.
+type grant struct {
+	tokens  float64
+	atOnce  bool
+	share   float64 // tokens per second
+	epoch   string
+	wait    time.Duration // until it is worth asking again; 0 = not told
+	rate    float64       // in force
+	burst   float64       // in force
+	level   float64       // tokens in stock
+	sharers int           // gates that use the quota
+}
+
+// call is one run of the script.
+type call struct {
+	id, name       string
+	interval, span time.Duration // T, G
+	lease          time.Duration // E
+	expected       int
+	leaving        bool
+	asks           []ask
+}
+
+// answer is what one run of the script returned.
+type answer struct {
+	gates  int
+	grants []grant // of the asks, in their order
+}
+
+// keys returns the keys of the call, which all lie in one slot of a cluster.
+func (c *call) keys(prefix string) []string {
+	keys := make([]string, 0, 1+len(c.asks))
+	keys = append(keys, prefix+"gates")
+	for i := range c.asks {
+		keys = append(keys, prefix+"q:"+c.asks[i].quota.key)
+	}
+	return keys
+}
+
+// args returns the arguments of the call.
+func (c *call) args() []any {
+	args := make([]any, 0, 7+8*len(c.asks))
+	args = append(args, c.id, c.name, micros(c.interval), micros(c.span), micros(c.lease), c.expected, 0)
+	if c.leaving {
+		args[6] = 1
+	}
+	for i := range c.asks {
+		a := &c.asks[i]
+		args = append(args, number(a.spent), number(a.demand), number(a.share), a.epoch, number(a.rate), number(a.burst),
+			strconv.FormatInt(a.version, 10), number(a.piece))
+	}
+	return args
+}
+
+// micros spells a duration.
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+// number spells a number so that nothing of it is lost.
+func number(x float64) string { return strconv.FormatFloat(x, 'g', 17, 64) }
+
+// parseAnswer reads what the script returned. Words beyond those that are known
+// are left alone: they are a newer script's.
+func parseAnswer(reply []string, asks int) (answer, error) {
+	if len(reply) != 1+asks {
+		return answer{}, fmt.Errorf("%w: %d parts, want %d", errReply, len(reply), 1+asks)
+	}
+	var now string
+	var a answer
+	if _, err := fmt.Sscan(reply[0], &now, &a.gates); err != nil {
+		return answer{}, fmt.Errorf("%w: %q", errReply, reply[0])
+	}
+	for _, text := range reply[1:] {
+		g, ok := parseGrant(text)
+		if !ok {
+			return answer{}, fmt.Errorf("%w: %q", errReply, text)
+		}
+		a.grants = append(a.grants, g)
+	}
+	return a, nil
+}
+
+// parseGrant reads one grant.
+func parseGrant(text string) (g grant, ok bool) {
+	words := strings.Fields(text)
+	if len(words) < 9 {
+		return g, false
+	}
+	ok = true
+	read := func(i int) float64 {
+		x, err := strconv.ParseFloat(words[i], 64)
+		ok = ok && err == nil && x == x && x < 1e18 && x > -1e18
+		return x
+	}
+	g = grant{
+		tokens: read(0), atOnce: words[1] == "1", share: read(2), epoch: words[3],
+		wait: time.Duration(min(read(4), 1e12)) * time.Microsecond, rate: read(5), burst: read(6), level: read(7), sharers: int(read(8)),
+	}
+	return g, ok && g.tokens >= 0 && g.share >= 0 && g.rate > 0 && g.sharers > 0
+}
