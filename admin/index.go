@@ -26,6 +26,7 @@ func endpoints() []endpoint {
 		{"GET", "/v1/hello", "what clients that select servers want to know", false},
 		{"GET", "/v1/tuner", "what the tuner reads and did; ?records=N", false},
 		{"GET", "/v1/tuner/records/{id}", "everything about one decision of the tuner", false},
+		{"GET", "/v1/fleet", "the gates that share rates with this one, the shares, and what the gate goes by", false},
 		{"GET", "/metrics", "for Prometheus", false},
 		{"GET", "/healthz", "whether the process is alive", false},
 		{"GET", "/readyz", "whether traffic should be sent here, and what an operator should know", false},

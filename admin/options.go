@@ -82,6 +82,9 @@ type Options struct {
 	Overrides Overrides
 	// Tuner answers /v1/tuner; nil = 404.
 	Tuner Tuner
+	// Fleet returns how the daemon stands in its group, for /v1/fleet; nil, or
+	// returning nil = there is none.
+	Fleet func() *status.Fleet
 	// Shadow answers /v1/shadow; nil = there are no candidates.
 	Shadow Shadow
 	// Metrics answers GET /metrics; nil = 404.
@@ -128,6 +131,7 @@ type Snapshot struct {
 	Config    status.Config
 	Ingresses []Ingress
 	Shadow    []status.Candidate
+	Fleet     *status.Fleet // nil = no group
 }
 
 // Ingress is one protocol's front with its gate.

@@ -66,6 +66,7 @@ func (s *Server) reads(r chi.Router) {
 	r.Get("/v1/events", s.events)
 	r.Get("/v1/tuner", s.tunerState)
 	r.Get("/v1/shadow", s.candidates)
+	r.Get("/v1/fleet", s.fleet)
 	r.Get("/v1/tuner/records/{id}", s.tunerRecord)
 	if s.o.Metrics != nil {
 		r.Method(http.MethodGet, "/metrics", s.o.Metrics)

@@ -30,6 +30,8 @@ type Config struct {
 	Clock Clock `yaml:"clock"`
 	// Export of traces over OTLP/HTTP. Off while the endpoint is empty.
 	Tracing Tracing `yaml:"tracing"`
+	// What is shared with other gates. Nothing while fleet.redis.addresses is empty.
+	Fleet Fleet `yaml:"fleet"`
 	// What this gate says of itself at /v1/hello.
 	Hello Hello `yaml:"hello"`
 	// The policy engine that moves rates and limits as signals say.

@@ -122,6 +122,8 @@ type Connections struct {
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 	// Connections that may wait for a token before further ones are refused.
 	QueueDepth int `yaml:"queueDepth" default:"0" min:"0" max:"1000000"`
+	// The rate is that of all gates of the fleet together.
+	Shared bool `yaml:"shared" default:"false"`
 	// Hard bound on open connections.
 	MaxOpen int `yaml:"maxOpen" default:"10000" min:"1" max:"10000000"`
 	// How many of these places are kept for those who must get in: superusers,
@@ -140,6 +142,8 @@ type Requests struct {
 	// Requests that may borrow a token and wait for it before further ones are
 	// refused.
 	QueueDepth int `yaml:"queueDepth" default:"0" min:"0" max:"1000000"`
+	// The rate is that of all gates of the fleet together.
+	Shared bool `yaml:"shared" default:"false"`
 	// Requests that no limiter touches.
 	Exempt Exempt `yaml:"exempt"`
 }

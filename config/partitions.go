@@ -34,6 +34,9 @@ type Partition struct {
 	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
 	// Bucket depth in seconds of the rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+	// The rate is that of all gates of the fleet together; in default that of each
+	// key.
+	Shared bool `yaml:"shared" default:"false"`
 	// How the limit of requests in flight is found.
 	Limit Limit `yaml:"limit"`
 	// Requests that may wait for a permit.
@@ -52,6 +55,9 @@ type NamedPartition struct {
 	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
 	// Bucket depth in seconds of the rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
+	// The rate is that of all gates of the fleet together; in default that of each
+	// key.
+	Shared bool `yaml:"shared" default:"false"`
 	// How the limit of requests in flight is found.
 	Limit Limit `yaml:"limit"`
 	// Requests that may wait for a permit.

@@ -39,6 +39,7 @@ func validate(r *strict.Report, c *Config) {
 		v.ingress(path, in)
 		v.unique(names, i, "ingresses", "name", in.Name)
 	}
+	v.fleet(c)
 	v.clashes(c)
 	v.tuner(c)
 	v.shadow(c)

@@ -41,7 +41,7 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 	}
 	for _, n := range in.Partitions.Named {
 		np, err := buildPartition(in, n.Name, &config.Partition{
-			Rate: n.Rate, BurstSeconds: n.BurstSeconds, Limit: n.Limit, Queue: n.Queue,
+			Rate: n.Rate, BurstSeconds: n.BurstSeconds, Shared: n.Shared, Limit: n.Limit, Queue: n.Queue,
 		}, tune)
 		if err != nil {
 			return nil, err
@@ -129,6 +129,9 @@ func connections(c *config.Connections) ingress.Connections {
 	out := ingress.Connections{
 		Rate:    limiter.Rate{PerSecond: c.Rate, BurstSeconds: c.BurstSeconds, QueueDepth: c.QueueDepth},
 		MaxOpen: c.MaxOpen, Reserved: c.Reserved,
+	}
+	if c.Shared && c.Rate > 0 {
+		out.Rate.Sharers = 1 // the group tells how many
 	}
 	for _, p := range c.Exempt {
 		out.Exempt = append(out.Exempt, p.Prefix)

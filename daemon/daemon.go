@@ -71,6 +71,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	}
 	d := &Daemon{shared: sh, first: cfg, loaded: o.Loaded, kill: o.Kill, up: make(chan struct{})}
 	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1), stages: newStages()}
+	d.fronts.club = newClub(sh, d.fronts, o.Path)
 	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
 	d.fronts.overrides = &overrides{settings: d.settings}
 	d.fronts.memory = &memory{shared: sh, running: d.settings.running}
@@ -83,7 +84,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	return d, errors.Join(sh.metrics.Register(newTunerCollector(d.steward)), sh.metrics.Register(d.fronts.overrides),
-		sh.metrics.Register(newStagesCollector(d.fronts.stages)))
+		sh.metrics.Register(newStagesCollector(d.fronts.stages)), sh.metrics.Register(newClubCollector(d.fronts.club)))
 }
 
 // Check builds everything that can be built without listening, and returns every
@@ -95,7 +96,8 @@ func Check(cfg *config.Config) error {
 	problems := []error{err, noToken, noTuner}
 	if err == nil {
 		_, noCast := d.fronts.cast(cfg)
-		problems = append(problems, noCast)
+		_, noClub := d.fronts.club.prepare(cfg)
+		problems = append(problems, noCast, noClub)
 	}
 	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
 		_, problem := d.fronts.newFront(&cfg.Ingresses[i])
@@ -181,6 +183,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{"lame duck", d.lameDuck},
 		{"tuner", d.steward.run},
 		{"ingresses", d.runFronts},
+		{"fleet", d.fronts.club.run},
 		{"decisions", open.hatch.run},
 		{"admin", func(ctx context.Context) error { return open.admin.Serve(ctx, open.ln) }},
 		{"memory", d.fronts.memory.run},
@@ -238,7 +241,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname() // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: d.settings, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: d.settings, Fleet: d.fronts.club.status, Metrics: d.metrics.Handler(), Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
 	})

@@ -195,6 +195,7 @@ func needsRestart(p *Protocol, old, next *config.Ingress) bool {
 // empty lists where there were none.
 func structure(p *Protocol, in config.Ingress) string {
 	in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
+	in.Requests.Shared = false
 	in.Connections = config.Connections{}
 	in.Partitions.Max, in.Partitions.Total = 0, 0
 	in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil

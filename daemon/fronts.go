@@ -32,6 +32,8 @@ type fronts struct {
 	overrides  *overrides
 	memory     *memory
 	stages     *stages
+	club       *club
+	sharers    int // gates that are expected to share rates; guarded by change
 	failed     chan error
 
 	change  sync.Mutex     // held while a configuration is applied, never by readers
@@ -77,6 +79,11 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 	if fs.isDraining() {
 		return admin.ErrDraining
 	}
+	fs.sharers = cfg.Fleet.Gates
+	join, err := fs.club.prepare(cfg)
+	if err != nil {
+		return err
+	}
 	plan, err := fs.plan(ctx, cfg)
 	if err != nil {
 		return err
@@ -105,6 +112,7 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 	}
 	fs.changes = changesOf(fs.asRead, cfg)
 	fs.mu.Unlock()
+	join()
 	fs.stages.keep(next)
 	for name, f := range old {
 		if next[name] != f {
@@ -186,9 +194,11 @@ func (fs *fronts) policy(in *config.Ingress) (*limiter.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, fs.overrides.put(in, p, func(form *config.Partition) (limiter.PartitionPolicy, error) {
+	err = fs.overrides.put(in, p, func(form *config.Partition) (limiter.PartitionPolicy, error) {
 		return buildPartition(in, limiter.DefaultPartition, form, fs.meet)
 	})
+	fs.share(in, p)
+	return p, err
 }
 
 // probe asks the backend of a new front whether its clients could walk around

@@ -36,6 +36,9 @@ func (fc *face) Health() admin.Health {
 	if _, problems := fc.settings.last(); len(problems) > 0 {
 		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(problems, "; "))
 	}
+	if detail := fc.fronts.club.detail(); detail != "" {
+		h.Detail = append(h.Detail, detail)
+	}
 	if s := fc.clock.Status(); !s.Trusted {
 		h.Detail = append(h.Detail, "the clock is not trusted, adaptive limits are fixed: "+string(s.Reason))
 	}
@@ -58,6 +61,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 			Changed: len(fs.changes) + overridden,
 		},
 	}
+	s.Fleet = fs.club.status()
 	if list := fs.stages.reports(ingress); len(list) > 0 {
 		s.Shadow = list
 	}

@@ -95,6 +95,10 @@ func contract() []metric {
 		{"admitd_tuner_changes_total", "counter", "policy"},
 		{"admitd_tuner_reverts_total", "counter", "policy"},
 		{"admitd_tuner_signal_trusted", "gauge", "signal"},
+		{"admitd_fleet_share", "gauge", "quota"},
+		{"admitd_fleet_gates", "gauge", ""},
+		{"admitd_fleet_lease_age_seconds", "gauge", ""},
+		{"admitd_fleet_mode", "gauge", "mode"},
 	}
 }
 

@@ -36,13 +36,14 @@ tuner:
     - { name: refused, source: gate, ingress: orders, metric: refused }
     - { name: nobody, source: http, url: "http://127.0.0.1:1", path: n, every: 1s }
   policies: [{ name: guard, signal: refused, above: 1e6, below: 1, adjust: orders.requests.rate, min: 10, max: 700, step: 0.1 }]
+fleet: { redis: { addresses: ["127.0.0.1:1"] } }
 shadow: [{ name: narrow, ingress: orders, requests: { rate: 5 } }]
 ingresses:
   - name: orders
     listen: %[2]s
     backend: %[3]s
     backendTimeout: 2s
-    connections: { rate: 1000 }
+    connections: { rate: 1000, shared: true }
     requests: { rate: 600, exempt: { operations: [GET /healthz] } }
     cost: { header: X-Cost }
     partitions:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
 )
 
 // Settings are what a [Group] can be told anew while it runs. The zero value
@@ -19,8 +20,9 @@ type Settings struct {
 	Lease    time.Duration // how long a share holds after the call that was answered last; 0 = 2 s, at least twice the interval
 	Gates    int           // how many are expected before any was seen; 0 = 1
 	Fallback Fallback      // "" = fair
-	// Version of the configuration that the rates are from: where gates differ,
-	// the highest wins.
+	// Version of the rates that there are from the beginning, milliseconds of the
+	// wall clock: where gates differ, the highest wins. One that changes later is
+	// newer.
 	Version int64
 }
 
@@ -64,15 +66,16 @@ type book struct {
 	dry      chan struct{}
 	rand     func() float64 // uniform in [0, 1)
 
-	quotas map[string]*quota
-	order  []string // names, in the order in which they came
-	heard  int64    // when the call that was answered last was sent
-	begun  int64
-	ever   bool // some call was answered
-	gates  int  // that were there then
-	next   int64
-	soon   int64 // when a quota that had to wait may ask again
-	called int64 // when the last call was sent
+	quotas  map[string]*quota
+	order   []string // names, in the order in which they came
+	heard   int64    // when the call that was answered last was sent
+	begun   int64
+	ever    bool // some call was answered
+	gates   int  // that were there then
+	members []status.FleetGate
+	next    int64
+	soon    int64 // when a quota that had to wait may ask again
+	called  int64 // when the last call was sent
 }
 
 // newBook returns the state of a gate that knows of nobody yet.
@@ -96,7 +99,12 @@ func (b *book) look(now int64) {
 			b.order = append(b.order, name)
 			b.next = now
 		}
-		q.version = b.Version
+		if rate := bucket.Rate(); q.own != rate {
+			if q.own.PerSecond > 0 {
+				q.version = max(time.Now().UnixMilli(), q.version+1) // changed at run time: newer than any file
+			}
+			q.own = rate
+		}
 		q.look(now, bucket)
 		return true
 	})
@@ -168,7 +176,7 @@ func (b *book) empty(leaving bool) call {
 
 // landed takes what one run answered that was sent at sent.
 func (b *book) landed(now, sent int64, c *call, a *answer) {
-	b.heard, b.gates, b.ever = sent, max(a.gates, 1), true
+	b.heard, b.gates, b.ever, b.members = sent, max(a.gates, 1), true, a.known
 	for i := range c.asks {
 		q := c.asks[i].quota
 		if !q.present {

@@ -9,5 +9,7 @@
 // [limiter.Bucket] as leases. All arithmetic between gates is done by a script
 // inside Redis (quotas.lua), by the clock of Redis.
 //
+// ADR 20 says why it is done so, docs/fleet.md how it is used.
+//
 // The package does not decide about requests, and knows no protocol.
 package fleet

@@ -36,13 +36,14 @@ func (s *Sim) Step(now int64, reach, answer bool) {
 		s.dryNow = true
 	default:
 	}
-	due, early := s.wantsCall(now, s.dryNow)
+	due, _ := s.wantsCall(now, s.dryNow)
 	if !due && now-s.looked < int64(s.tick()) {
 		return
 	}
 	s.looked = now
 	s.look(now)
-	if due, early = s.wantsCall(now, s.dryNow); !due {
+	due, early := s.wantsCall(now, s.dryNow)
+	if !due {
 		return
 	}
 	s.dryNow = false
@@ -94,3 +95,6 @@ func (s *Sim) Quota(name string) (share, level float64, m Mode, sharers int) {
 	}
 	return q.share, q.level, q.mode, q.sharers
 }
+
+// Set changes the settings.
+func (s *Sim) Set(next Settings) { s.Settings = next.withDefaults() }

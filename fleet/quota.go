@@ -55,6 +55,7 @@ type quota struct {
 	mark       bucketMark
 	present    bool // seen by the last look
 	base       float64
+	own        limiter.Rate // as this gate is told
 	version    int64
 
 	epoch   string

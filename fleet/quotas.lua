@@ -6,7 +6,7 @@
 -- ARGV: id, name, T, G, E (microseconds), expected gates, leaving (0 or 1); then
 -- per quota: spent, demand (-1 = unknown), share, epoch, rate, burst, version,
 -- piece: the most that one request was seen to cost.
--- Returns: "now gates", then per quota
+-- Returns: "now gates id=name id=name ...", then per quota
 -- "grant atonce share epoch wait rate burst level gates".
 local id, name = ARGV[1], ARGV[2]
 local T, G, E = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -18,7 +18,7 @@ local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 -- The group: who is there, and since when it has been heard of without a gap.
 local group = redis.call('HGETALL', KEYS[1])
 local last, resumed, gates = 0, now, 0
-local gone = {}
+local gone, others = {}, {}
 for i = 1, #group, 2 do
   local field, value = group[i], group[i + 1]
   if field == 'last' then
@@ -31,6 +31,7 @@ for i = 1, #group, 2 do
       gone[#gone + 1] = field
     elseif ends > now and field ~= 'g:' .. id then
       gates = gates + 1
+      others[gates] = string.sub(field, 3) .. '=' .. string.match(value, '(%S+)$')
     end
   end
 end
@@ -46,12 +47,13 @@ if leaving then
   redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now), 'resumed', string.format('%.0f', resumed))
 else
   gates = gates + 1
+  others[gates] = id .. '=' .. name
   redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now), 'resumed', string.format('%.0f', resumed),
     'g:' .. id, string.format('%.0f %s', now + T + E, name))
 end
 redis.call('PEXPIRE', KEYS[1], math.max(60000, math.ceil(E / 500)))
 
-local out = { string.format('%.0f %d', now, gates) }
+local out = { string.format('%.0f %d ', now, gates) .. table.concat(others, ' ') }
 
 -- A gate's row: share, grant, when it has run out, presumed, spent, demand, end
 -- of the lease, 1 = trickled, tokens it saves for.

@@ -82,7 +82,7 @@ func readSecret(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	b, err := os.ReadFile(file)
+	b, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
 		return "", fmt.Errorf("fleet: %w", err)
 	}

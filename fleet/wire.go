@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/admitd/admitd/status"
 )
 
 // quotasScript settles, shares out and grants.
@@ -66,6 +68,7 @@ type call struct {
 // answer is what one run of the script returned.
 type answer struct {
 	gates  int
+	known  []status.FleetGate
 	grants []grant // of the asks, in their order
 }
 
@@ -106,10 +109,19 @@ func parseAnswer(reply []string, asks int) (answer, error) {
 	if len(reply) != 1+asks {
 		return answer{}, fmt.Errorf("%w: %d parts, want %d", errReply, len(reply), 1+asks)
 	}
-	var now string
 	var a answer
-	if _, err := fmt.Sscan(reply[0], &now, &a.gates); err != nil {
+	var err error
+	words := strings.Fields(reply[0])
+	if len(words) < 2 {
 		return answer{}, fmt.Errorf("%w: %q", errReply, reply[0])
+	}
+	if a.gates, err = strconv.Atoi(words[1]); err != nil {
+		return answer{}, fmt.Errorf("%w: %q", errReply, reply[0])
+	}
+	for _, word := range words[2:] {
+		if id, name, ok := strings.Cut(word, "="); ok {
+			a.known = append(a.known, status.FleetGate{ID: id, Name: name})
+		}
 	}
 	for _, text := range reply[1:] {
 		g, ok := parseGrant(text)

@@ -51,12 +51,13 @@ type doorLimits struct {
 
 // Status is a snapshot of a door's counts, each exact by itself.
 type Status struct {
-	Open     int64    // connections that are in
-	Queued   int64    // connections waiting for a token
-	MaxOpen  int64    // the bound on both
-	Accepted uint64   // connections that came in, since the start
-	Refused  []uint64 // connections refused since the start, indexed by [Refusal]
-	Tokens   float64  // tokens left, negative when owed; +Inf when unlimited
+	Open     int64           // connections that are in
+	Queued   int64           // connections waiting for a token
+	MaxOpen  int64           // the bound on both
+	Accepted uint64          // connections that came in, since the start
+	Refused  []uint64        // connections refused since the start, indexed by [Refusal]
+	Tokens   float64         // tokens left, negative when owed; +Inf when unlimited
+	Bucket   *limiter.Bucket // where they are; nil = unlimited
 }
 
 // NewDoor returns a door. name is the ingress's, for logs.
@@ -91,7 +92,7 @@ func (d *Door) Status() Status {
 	queued := d.queued.Load()
 	s := Status{
 		Open: max(d.open.Load()-queued, 0), Queued: queued, MaxOpen: l.maxOpen(),
-		Accepted: d.accepted.Load(), Refused: make([]uint64, refusals), Tokens: l.bucket.Tokens(d.o.Clock.Now()),
+		Accepted: d.accepted.Load(), Refused: make([]uint64, refusals), Tokens: l.bucket.Tokens(d.o.Clock.Now()), Bucket: l.bucket,
 	}
 	for i := range d.refused {
 		s.Refused[i] = d.refused[i].Load()
@@ -120,6 +121,9 @@ func (d *Door) admit(c *conn) (debt, bool) {
 		return debt{}, true
 	}
 	paid, wait, refused := limiter.Bill{{Bucket: l.bucket, Tokens: 1}}.Pay(d.o.Clock.Now(), 0)
+	if refused != nil {
+		limiter.Miss(refused, 1)
+	}
 	return debt{paid: paid, wait: wait}, refused == nil
 }
 

@@ -48,6 +48,7 @@ var floors = map[string][]string{
 	"ingress/postgresgate": {"askers", "ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"askers", "ingress", "ingress/relay", "limiter", "labels", "pulsarwire"},
 	"shadow":               {"limiter", "labels", "status"},
+	"fleet":                {"limiter", "status"},
 	"observe":              {"ingress", "limiter", "labels"},
 	"admin":                {"askers", "ingress", "limiter", "labels", "status", "vitals"},
 	"decide":               {"limiter", "labels"},
@@ -74,7 +75,7 @@ var floors = map[string][]string{
 		"observe",
 		"admin", "askers", "baseline", "vitals",
 		"decide",
-		"tracing",
+		"tracing", "fleet",
 		"lab/trace",
 		"shadow",
 	},
@@ -103,6 +104,7 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":                          {"cmd"},
 	"go.opentelemetry.io/otel":                        {"tracing"},
 	"github.com/jackc/pgx":                            {"tuner/sqlsource"},
+	"github.com/redis/go-redis":                       {"fleet"},
 }
 
 // stdlibOnly are the rooms that import nothing from outside but the standard

@@ -1,0 +1,218 @@
+package fleet_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/admitd/admitd/fleet"
+	"github.com/admitd/admitd/limiter"
+)
+
+// skewed gives the first gate six tenths of the load.
+func (w *world) skewed(load float64) {
+	for i, g := range w.gates {
+		g.load = 0.4 * load / float64(len(w.gates)-1)
+		if i == 0 {
+			g.load = 0.6 * load
+		}
+	}
+}
+
+// percent plays for a time after settling for five seconds, and returns the
+// seconds in percent of the rate, and of the load the percentage refused.
+func (w *world) percent(d time.Duration) (seconds []float64, refused float64) {
+	w.t.Helper()
+	w.run(5 * time.Second)
+	for _, g := range w.gates {
+		g.offered, g.admitted = 0, 0
+	}
+	seconds = w.run(d)
+	for i := range seconds {
+		seconds[i] *= 100 / w.rate.PerSecond
+	}
+	var offered, admitted float64
+	for _, g := range w.gates {
+		offered, admitted = offered+g.offered, admitted+g.admitted
+	}
+	return seconds, 100 * (1 - admitted/offered)
+}
+
+// Whoever asks for more than there is gets the rate, over all gates, whatever the
+// load is split like; whoever asks for less is not refused.
+func TestGatesShareARate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rate, load  float64
+		gates       int
+		skewed      bool
+		mean        [2]float64 // percent of the rate
+		most        float64    // in the worst second
+		mostRefused float64    // percent of the load
+	}{
+		"5000/s, asked for twice, evenly":        {rate: 5000, load: 2, gates: 8, mean: [2]float64{99, 101}, most: 102, mostRefused: 51},
+		"5000/s, asked for twice, 60 % at one":   {rate: 5000, load: 2, gates: 8, skewed: true, mean: [2]float64{99, 101}, most: 105, mostRefused: 51},
+		"5000/s, asked for less":                 {rate: 5000, load: 0.9, gates: 8, mean: [2]float64{88, 92}, most: 95, mostRefused: 0.05},
+		"500/s, asked for twice, 60 % at one":    {rate: 500, load: 2, gates: 8, skewed: true, mean: [2]float64{98, 101}, most: 110, mostRefused: 53},
+		"500/s, asked for less, 60 % at one":     {rate: 500, load: 0.7, gates: 8, skewed: true, mean: [2]float64{66, 74}, most: 90, mostRefused: 0.1},
+		"50/s, asked for twice, in whole pieces": {rate: 50, load: 2, gates: 8, mean: [2]float64{97, 102}, most: 125, mostRefused: 55},
+		"50/s, asked for less":                   {rate: 50, load: 0.7, gates: 8, mean: [2]float64{64, 76}, most: 110, mostRefused: 1},
+		"5/s, of which no gate's share is whole": {rate: 5, load: 2, gates: 8, mean: [2]float64{94, 104}, most: 200, mostRefused: 60},
+		"100/s over two gates":                   {rate: 100, load: 2, gates: 2, mean: [2]float64{98, 102}, most: 110, mostRefused: 54},
+		"100/s at the only gate":                 {rate: 100, load: 2, gates: 1, mean: [2]float64{98, 102}, most: 110, mostRefused: 54},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, limiter.Rate{PerSecond: tc.rate}, tc.gates)
+			w.spread(tc.rate * tc.load)
+			if tc.skewed {
+				w.skewed(tc.rate * tc.load)
+			}
+			seconds, refused := w.percent(20 * time.Second)
+			mean, least, most := summary(seconds)
+			t.Logf("mean %.2f %%, seconds %.1f to %.1f %%, refused %.2f %%", mean, least, most, refused)
+			if mean < tc.mean[0] || mean > tc.mean[1] || most > tc.most || refused > tc.mostRefused {
+				t.Errorf("mean %.2f %%, worst second %.1f %%, refused %.2f %%; want a mean of %v, at most %v and %v",
+					mean, most, refused, tc.mean, tc.most, tc.mostRefused)
+			}
+		})
+	}
+}
+
+// The load moves from one gate to another: the share follows within a second or
+// so, and nothing is minted on the way.
+func TestShareFollowsTheLoad(t *testing.T) {
+	w := newWorld(t, 2, limiter.Rate{PerSecond: 5000}, 8)
+	w.skewed(10000)
+	w.percent(5 * time.Second)
+	w.gates[0].load, w.gates[7].load = w.gates[7].load, w.gates[0].load
+	seconds, _ := w.run(6*time.Second), 0
+	for i, s := range seconds {
+		if pc := s / 50; pc > 105 || i >= 2 && pc < 95 {
+			t.Errorf("second %d after the change: %.1f %%; want at most 105, and from the second on at least 95", i+1, pc)
+		}
+	}
+}
+
+// Dear requests are not starved by cheap ones: a share that flows never gathers
+// what they cost, so that whole pieces are saved for them.
+func TestDearRequestsAreSavedFor(t *testing.T) {
+	w := newWorld(t, 3, limiter.Rate{PerSecond: 100, BurstSeconds: 2}, 4)
+	w.spread(160)
+	w.gates[0].load, w.gates[0].cost = 1, 50
+	w.percent(20 * time.Second)
+	if got := w.gates[0].admitted; got < 200 {
+		t.Errorf("the gate with requests of 50 tokens was admitted %v tokens in 20 s of 100/s; want at least 200", got)
+	}
+}
+
+// A quota that everybody left alone has filled up, and is not taken for lost: a
+// tenant may come back with a burst.
+func TestIdleQuotaKeepsItsBurst(t *testing.T) {
+	w := newWorld(t, 4, limiter.Rate{PerSecond: 100}, 2)
+	w.spread(20)
+	w.run(5 * time.Second)
+	w.spread(0)
+	w.run(15 * time.Second)
+	w.gates[0].offered, w.gates[0].admitted = 0, 0
+	w.gates[0].load = 200 // for half a second: the burst
+	w.run(500 * time.Millisecond)
+	g := w.gates[0]
+	if refused := 1 - g.admitted/g.offered; refused > 0.05 {
+		t.Errorf("%.0f of %.0f requests of a burst after silence were admitted; want 95 %%", g.admitted, g.offered)
+	}
+}
+
+// The rate in force is the newest one: gates with an older configuration do not
+// bring it back, and learn of it.
+func TestNewestRateWins(t *testing.T) {
+	w := newWorld(t, 5, limiter.Rate{PerSecond: 1000}, 4)
+	w.spread(4000)
+	w.run(3 * time.Second)
+	faster := limiter.Rate{PerSecond: 2000, Sharers: 4}
+	w.gates[0].bucket.SetRate(faster, w.now)
+	w.run(2 * time.Second)
+	mean, _, _ := summary(w.run(5 * time.Second))
+	if mean < 1900 || mean > 2100 {
+		t.Errorf("after one gate learned of 2000/s, the others of 1000/s, %.0f/s are admitted; want 2000", mean)
+	}
+}
+
+// A gate that joins or leaves is no loss: what it has not spent comes back.
+func TestGatesComeAndGo(t *testing.T) {
+	w := newWorld(t, 6, limiter.Rate{PerSecond: 2000}, 4)
+	w.spread(4000)
+	w.run(4 * time.Second)
+	w.join()
+	w.spread(4000)
+	for i, s := range w.run(4 * time.Second) {
+		if pc := s / 20; pc > 106 || pc < 92 {
+			t.Errorf("second %d after a gate joined: %.1f %%", i+1, pc)
+		}
+	}
+	leaver := w.gates[0]
+	if err := leaver.Leave(w.now); err != nil {
+		t.Fatal(err)
+	}
+	leaver.dead = true
+	for i, s := range w.run(4 * time.Second) {
+		if pc := s / 20; pc > 104 || i > 0 && pc < 96 {
+			t.Errorf("second %d after a gate left: %.1f %%", i+1, pc)
+		}
+	}
+	if _, _, _, n := w.gates[1].Quota("orders"); n != 4 {
+		t.Errorf("%d gates use the quota after one of 5 left; want 4", n)
+	}
+}
+
+// Whatever happens, in whatever order, to gates, network and clocks: no span is
+// granted more than the rate, what was in stock, and the grants that were open.
+func TestNeverMoreThanRateAndOpenGrants(t *testing.T) {
+	for seed := range uint64(6) {
+		w := newWorld(t, seed, limiter.Rate{PerSecond: 1000}, 4)
+		w.opts.Fallback, w.opts.Lease = fleet.Closed, time.Second
+		for _, g := range w.gates {
+			g.Set(w.opts)
+		}
+		w.spread(5000)
+		var total float64
+		joins := 0
+		dice := rand.New(rand.NewPCG(seed, 7))
+		for turn := 1; turn <= 40; turn++ {
+			w.upset(dice, &joins)
+			for _, s := range w.run(time.Second) {
+				total += s
+			}
+			// What flowed in, one burst in stock at the beginning, what may be
+			// owed, and what gates hold that begin.
+			most := 1000*float64(turn) + 1000 + 1.5*1000*0.2 + 60*float64(joins+4)
+			if total > most {
+				t.Fatalf("seed %d: %.0f tokens were spent in %d s, %d gates having joined; want at most %.0f", seed, total, turn, joins, most)
+			}
+		}
+		t.Logf("seed %d: %.0f tokens in 40 s of 1000/s", seed, total)
+	}
+}
+
+// upset has something happen.
+func (w *world) upset(dice *rand.Rand, joins *int) {
+	g := w.gates[dice.IntN(len(w.gates))]
+	switch dice.IntN(9) {
+	case 0:
+		g.cut = !g.cut
+	case 1:
+		g.deaf = !g.deaf
+	case 2:
+		w.silent = !w.silent
+	case 3:
+		w.redis.FlushAll()
+	case 4:
+		g.dead = true // as by kill -9, and another comes for it
+		*joins++
+		w.join().load = g.load
+	case 5:
+		w.skew += time.Duration(dice.IntN(3)-1) * time.Hour
+	case 6:
+		g.clock += int64(dice.IntN(int(2 * time.Second))) // a jump forwards, as after a pause
+	default:
+		w.silent, g.cut, g.deaf = false, false, false
+	}
+}
