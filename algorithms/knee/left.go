@@ -50,20 +50,35 @@ func (k *Limit) Left(_ int64, age time.Duration, _ int) {
 	}
 }
 
-// learnPatience follows the age that a tenth of those who leave have not
-// reached, and forgets it in minutes.
-func (s *state) learnPatience(w *window) {
+// callers is what is known of them.
+type callers struct {
+	patience float64 // ns; 0 = nobody has left
+}
+
+// wait is the time that callers are known to wait, or that is promised to them; 0 =
+// unknown.
+func (c *callers) wait(o Options) float64 {
+	t := float64(o.Objective)
+	if t == 0 || c.patience > 0 && c.patience < t {
+		t = c.patience
+	}
+	return t
+}
+
+// learn follows the age that a tenth of those who leave have not reached, and
+// forgets it in minutes.
+func (c *callers) learn(w *window) {
 	n := float64(w.left.younger + w.left.older)
 	switch {
 	case n == 0 || n < 0.01*w.count():
-		s.patience *= math.Exp(w.elapsed / 60e9)
-	case s.patience == 0:
-		s.patience = w.left.youngest
+		c.patience *= math.Exp(w.elapsed / 60e9)
+	case c.patience == 0:
+		c.patience = w.left.youngest
 	default:
-		s.patience *= math.Exp(math.Min(0.2, math.Max(-0.2, 0.05*(0.1*n-float64(w.left.younger)))))
-		s.patience = math.Max(s.patience, math.Min(w.left.youngest, s.patience))
+		c.patience *= math.Exp(math.Min(0.2, math.Max(-0.2, 0.05*(0.1*n-float64(w.left.younger)))))
+		c.patience = math.Max(c.patience, math.Min(w.left.youngest, c.patience))
 	}
-	if s.patience > float64(parts.MaxLatency) {
-		s.patience = 0
+	if c.patience > float64(parts.MaxLatency) {
+		c.patience = 0
 	}
 }

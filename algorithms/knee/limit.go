@@ -65,57 +65,37 @@ func (o Options) divided() Options {
 // It is safe for concurrent use. [Limit.Observe] takes no lock that waits and
 // allocates nothing; the caller whose sample ends a window closes it.
 type Limit struct {
-	current atomic.Int64 // the published limit, read by every request
-	start   atomic.Int64 // when this window began
-	span    atomic.Int64 // how long it gathers at least
-	quota   atomic.Int64 // samples that it needs
-	calm    atomic.Int64 // in flight up to which a sample is a calm one
-	_       [24]byte     // keeps what every sample writes off the line that every request reads
+	published
+	samples
 
-	calmly, busily class
-	peak           atomic.Int64
-	dropped        atomic.Uint64
-	discarded      atomic.Uint64 // impossible samples since the beginning
-	departures     departures
-
-	o      Options
-	demand func() (offered, refused uint64)
+	o Options
 
 	mu      sync.Mutex // guards the fields below; taken only by TryLock on the request path
+	demand  demand
 	started bool
 	state   state
 	last    window
 	change  parts.Change
 	windows uint64
-	offered uint64
-	refused uint64
 }
 
-// class is the samples that were admitted at few, or at many, in flight.
-type class struct {
-	latency parts.Sum
-	held    atomic.Uint64 // sum of permits in flight at grant
-}
-
-func (c *class) add(latency time.Duration, inFlight int) (count int64) {
-	c.held.Add(uint64(inFlight))
-	count, _ = c.latency.Add(latency)
-	return count
-}
-
-// drain empties the class.
-func (c *class) drain() (n int, latency, held float64) {
-	n, latency = c.latency.Drain()
-	return n, latency, float64(c.held.Swap(0))
+// published is what every request and every sample reads.
+type published struct {
+	current atomic.Int64 // the limit
+	start   atomic.Int64 // when this window began
+	span    atomic.Int64 // how long it gathers at least
+	quota   atomic.Int64 // samples that it needs
+	calm    atomic.Int64 // in flight up to which a sample is a calm one
+	_       [24]byte     // keeps what every sample writes off the line that every request reads
 }
 
 // New returns the limit. Ranges are not checked: see
-// [KneeOptions.Validate].
+// [Options.Validate].
 func New(o Options) *Limit {
 	o = o.WithDefaults().divided()
 	k := &Limit{o: o, state: newState(o)}
 	k.start.Store(math.MinInt64) // far back, so that the first sample opens a window
-	k.publish()
+	k.publishLocked()
 	return k
 }
 
@@ -128,8 +108,8 @@ func (k *Limit) Current() int { return int(k.current.Load()) }
 func (k *Limit) Watch(demand func() (offered, refused uint64)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.demand = demand
-	k.offered, k.refused = demand()
+	k.demand.read = demand
+	k.demand.offered, k.demand.refused = demand()
 }
 
 // Recall tells the limit the latency without a queue that another one learned of
@@ -142,8 +122,8 @@ func (k *Limit) Recall(base time.Duration) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state.recall(base)
-	k.publish()
+	k.state.base.recall(base)
+	k.publishLocked()
 }
 
 // Observe adds the sample of a permit that ended at now, monotonic
@@ -156,18 +136,7 @@ func (k *Limit) Observe(now int64, latency time.Duration, inFlight int, dropped 
 		k.discarded.Add(1)
 		return
 	}
-	for peak := k.peak.Load(); int64(inFlight) > peak && !k.peak.CompareAndSwap(peak, int64(inFlight)); {
-		peak = k.peak.Load()
-	}
-	var count int64
-	switch {
-	case dropped:
-		count = int64(k.dropped.Add(1))
-	case int64(inFlight) <= k.calm.Load():
-		count = k.calmly.add(latency, inFlight)
-	default:
-		count = k.busily.add(latency, inFlight)
-	}
+	count := k.add(latency, inFlight, dropped, k.calm.Load())
 	// Unsigned, so that a clock that went back closes the window too.
 	elapsed := uint64(now - k.start.Load())
 	span := uint64(k.span.Load())
@@ -187,6 +156,7 @@ func (k *Limit) tryClose(now int64) {
 		// The first sample, or a clock that went back: begin here.
 		k.started = true
 		k.drain(0)
+		k.demand.drain(new(window)) // of no window
 		k.start.Store(now)
 		return
 	}
@@ -196,7 +166,7 @@ func (k *Limit) tryClose(now int64) {
 	case count >= parts.FullSize || dropped >= parts.FullSize:
 	case elapsed < k.span.Load():
 		return // another sample has just closed it
-	case count+dropped < k.quota.Load() && elapsed < k.state.patienceOfWindow():
+	case count+dropped < k.quota.Load() && elapsed < k.state.drain.patience():
 		return
 	}
 	k.start.Store(now)
@@ -206,42 +176,25 @@ func (k *Limit) tryClose(now int64) {
 // closeLocked takes the samples out, decides, and publishes.
 func (k *Limit) closeLocked(now, elapsed int64) {
 	w := k.drain(elapsed)
+	k.demand.drain(&w)
 	w.now = now
 	k.last = w
 	k.windows++
 	before := k.Current()
 	next, why := decide(k.o, k.state, w)
 	k.state = next
-	k.publish()
+	k.publishLocked()
 	k.change.Note(now, before, k.Current(), why)
 }
 
-// publish tells the request path what the state asks for.
-func (k *Limit) publish() {
+// publishLocked tells the request path what the state asks for.
+func (k *Limit) publishLocked() {
 	s := &k.state
 	k.current.Store(int64(s.enforced(k.o)))
-	k.span.Store(s.span)
-	k.quota.Store(s.quota)
-	k.calm.Store(s.calm)
-	k.departures.listen(s.patience, s.base)
-}
-
-// drain empties the window. Samples that arrive meanwhile belong to one window
-// or the other, never to both.
-func (k *Limit) drain(elapsed int64) window {
-	w := window{elapsed: float64(elapsed), peak: int(k.peak.Swap(0)), dropped: int(k.dropped.Swap(0))}
-	var calm, busy, calmHeld, busyHeld float64
-	w.calm, calm, calmHeld = k.calmly.drain()
-	w.busy, busy, busyHeld = k.busily.drain()
-	w.latency, w.held = calm+busy, calmHeld+busyHeld
-	w.calmLatency, w.calmHeld = calm, calmHeld
-	w.left = k.departures.drain()
-	if k.demand != nil {
-		offered, refused := k.demand()
-		w.offered, w.refused, w.watched = float64(offered-k.offered), float64(refused-k.refused), true
-		k.offered, k.refused = offered, refused
-	}
-	return w
+	k.span.Store(s.pace.span)
+	k.quota.Store(s.pace.quota)
+	k.calm.Store(s.pace.calm)
+	k.departures.listen(s.callers.patience, s.base.mean)
 }
 
 // Algorithm returns "knee".
@@ -268,18 +221,18 @@ func (k *Limit) State() map[string]float64 {
 		"enforced_limit":          float64(k.Current()),
 		"min_limit":               float64(k.o.MinLimit),
 		"max_limit":               float64(k.o.MaxLimit),
-		"base_rtt_seconds":        s.base / 1e9,
-		"throughput":              s.rate * 1e9,
+		"base_rtt_seconds":        s.base.mean / 1e9,
+		"throughput":              s.flow.rate * 1e9,
 		"refused_share":           s.refused,
 		"queue":                   s.queue(k.o),
-		"patience_seconds":        s.patience / 1e9,
-		"ceiling":                 s.ceiling,
-		"draining":                float64(min(s.phase, 1)),
+		"patience_seconds":        s.callers.patience / 1e9,
+		"ceiling":                 s.drops.ceiling,
+		"draining":                float64(min(s.drain.phase, 1)),
 		"sample_rtt_seconds":      k.last.mean() / 1e9,
 		"sample_count":            k.last.count() + float64(k.last.dropped),
 		"sample_peak_in_flight":   float64(k.last.peak),
 		"windows_total":           float64(k.windows),
-		"remeasured_total":        float64(s.remeasured),
+		"remeasured_total":        float64(s.base.remeasured),
 		"discarded_samples_total": float64(k.discarded.Load()),
 	}
 	k.change.Report(state)

@@ -3,165 +3,46 @@ package knee
 import (
 	"math"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
-
-// What a window is for.
-const (
-	gather = iota // ordinary work
-	flush         // the limit is lowered, and what was in flight before comes back
-	probe         // throughput is measured under the lowered limit
-)
-
-// window is one closed window. Times are nanoseconds, rates per nanosecond.
-type window struct {
-	now                       int64
-	elapsed                   float64
-	calm, busy, dropped, peak int
-	latency, held             float64 // sums over calm and busy samples
-	calmLatency, calmHeld     float64 // sums over calm samples
-	offered, refused          float64
-	watched                   bool
-	left                      left
-}
-
-func (w *window) count() float64 { return float64(w.calm + w.busy) }
-
-func (w *window) rate() float64 { return w.count() / math.Max(w.elapsed, 1) }
-
-func (w *window) mean() float64 { return w.latency / math.Max(w.count(), 1) }
-
-// share is the part of the demand that was refused.
-func (w *window) share(limit float64) float64 {
-	switch {
-	case w.watched:
-		return math.Min(w.refused/math.Max(w.offered, 1), 1)
-	case float64(w.peak) < math.Floor(limit):
-		return 0
-	case w.held < 0.9*limit*w.count():
-		return 0.01
-	default:
-		return 0.5
-	}
-}
-
-type state struct {
-	limit    float64
-	base     float64 // mean latency without a queue, ns; 0 = unknown
-	rate     float64 // throughput, per ns
-	refused  float64 // share, smoothed
-	patience float64 // ns, 0 = nobody has left
-	ceiling  float64 // that drops hold down; 0 = none
-
-	phase                 int
-	level                 float64 // the limit of a drain
-	top                   float64 // throughput before it
-	slow                  float64 // latency before it
-	n, t, l               float64 // completions, time and latencies of a probe so far
-	offered               float64 // in it
-	rejected              float64 // in it
-	began                 int64   // when the drain began
-	age                   float64 // ns that were looked at
-	known                 float64 // samples of windows that refused nothing, since the beginning
-	seen                  float64 // of these, those that no drain stands in for
-	deep                  bool    // the drain began without a throughput to compare with
-	verified              float64 // throughput at which a drain last told; 0 = never in this episode
-	growUntil             int64
-	fresh                 bool
-	over                  bool     // the last window was one of overload
-	contrast              contrast // of windows that refused next to nothing
-	waiting               float64  // behind those at work, smoothed
-	doubt                 float64  // the baseline before a verdict that is on trial; 0 = none
-	wasWork               float64  // and what was at work
-	least                 float64  // the lowest baseline of the last minutes
-	met                   int64    // when gates last drained together
-	bestRate, bestHeld    float64  // the best throughput of this episode, and what was in flight for it
-	still                 float64  // samples behind that
-	markHeld, markLatency float64  // the most in flight of this episode, and its latency
-	work                  float64  // the most that was at work without a queue, forgotten in a minute
-	before                float64  // throughput before this episode
-	span                  int64
-	quota                 int64
-	calm                  int64
-	memory                float64 // the highest throughput of the last minute
-	remeasured            int
-}
 
 const (
 	usualSpan  = int64(250 * time.Millisecond)
 	leastQueue = 40
-	meeting    = int64(4 * time.Second) // between the moments at which gates may drain
-	trialRatio = 1.25                   // of latency, by which a verdict that raised the limit was wrong
-	longWindow = int64(time.Second)
 )
 
+// state is all that a limit knows. It is a value: a window turns one into the
+// next.
+type state struct {
+	limit   float64
+	refused float64 // share of the demand, smoothed
+	pace    pace
+	base    baseline
+	flow    flow
+	episode episode
+	drain   drain
+	trial   trial
+	callers callers
+	drops   drops
+}
+
 func newState(o Options) state {
-	return state{limit: float64(o.InitialLimit), span: usualSpan / 4, quota: 16, calm: int64(max(1, o.InitialLimit/4))}
-}
-
-// recall takes a baseline that was learned before. What the first answers are
-// like, of which the quick ones are back first, does not replace it.
-func (s *state) recall(base time.Duration) {
-	s.base, s.known, s.age = float64(base), math.Max(s.known, 100), math.Inf(1)
-}
-
-// patienceOfWindow is how long a window waits for its samples.
-func (s *state) patienceOfWindow() int64 {
-	switch s.phase {
-	case flush:
-		return int64(4*s.slow) + int64(50*time.Millisecond)
-	case probe:
-		return int64(8*s.slow) + int64(200*time.Millisecond)
+	return state{
+		limit: float64(o.InitialLimit),
+		pace:  pace{span: usualSpan / 4, quota: 16, calm: int64(max(1, o.InitialLimit/4))},
 	}
-	return longWindow
-}
-
-func (s *state) enforced(o Options) int {
-	limit := s.limit
-	if s.phase != gather {
-		limit = s.level
-	}
-	if s.ceiling > 0 {
-		limit = math.Min(limit, s.ceiling)
-	}
-	return min(max(int(limit+0.5), o.MinLimit), o.MaxLimit)
-}
-
-// queue is how many may wait behind those at work.
-func (s *state) queue(o Options) float64 {
-	q := s.room(o)
-	if t := s.trim(o); t > 0 {
-		q = math.Min(q, math.Max(1, s.rate*(t/2-s.base)))
-	}
-	return q
-}
-
-// room is the queue that the refused share asks for.
-func (s *state) room(o Options) float64 {
-	n := float64(o.Gates)
-	busy := n * s.rate * s.base
-	q := math.Max(leastQueue, 3*math.Sqrt(busy))
-	if s.refused > 0 {
-		q = math.Min(q, 3/-math.Log1p(-math.Min(s.refused, 0.8))+0.07*busy)
-	}
-	return q / n
-}
-
-// trim is the time that callers are known to wait, 0 = unknown.
-func (s *state) trim(o Options) float64 {
-	t := float64(o.Objective)
-	if t == 0 || s.patience > 0 && s.patience < t {
-		t = s.patience
-	}
-	return t
 }
 
 // decide is what a window teaches: pure arithmetic.
 func decide(o Options, s state, w window) (state, string) {
-	s.learnPatience(&w)
+	s.callers.learn(&w)
 	var why string
-	switch s.phase {
+	switch s.drain.phase {
 	case flush:
-		why = s.flushed(&w)
+		s.drain.flushed(&w)
+		s.pace.span, s.pace.quota = 1, 4
+		why = parts.WhyDrain
 	case probe:
 		why = s.probed(o, &w)
 	default:
@@ -169,4 +50,103 @@ func decide(o Options, s state, w window) (state, string) {
 	}
 	s.limit = math.Min(math.Max(s.limit, float64(o.MinLimit)), float64(o.MaxLimit))
 	return s, why
+}
+
+// gathered takes a window of ordinary work.
+func (s *state) gathered(o Options, w *window) string {
+	if cut := s.drops.hold(o, w, s.limit, s.enforced(o)); cut || w.count() == 0 {
+		return parts.WhyDrops
+	}
+	s.base.age += w.elapsed
+	share := w.share(s.limit)
+	excess := share
+	if w.watched && share > 0.01 {
+		// What cannot be served, whatever is being refused to work off a queue.
+		excess = math.Max(0.01, 1-w.count()/math.Max(w.offered, 1))
+	}
+	s.refused += (1 - math.Exp(-w.elapsed/5e8)) * (excess - s.refused)
+	if s.base.mean == 0 {
+		s.base.mean = w.mean()
+	}
+	s.flow.memory = math.Max(s.flow.memory*math.Exp(-w.elapsed/60e9), w.rate())
+	var why string
+	if s.meet(o, w) {
+		return parts.WhyDrain
+	}
+	s.episode.over = share > 0.01 && !s.burst(w)
+	if !s.episode.over {
+		s.pace.span = max(usualSpan*2/5, int64(1.5*w.mean()))
+		why = s.free(o, w, share)
+	} else {
+		s.pace.span = max(usualSpan, int64(2*s.base.mean))
+		why = s.bound(o, w, excess)
+	}
+	if s.drain.phase == gather {
+		s.pace.quota = 16
+		s.pace.recalm(w)
+		s.untilMoment(o, w)
+	}
+	return why
+}
+
+// burst reports that requests were refused while half of the permits were idle
+// on average, by Little's law, and either no less was served than before or
+// nothing waited: they came together, and they are no overload.
+func (s *state) burst(w *window) bool {
+	return w.latency/w.elapsed < 0.5*s.limit && (w.rate() > 0.7*s.flow.before || w.mean() < 1.5*s.base.mean)
+}
+
+// enforced is the limit that requests meet.
+func (s *state) enforced(o Options) int {
+	limit := s.limit
+	if s.drain.phase != gather {
+		limit = s.drain.level
+	}
+	if s.drops.ceiling > 0 {
+		limit = math.Min(limit, s.drops.ceiling)
+	}
+	return min(max(int(limit+0.5), o.MinLimit), o.MaxLimit)
+}
+
+// queue is how many may wait behind those at work.
+func (s *state) queue(o Options) float64 {
+	q := s.room(o)
+	if t := s.callers.wait(o); t > 0 {
+		q = math.Min(q, math.Max(1, s.flow.rate*(t/2-s.base.mean)))
+	}
+	return q
+}
+
+// room is the queue that the refused share asks for.
+func (s *state) room(o Options) float64 {
+	n := float64(o.Gates)
+	busy := n * s.flow.rate * s.base.mean
+	q := math.Max(leastQueue, 3*math.Sqrt(busy))
+	if s.refused > 0 {
+		q = math.Min(q, 3/-math.Log1p(-math.Min(s.refused, 0.8))+0.07*busy)
+	}
+	return q / n
+}
+
+// drops holds the limit down while the backend refuses.
+type drops struct {
+	ceiling float64 // 0 = none
+}
+
+// hold takes the drops of a window and reports whether they were many: the ceiling
+// is then below what was enforced. Otherwise it rises until the limit is under it.
+func (d *drops) hold(o Options, w *window, limit float64, enforced int) (cut bool) {
+	total := w.count() + float64(w.dropped)
+	if float64(w.dropped) <= 0.05*total || total < 1 {
+		if d.ceiling > 0 {
+			d.ceiling = math.Max(1.1*d.ceiling, d.ceiling+1)
+			if d.ceiling >= limit {
+				d.ceiling = 0
+			}
+		}
+		return false
+	}
+	top := float64(enforced)
+	d.ceiling = math.Max(float64(o.MinLimit), math.Min(0.9*top, top-1))
+	return true
 }

@@ -1,0 +1,99 @@
+package knee
+
+import (
+	"math"
+	"time"
+)
+
+// sureAfter is how many samples of windows that refused nothing make a baseline
+// more than an impression of the first moments.
+const sureAfter = 100
+
+// baseline is the latency without a queue, and what it was learned from.
+type baseline struct {
+	mean       float64  // ns; 0 = unknown
+	known      float64  // samples of windows that refused nothing, since the beginning
+	seen       float64  // of these, those that no drain stands in for
+	age        float64  // ns that were looked at
+	least      float64  // the lowest of the last minutes
+	contrast   contrast // of windows that refused next to nothing
+	remeasured int      // how often the backend had become slower
+}
+
+// sure reports whether the baseline comes from more than the first moments.
+func (b *baseline) sure() bool { return b.known >= sureAfter }
+
+// recall takes a baseline that was learned before. What the first answers are
+// like, of which the quick ones are back first, does not replace it.
+func (b *baseline) recall(base time.Duration) {
+	b.mean, b.known, b.age = float64(base), math.Max(b.known, sureAfter), math.Inf(1)
+}
+
+// learn takes the latency of a window that refused next to nothing. Where it
+// does not follow what is in flight there is no queue, and it is the baseline.
+// Otherwise calm samples are fair where no more was in flight before them than
+// is at work on average at the given rate; the others lower the baseline and
+// hardly raise it.
+func (b *baseline) learn(w *window, rate float64, shared bool) {
+	b.known += w.count()
+	b.seen += w.count()
+	b.contrast.add(w)
+	n, r, held := w.count(), w.mean(), w.held
+	e, ok := b.contrast.elasticity()
+	fair := ok && e < 0.4
+	if !fair && w.calm >= 4 {
+		n, r, held = float64(w.calm), w.calmLatency/float64(w.calm), w.calmHeld
+	}
+	fair = !shared && (fair || held/n-1 <= rate*b.mean)
+	weight := n / (n + 64)
+	if !b.sure() || b.age < 5*w.mean() {
+		weight, fair, r = 1, true, w.mean() // at first the quick ones are back
+	}
+	if !fair && r > b.mean {
+		if r > 2*b.mean {
+			return
+		}
+		weight /= 8
+	}
+	b.mean += weight * (r - b.mean)
+}
+
+// forget lets the lowest baseline of late rise, over minutes.
+func (b *baseline) forget(elapsed float64) {
+	if b.least *= math.Exp(elapsed / 120e9); b.least == 0 || b.mean < b.least {
+		b.least = b.mean
+	}
+}
+
+// contrast is what calm and busy samples of the last windows were like.
+type contrast struct {
+	calm, calmHeld, calmLatency float64
+	busy, busyHeld, busyLatency float64
+}
+
+// add weighs in a window, and forgets the older ones over about 2000 samples.
+func (c *contrast) add(w *window) {
+	keep := math.Exp(-w.count() / 2000)
+	c.calm = keep*c.calm + float64(w.calm)
+	c.calmHeld = keep*c.calmHeld + w.calmHeld
+	c.calmLatency = keep*c.calmLatency + w.calmLatency
+	c.busy = keep*c.busy + float64(w.busy)
+	c.busyHeld = keep*c.busyHeld + w.held - w.calmHeld
+	c.busyLatency = keep*c.busyLatency + w.latency - w.calmLatency
+}
+
+// elasticity is how latency follows what is in flight: 1 where it is in
+// proportion, as behind a queue, 0 where it does not care. Its error is about
+// that of the means over the contrast; ok is false where that is too much.
+func (c *contrast) elasticity() (e float64, ok bool) {
+	if c.calm < 12 || c.busy < 12 {
+		return 0, false
+	}
+	few, many := c.calmHeld/c.calm, c.busyHeld/c.busy
+	spread := 2 * (many - few) / (many + few)
+	if noise := math.Sqrt(1/c.calm + 1/c.busy); spread < 2.5*noise {
+		return 0, false
+	}
+	fast, slow := c.calmLatency/c.calm, c.busyLatency/c.busy
+	return 2 * (slow - fast) / (slow + fast) / spread, true
+}

@@ -1,0 +1,136 @@
+package knee
+
+import (
+	"math"
+
+	"github.com/admitd/admitd/algorithms/parts"
+)
+
+// bound takes a window in which requests were refused: share is the part of the
+// demand that could not be served.
+func (s *state) bound(o Options, w *window, share float64) string {
+	r, x := w.mean(), w.rate()
+	if s.trial.failed(w, s.base.mean, s.drain.slow*s.flow.verified, s.flow.verified) {
+		return s.revoke(o, w)
+	}
+	if s.trial.isOver(w.now) {
+		s.trial.doubt = 0
+	}
+	s.flow.smooth(x, w.elapsed, w.count())
+	if r < s.base.mean {
+		s.base.mean += 0.3 * (r - s.base.mean)
+	}
+	first := s.episode.fresh
+	s.begin(o, share)
+	s.episode.weigh(w, s.base.mean)
+	noise := 0.0 // not asked for right after a verdict that nothing waits
+	if s.trial.isOver(w.now) {
+		noise = s.episode.noise(s.limit)
+	}
+	switch {
+	case w.flat() || s.episode.cutIntoWork(w) || s.episode.lostThroughput(w, s.flow.rate):
+		s.base.mean = math.Max(s.base.mean, r)
+		s.trial.grace(w.now, s.base.mean)
+		return s.grow(o, w)
+	case s.episode.waiting+noise < 0.5*s.room(o):
+		return s.grow(o, w)
+	case s.flow.verified == 0 && s.base.sure() && x > 0.95*s.flow.before:
+		// More is served than before, so the demand has risen to the capacity.
+		s.flow.verified = s.flow.rate
+	case o.Gates == 1 && share > 0.05 && s.trial.isOver(w.now) && w.crossed(s.flow.every(w), o.Epoch):
+		s.startDrain(o, math.Min(r, s.limit/x), x)
+		s.drain.deep = first
+		return parts.WhyDrain
+	}
+	return s.settle(o)
+}
+
+// begin opens an episode: where the baseline is known, what could not be served
+// is known as well, and there is nothing to smooth.
+func (s *state) begin(o Options, share float64) {
+	if !s.episode.fresh {
+		return
+	}
+	s.episode.fresh, s.episode.bestRate = false, 0
+	if s.base.sure() {
+		s.refused = share
+	}
+	s.episode.await(s.queue(o))
+}
+
+// revoke takes back a verdict: it was a queue after all, perhaps that of other
+// gates.
+func (s *state) revoke(o Options, w *window) string {
+	s.base.mean, s.flow.work, s.trial.doubt, s.trial.until = s.trial.doubt, s.trial.wasWork, 0, 0
+	s.flow.rate, s.flow.verified = w.rate(), w.rate()
+	s.limit = s.flow.rate*s.base.mean + s.queue(o)
+	return parts.WhyQueue
+}
+
+// settle moves the limit to what throughput and the refused share ask for.
+func (s *state) settle(o Options) string {
+	before := s.limit
+	want := math.Max(s.flow.rate*s.base.mean, math.Min(s.flow.work, s.limit)) + s.queue(o)
+	low := s.limit / 4
+	switch {
+	case s.episode.waiting < 0.3*s.room(o):
+		low = s.limit // what does not wait is not to be cut
+	case s.flow.verified == 0:
+		low = 0.9 * s.limit // nothing is proven yet
+	}
+	s.limit = math.Max(low, math.Min(want, 2*s.limit))
+	switch {
+	case s.limit >= before:
+		return parts.WhyBusy
+	case s.queue(o) < s.room(o) && s.callers.wait(o) == s.callers.patience:
+		return parts.WhyDepartures
+	}
+	return parts.WhyQueue
+}
+
+// grow follows the demand where there is no queue.
+func (s *state) grow(o Options, w *window) string {
+	q := s.queue(o)
+	factor := 1.1
+	if s.episode.waiting < 0.2*q {
+		factor = 1.4
+	}
+	if !s.trial.isOver(w.now) || !s.base.sure() {
+		factor = 2
+	}
+	demand := w.rate() / math.Max(1-w.share(s.limit), 0.01)
+	if next := math.Min(factor*s.limit, demand*s.base.mean+q); next > s.limit {
+		s.limit, s.episode.still = next, 0
+	}
+	return parts.WhyDemand
+}
+
+// free takes a window that refused next to nothing, or a burst.
+func (s *state) free(o Options, w *window, share float64) string {
+	if share > 0.01 {
+		s.refused *= 0.6 // a burst is no overload
+	} else {
+		s.learn(o, w)
+	}
+	want := s.flow.rate*s.base.mean + s.queue(o)
+	switch {
+	case want > s.limit && float64(2*w.peak) >= s.limit:
+		s.limit = math.Min(want, 1.5*s.limit)
+		return parts.WhyRoom
+	case s.limit > math.Max(float64(o.InitialLimit), 1.2*want):
+		s.limit *= math.Exp(-0.05 * w.elapsed / float64(usualSpan))
+		return parts.WhyUnused
+	}
+	return ""
+}
+
+// learn takes a window that refused next to nothing, and ends an episode of
+// overload.
+func (s *state) learn(o Options, w *window) {
+	s.base.learn(w, s.flow.rate, o.Gates > 1)
+	s.flow.learn(w)
+	s.episode.fresh = true
+	if s.base.sure() {
+		s.flow.remember(w, s.base.mean)
+	}
+}
