@@ -79,8 +79,9 @@ type Decisions struct {
 type Log struct {
 	// Least severe level that is written.
 	Level string `yaml:"level" default:"info" enum:"debug info warn error"`
-	// Form of each line.
-	Format string `yaml:"format" default:"json" enum:"json text"`
+	// Form of each line. auto is text where a person reads, on a terminal, and
+	// JSON anywhere else.
+	Format string `yaml:"format" default:"auto" enum:"auto json text"`
 }
 
 // Clock configures the clock guard.

@@ -115,7 +115,7 @@ func refusals() map[string][]string {
 			"1: ingresses: needs at least one ingress",
 		},
 		"enums": {
-			"1: log.format: must be json or text (xml)",
+			"1: log.format: must be auto, json or text (xml)",
 			`1: log.level: must be debug, info, warn or error, did you mean "warn"? (warning)`,
 			"2: clock.fallback: must be auto, fixed or off (On)",
 			`7: ingresses[0].mode: must be enforce, shadow or off, did you mean "shadow"? (shadw)`,

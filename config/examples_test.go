@@ -106,7 +106,9 @@ func compiled(t *testing.T) *jsonschema.Schema {
 }
 
 // The schema accepts every example, every good file, and the effective
-// configuration of each.
+// configuration of each. A key without a value is the exception: the daemon
+// takes it for its default, and an editor underlines it, for it was mostly
+// forgotten.
 func TestSchemaAccepts(t *testing.T) {
 	s := compiled(t)
 	for _, file := range append(examples(t), corpus(t, "*.good.yml")...) {
@@ -115,8 +117,9 @@ func TestSchemaAccepts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Validate(instance(t, bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")))); err != nil {
-				t.Errorf("%s:\n%v", file, err)
+			empty := strings.Contains(file, "nulls_are_defaults")
+			if err := s.Validate(instance(t, bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")))); (err != nil) != empty {
+				t.Errorf("%s: without values %v:\n%v", file, empty, err)
 			}
 			c, err := config.Parse(file, content, nil)
 			if err != nil {
@@ -151,6 +154,40 @@ func TestSchemaRefuses(t *testing.T) {
 				t.Error("accepted")
 			}
 		})
+	}
+}
+
+// One mistake is one message: there were three, of every form that a value may
+// have and of null.
+func TestSchemaTellsOneThing(t *testing.T) {
+	s := compiled(t)
+	for mistake, want := range map[string]string{
+		"drainTimeout: soon":                               "/ingresses/0/drainTimeout: 'soon' does not match pattern",
+		"drainTimeout: 5":                                  "/ingresses/0/drainTimeout: maximum: got 5, want 0",
+		"mode: loud":                                       "/ingresses/0/mode: value must be one of",
+		"requests: { rate: many }":                         "/ingresses/0/requests/rate: got string, want number",
+		"requests: 5":                                      "/ingresses/0/requests: got number, want object",
+		"partitions: { by: 5 }":                            "/ingresses/0/partitions/by: got number, want string or array",
+		"partitions: { default: { queue: long } }":         "/ingresses/0/partitions/default/queue: 'long' does not match pattern '^auto$'",
+		"partitions: { default: { queue: { depth: x } } }": "/ingresses/0/partitions/default/queue/depth: got string, want integer",
+		"http: { maxBody: huge }":                          "/ingresses/0/http",
+		"colour: red":                                      "/ingresses/0: additional properties 'colour' not allowed",
+		"partitions: { default: { limit: { algorithm: fixed, limit: four }} }": "/ingresses/0/partitions/default/limit",
+	} {
+		err := s.Validate(instance(t, []byte("ingresses:\n  - { name: a, listen: 127.0.0.1:1, backend: 'http://127.0.0.1:2', "+mistake+" }\n")))
+		if err == nil {
+			t.Errorf("%s: accepted", mistake)
+			continue
+		}
+		var got []string // what is wrong, without what follows from it
+		for line := range strings.Lines(err.Error()) {
+			if at, what, found := strings.Cut(strings.TrimSpace(line), "': "); found && what != "validation failed" {
+				got = append(got, strings.TrimPrefix(at, "- at '")+": "+what)
+			}
+		}
+		if len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("%s: %q; want one message, %s", mistake, got, want)
+		}
 	}
 }
 

@@ -31,13 +31,16 @@ import (
 // Options are what a daemon is told besides its configuration. The zero value
 // runs on a built-in configuration and logs nowhere.
 type Options struct {
-	Path    string                    // of the configuration, watched and read again; "" = it is built in
-	Loaded  watch.Hash                // of the content that the configuration was read from
-	Env     []string                  // overrides of the configuration, as os.Environ lists them
-	Version string                    // of this program
-	Log     io.Writer                 // where the log goes; nil = nowhere
-	Fault   *clock.Fault              // bends the readings of the clock, to rehearse; nil = does not
-	Sockets map[string][]net.Listener // by ingress: listeners that are open already
+	Path    string     // of the configuration, watched and read again; "" = it is built in
+	Loaded  watch.Hash // of the content that the configuration was read from
+	Env     []string   // overrides of the configuration, as os.Environ lists them
+	Version string     // of this program
+	Log     io.Writer  // where the log goes; nil = nowhere
+	// Terminal says that a person reads Log: text, unless the configuration says
+	// otherwise.
+	Terminal bool
+	Fault    *clock.Fault              // bends the readings of the clock, to rehearse; nil = does not
+	Sockets  map[string][]net.Listener // by ingress: listeners that are open already
 	// Protocols are further ones, beside those that ship; the configuration must
 	// know them too.
 	Protocols []*Protocol

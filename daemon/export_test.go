@@ -103,3 +103,6 @@ func PorchOf(in *config.Ingress) (given, own any, err error) {
 	o, _, err := protocolHTTP().porch(&Kit{}, in)
 	return o.WithDefaults(), ingress.Options{}.WithDefaults(), err
 }
+
+// LogFormat is logFormat, for tests.
+func LogFormat(configured string, terminal bool) string { return logFormat(configured, terminal) }

@@ -24,13 +24,25 @@ type shared struct {
 	tracer  *tracing.Tracer // set before anything serves; nil = nothing is traced
 }
 
+// logFormat chooses the form of the log where the configuration leaves it open:
+// text where a person reads.
+func logFormat(configured string, terminal bool) string {
+	switch {
+	case configured != "auto":
+		return configured
+	case terminal:
+		return "text"
+	}
+	return "json"
+}
+
 // newShared builds what a configuration says of it.
 func newShared(cfg *config.Config, o *Options) (*shared, error) {
 	out := o.Log
 	if out == nil {
 		out = io.Discard
 	}
-	log, level, err := observe.NewLogger(out, observe.LogOptions{Format: cfg.Log.Format, Level: cfg.Log.Level})
+	log, level, err := observe.NewLogger(out, observe.LogOptions{Format: logFormat(cfg.Log.Format, o.Terminal), Level: cfg.Log.Level})
 	if err != nil {
 		return nil, err
 	}

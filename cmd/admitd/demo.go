@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,11 +31,13 @@ one of them over its rate, and what that costs the other.`, demo.Capacity),
 			return demo.Run(cmd.Context(), s.out, s.err, o)
 		},
 	}
+	cmd.AddCommand(newDemoBackend(s))
 	f := cmd.Flags()
 	f.DurationVar(&o.For, "for", 20*time.Second, "how long the whole demo runs, at least 6s")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8462", "address of the gate; port 0 takes a free one")
 	f.StringVar(&o.Admin, "admin", "127.0.0.1:9462", "address of the admin port; port 0 takes a free one")
-	f.StringVar(&o.Protocol, "protocol", "http", demo.Protocols())
+	f.StringVar(&o.Protocol, "protocol", "http", "one of "+strings.Join(demo.Protocols(), ", "))
+	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(demo.Protocols(), cobra.ShellCompDirectiveNoFileComp))
 	f.Float64Var(&o.Load, "load", 4, "offered load as a multiple of the backend's capacity")
 	return cmd
 }

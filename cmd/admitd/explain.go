@@ -26,9 +26,10 @@ and when it was learned. The last changes follow, the newest first.
 KEY is a client's key, or the name of a partition of the configuration; without
 it, the partition "default". Ends with 1 when there is no such partition, and
 with 2 when the daemon cannot be reached.`,
-		Example: "  admitd explain orders tenant-7",
-		Args:    cobra.RangeArgs(1, 2),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		Example:           "  admitd explain orders tenant-7",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: completeNames(&o.adminPort, true),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.flags(cmd.Flags())
 	_ = cmd.MarkFlagFilename("token-file")

@@ -87,6 +87,7 @@ type labRun struct {
 func (o *labRun) choose(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name; none = all")
+	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	f.StringSliceVar(&o.files, "file", nil, "scenario files to play instead of the shipped ones")
 	f.StringSliceVar(&o.variants, "variant", nil, "variants to play, by name or part of it; none = all")
 	f.BoolVar(&o.full, "full", false, "also play the variants that are left out for the time they take")

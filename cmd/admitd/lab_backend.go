@@ -37,6 +37,7 @@ can be compared with 'admitd lab run'.`,
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:9000", "address to listen on")
 	f.StringVar(&o.scenario, "scenario", "steady", "shipped scenario")
+	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	f.StringVar(&o.file, "file", "", "scenario file instead")
 	f.StringVar(&o.variant, "variant", "", "variant; the first one when none is named")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the service times")

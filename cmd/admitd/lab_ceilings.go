@@ -55,6 +55,7 @@ not changed is kept.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios, by name; none = all")
+	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	f.StringSliceVar(&o.files, "file", nil, "scenario files instead of the shipped ones")
 	f.StringSliceVar(&o.variants, "variant", nil, "variants to compute, by name or part of it; none = all")
 	f.BoolVar(&o.full, "full", false, "also of the variants that are left out for the time they take")

@@ -56,6 +56,7 @@ it proves nothing, and the exit status is 1.`,
 	f.StringVar(&o.target, "target", "", "URL that requests are sent to, with GET")
 	f.Float64Var(&o.capacity, "capacity", 0, "requests per second that the backend can serve; 0 = as the scenario's")
 	f.StringVar(&o.scenario, "scenario", "steady", "shipped scenario, by name")
+	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	f.StringVar(&o.file, "file", "", "scenario file instead of a shipped one")
 	f.StringVar(&o.variant, "variant", "", "variant; none = the first")
 	f.StringVar(&o.tenantHeader, "tenant-header", "X-Tenant", "header that carries the tenant, where the scenario has tenants")

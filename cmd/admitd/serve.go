@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
@@ -62,6 +64,12 @@ say so. Every key can be set from the environment: ADMITD_ADMIN__LISTEN=….`,
 	return cmd
 }
 
+// isTerminal reports whether a person reads what is written.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // serve runs the daemon to its end.
 func serve(ctx context.Context, s streams, o serveOptions) error {
 	fault, err := clock.ParseFault(o.clockFault)
@@ -82,7 +90,7 @@ func serve(ctx context.Context, s streams, o serveOptions) error {
 	}
 	v, _ := buildVersion()
 	d, err := daemon.New(cfg, daemon.Options{
-		Path: o.config, Loaded: watch.HashOf(content), Env: os.Environ(), Version: v, Log: s.err, Fault: fault, Sockets: sockets,
+		Path: o.config, Loaded: watch.HashOf(content), Env: os.Environ(), Version: v, Log: s.err, Terminal: isTerminal(s.err), Fault: fault, Sockets: sockets,
 		Kill: func() { os.Exit(exitKilled) },
 	})
 	if err != nil {

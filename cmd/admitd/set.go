@@ -37,9 +37,10 @@ Without a KEY, settings of the ingress by their names in the configuration, such
 as mode or requests.rate, until the next reload.
 
 Ends with 1 when the daemon refuses, and with 2 when it cannot be reached.`,
-		Example: "  admitd set orders tenant-00003 rate=100 --for 30m\n  admitd set orders tenant-00009 rate=none\n  admitd set orders mode=shadow requests.rate=500",
-		Args:    cobra.MinimumNArgs(2),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.set(cmd.Context(), args) },
+		Example:           "  admitd set orders tenant-00003 rate=100 --for 30m\n  admitd set orders tenant-00009 rate=none\n  admitd set orders mode=shadow requests.rate=500",
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: completeNames(&o.adminPort, true),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.set(cmd.Context(), args) },
 	}
 	o.flags(cmd.Flags())
 	cmd.Flags().DurationVar(&o.until, "for", 0, "how long an override holds; 0 = until it is undone")
@@ -53,7 +54,7 @@ func newGet(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get INGRESS", Short: "Show which keys are overridden in a running daemon",
 		Long: "Shows the overrides that are in force, with the ids by which 'admitd unset' takes them back.",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeNames(&o.adminPort, false),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.get(cmd.Context(), args[0]) },
 	}
 	o.flags(cmd.Flags())
@@ -67,7 +68,7 @@ func newUnset(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "unset INGRESS KEY|ID", Short: "Take back an override in a running daemon",
 		Long: "Takes back the override of a key, or the one with that id. What is configured holds again.",
-		Args: cobra.ExactArgs(2),
+		Args: cobra.ExactArgs(2), ValidArgsFunction: completeNames(&o.adminPort, true),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.unset(cmd.Context(), args[0], args[1]) },
 	}
 	o.flags(cmd.Flags())

@@ -56,6 +56,12 @@ ingresses:
 			t.Errorf("%s: %v, printed %q; want %q", line, err, out, want)
 		}
 	}
+	for line, want := range map[string]string{"explain --admin " + p.admin + " o": "orders\n", "set --admin " + p.admin + " orders d": "default\n", "unset --admin " + p.admin + " nothing d": ":4\n"} {
+		var out strings.Builder
+		if err := run(t.Context(), append([]string{"__complete"}, strings.Fields(line)...), streams{&out, io.Discard}); err != nil || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("completing %s: %v %q; want %q", line, err, out.String(), want)
+		}
+	}
 	if n := ask("a", 10); n > 4 {
 		t.Errorf("before: %d of 10 were admitted at 1/s", n)
 	}

@@ -35,6 +35,9 @@ the rates of one interval and ends. NO_COLOR switches colours off.`,
 	f.DurationVar(&o.Interval, "interval", time.Second, "time between two readings, at least 100ms")
 	f.BoolVar(&o.Once, "once", false, "print one snapshot and end")
 	_ = cmd.MarkFlagFilename("token-file")
+	_ = cmd.RegisterFlagCompletionFunc("ingress", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return completeNames(&adminPort{admin: o.Admin, tokenFile: o.TokenFile}, false)(cmd, nil, typed)
+	})
 	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(top.OrderNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

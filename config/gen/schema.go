@@ -12,7 +12,7 @@ import (
 // Patterns of the types that are written as text. They accept a little more
 // than the parser does; admitd check has the last word.
 const (
-	durationPattern = `^[-+]?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	durationPattern = `^(0|[-+]?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 	sizePattern     = `^[0-9]+(\.[0-9]+)?([KMGT]i?B|B)?$`
 )
 
@@ -53,6 +53,9 @@ func (m model) object(o *object) map[string]any {
 	}
 	s := map[string]any{
 		"type": "object", "description": o.doc, "properties": properties, "additionalProperties": false,
+	}
+	if w := o.word(); w != nil { // of text this word alone; alternatives would tell one mistake twice
+		s["type"], s["pattern"] = []any{"object", "string"}, "^"+w.tag.Get("word")+"$"
 	}
 	if required != nil {
 		s["required"] = required
@@ -113,45 +116,39 @@ func (m model) property(f *field) map[string]any {
 	case list:
 		l := map[string]any{"type": "array", "items": value}
 		if f.tag.Get("single") != "" {
-			return map[string]any{"description": f.doc, "anyOf": []any{value, l, null()}}
+			value["type"], value["items"] = []any{value["type"], "array"}, m.value(f)
+			if words, ok := value["enum"].([]string); ok { // which would hold for the list too
+				delete(value, "enum")
+				value["pattern"] = "^(" + strings.Join(words, "|") + ")$"
+			}
+			return described(f, value)
 		}
 		if f.tag.Get("required") != "" {
 			l["minItems"] = 1
-			l["description"] = f.doc
-			return l
 		}
-		return nullable(f, l)
+		return described(f, l)
 	case dictionary:
-		return nullable(f, map[string]any{"type": "object", "additionalProperties": value})
+		return described(f, map[string]any{"type": "object", "additionalProperties": value})
 	default:
 	}
-	if f.tag.Get("required") != "" {
-		value["description"] = f.doc
-		return value
+	if d, ok := f.tag.Lookup("default"); ok && f.tag.Get("required") == "" {
+		value["default"] = literal(f.typ, d)
 	}
-	if d, ok := f.tag.Lookup("default"); ok {
-		p := nullable(f, value)
-		p["default"] = literal(f.typ, d)
-		return p
-	}
-	return nullable(f, value)
+	return described(f, value)
 }
 
-// nullable accepts a key without a value, which means its default.
-func nullable(f *field, value map[string]any) map[string]any {
-	return map[string]any{"description": f.doc, "anyOf": []any{value, null()}}
+// described adds the field's description. A key without a value, which means its
+// default, is not accepted: alternatives would make three messages of one
+// mistake, and who leaves a value out has mostly forgotten it.
+func described(f *field, value map[string]any) map[string]any {
+	value["description"] = f.doc
+	return value
 }
-
-func null() map[string]any { return map[string]any{"type": "null"} }
 
 // value is the schema of one value of the field's type.
 func (m model) value(f *field) map[string]any {
-	if o, ok := m[f.typ]; ok {
-		ref := map[string]any{"$ref": "#/$defs/" + f.typ}
-		if w := o.word(); w != nil {
-			return map[string]any{"anyOf": []any{map[string]any{"const": w.tag.Get("word")}, ref}}
-		}
-		return ref
+	if _, ok := m[f.typ]; ok {
+		return map[string]any{"$ref": "#/$defs/" + f.typ}
 	}
 	s := map[string]any{}
 	switch f.typ {
@@ -167,15 +164,9 @@ func (m model) value(f *field) map[string]any {
 	case "Overlay":
 		s["type"] = "object" // checked once it is laid over what it changes
 	case "Duration":
-		return map[string]any{"anyOf": []any{
-			map[string]any{"type": "string", "pattern": durationPattern},
-			map[string]any{"enum": []any{0, "0"}},
-		}}
+		return map[string]any{"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0} // of numbers 0 alone
 	case "Size":
-		return map[string]any{"anyOf": []any{
-			map[string]any{"type": "string", "pattern": sizePattern},
-			map[string]any{"type": "integer", "minimum": 0},
-		}}
+		return map[string]any{"type": []any{"string", "integer"}, "pattern": sizePattern, "minimum": 0}
 	case "Status":
 		return map[string]any{"enum": statuses(f)}
 	default:

@@ -283,7 +283,10 @@ func (d *document) scalar(n ast.Node, path string) any {
 		return n.Value
 	case *ast.IntegerNode:
 		if written := n.GetToken().Value; zeroLed(written) {
-			d.AtLine(line(n), path, "begins with a zero, which YAML reads as octal in one version and as decimal in another; leave it out ("+written+")")
+			d.Put(Problem{
+				File: d.file, Line: line(n), Path: path, Value: written,
+				Message: "begins with a zero, which YAML reads as octal in one version and as decimal in another; leave it out",
+			})
 			d.bad[path] = true
 			return nil
 		}

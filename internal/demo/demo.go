@@ -40,8 +40,8 @@ type Options struct {
 	Version  string        // of this program
 }
 
-// Protocols lists the protocols that have a demo, as a user writes them.
-func Protocols() string { return "http, mongodb, postgres or pulsar" }
+// Protocols lists the protocols that have a demo.
+func Protocols() []string { return []string{"http", "mongodb", "postgres", "pulsar"} }
 
 // leg is one part of the demo.
 type leg struct {
