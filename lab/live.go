@@ -31,6 +31,8 @@ type Live struct {
 	// Health is told when the scenario changes the backend's health, which the
 	// lab cannot do itself; nil = nobody.
 	Health func(scenario.HealthStep)
+	// Limit returns the limit in force, for the result; nil = it is not known.
+	Limit func() int
 	// Progress is told now and then how far the run is; nil = nobody.
 	Progress func(elapsed time.Duration)
 }
@@ -102,6 +104,12 @@ func (r *liveRun) schedule(ctx context.Context) error {
 		})
 	}
 	g.plan()
+	g.every(watchEvery, func() {
+		if failed == nil && r.l.Limit != nil {
+			failed = r.await(ctx, timer, time.Duration(w.now))
+			r.watch(w.now)
+		}
+	})
 	g.every(time.Second, func() {
 		if failed == nil && r.l.Progress != nil {
 			failed = r.await(ctx, timer, time.Duration(w.now))
@@ -110,6 +118,14 @@ func (r *liveRun) schedule(ctx context.Context) error {
 	})
 	w.run(time.Duration(s.For))
 	return failed
+}
+
+// watch notes the limit in force.
+func (r *liveRun) watch(now int64) {
+	limit := r.l.Limit()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.watch(now, limit, 0, 0)
 }
 
 // await waits for a moment of the run.

@@ -10,8 +10,8 @@ import (
 	"github.com/admitd/admitd/lab/scenario"
 )
 
-// LiveBackend is the backend of a scenario in real time, as an HTTP handler: the
-// same model with the same changes of health, which count from its first
+// LiveBackend is the backend of a scenario in real time, for any protocol, and an
+// HTTP handler: the same model with the same changes of health, which count from its first
 // request. With it, a scenario can be played live against a gate and compared
 // with what virtual time says. It is safe for concurrent use.
 type LiveBackend struct {
@@ -45,17 +45,28 @@ func (j *liveJob) served() { close(j.done) }
 // ServeHTTP answers when the model has. When the caller has gone, the work goes
 // on or stops, as the scenario says.
 func (l *LiveBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if l.Work(r.Context()) {
+		_, _ = io.WriteString(w, "served\n") // the caller may be gone
+	} else if r.Context().Err() == nil {
+		http.Error(w, "the queue is full", http.StatusServiceUnavailable)
+	}
+}
+
+// Work is one request, over whatever protocol: it returns when the model has
+// served it, and true. It returns false at once when the queue is full, and when
+// ctx is done, which tells the model that the caller has gone.
+func (l *LiveBackend) Work(ctx context.Context) bool {
 	wait := &liveJob{done: make(chan struct{})}
 	j := l.submit(wait)
 	if j == nil {
-		http.Error(w, "the queue is full", http.StatusServiceUnavailable)
-		return
+		return false
 	}
 	select {
 	case <-wait.done:
-		_, _ = io.WriteString(w, "served\n") // the caller may be gone
-	case <-r.Context().Done():
+		return true
+	case <-ctx.Done():
 		l.hangUp(j)
+		return false
 	}
 }
 

@@ -23,8 +23,18 @@ type virtualTally struct {
 	windows    []measure.Window
 	latencies  []*hdrhistogram.Histogram
 	neighbours []*hdrhistogram.Histogram // nil without a noisy tenant
+	limits     []mean                    // of each window
 	series     []measure.Step
 }
+
+// mean is that of what was added.
+type mean struct {
+	sum float64
+	n   int
+}
+
+// value returns the mean, 0 of nothing.
+func (m mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
 
 func newVirtualTally(s *scenario.Scenario) *virtualTally {
 	t := &virtualTally{s: s, series: make([]measure.Step, time.Duration(s.For)/measure.Grain+1)}
@@ -34,6 +44,7 @@ func newVirtualTally(s *scenario.Scenario) *virtualTally {
 			Ceiling: s.Ceilings()[w.Name].Good,
 		})
 		t.latencies = append(t.latencies, newHistogram())
+		t.limits = append(t.limits, mean{})
 		if s.Tenants.Noisy > 0 {
 			t.neighbours = append(t.neighbours, newHistogram())
 		}
@@ -55,6 +66,12 @@ func (t *virtualTally) step(now int64) *measure.Step {
 func (t *virtualTally) watch(now int64, limit, inside int, age time.Duration) {
 	s := t.step(now - 1)
 	s.Limit, s.Inside, s.QueueAge = limit, inside, age.Seconds()
+	for i := range t.limits {
+		if w := &t.s.Windows[i]; now >= int64(w.From) && now < int64(w.To) {
+			t.limits[i].sum += float64(limit)
+			t.limits[i].n++
+		}
+	}
 }
 
 // ending is how one request ended.
@@ -122,6 +139,7 @@ func (t *virtualTally) result(contender string, seed uint64) *measure.Result {
 	}
 	for i := range t.windows {
 		w := &t.windows[i]
+		w.Limit = t.limits[i].value()
 		w.P50, w.P99, w.P999 = quantile(t.latencies[i], 50), quantile(t.latencies[i], 99), quantile(t.latencies[i], 99.9)
 		if t.neighbours != nil {
 			w.NeighboursP99 = quantile(t.neighbours[i], 99)

@@ -29,7 +29,7 @@ client code, hours of traffic in seconds, the same result for the same seed;
 traffic through another configuration.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newLabList(s), newLabRun(s), newLabCompare(s), newLabReport(s), newLabLive(s), newLabReplay(s), newLabCeilings(s), newLabBackend(s))
+	cmd.AddCommand(newLabList(s), newLabRun(s), newLabCompare(s), newLabReport(s), newLabLive(s), newLabReplay(s), newLabCeilings(s), newLabBackend(s), newLabTwin(s))
 	return cmd
 }
 

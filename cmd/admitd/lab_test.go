@@ -177,3 +177,41 @@ func TestLabInsertsItsTable(t *testing.T) {
 		t.Errorf("a document without the lines: %v", err)
 	}
 }
+
+// A twin plays the same arrivals over sockets and in virtual time, whatever the
+// protocol. How close they are is nothing to ask of a busy machine.
+func TestLabTwinPlaysBothWays(t *testing.T) {
+	small := `
+name: small
+about: Twice what four workers can do.
+backend: { workers: 4, service: { kind: exponential, mean: 50ms } }
+for: 2s
+load: [{ at: 0s, load: 2 }]
+windows: [{ name: all, from: 0s, to: 2s }]
+`
+	file := filepath.Join(t.TempDir(), "small.yaml")
+	if err := os.WriteFile(file, []byte(small), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, protocol := range []string{"http", "mongodb", "postgres"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			out, err := labCommand(t, "twin", "--protocol", protocol, "--file", file, "--quiet", "--goodput", "1", "--limits", "100")
+			if err != nil && !strings.Contains(err.Error(), "void") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for line := range strings.Lines(out) {
+				f := strings.Fields(line)
+				if len(f) == 5 && f[1] == "goodput" && (f[2] == "0.000" || f[3] == "0.000") {
+					t.Errorf("a backend at twice its capacity answered nothing: %s", line)
+				}
+			}
+			if !strings.Contains(out, "limit") {
+				t.Errorf("no limit in\n%s", out)
+			}
+		})
+	}
+	if _, err := labCommand(t, "twin", "--scenario", "impatient", "--variant", "200ms / the backend stops / told not", "--protocol", "postgres"); err == nil {
+		t.Error("a backend that stops was played over a protocol that cannot tell it")
+	}
+}

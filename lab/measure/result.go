@@ -41,6 +41,9 @@ type Window struct {
 	Wasted       int `json:"wasted"`       // attempts that the backend finished when nobody waited for them
 	Attempts     int `json:"attempts"`
 
+	// Limit in force on average, over all gates; 0 = none, or unknown.
+	Limit float64 `json:"limit,omitempty"`
+
 	// Latencies of answers, in seconds: of the attempt that was answered. Where
 	// nothing was answered, what clients waited in vain.
 	P50  float64 `json:"p50"`
