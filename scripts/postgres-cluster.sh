@@ -7,8 +7,18 @@ bin=$(find /usr/lib/postgresql/*/bin -maxdepth 0 2>/dev/null | sort -V | tail -n
 [[ -n $bin ]] || { echo "needs the Debian package postgresql" >&2; exit 1; }
 dir=$(mktemp -d /tmp/admitd-pg-XXXXXX) # short: a socket's path has a bound
 chmod 755 "$dir"
-port=${PORT_BASE:-55430}
 pids=()
+
+# free_range prints a port that is free, as are the five above it.
+free_range() {
+  local first i
+  while :; do
+    first=$((20000 + RANDOM % 12000)) # below those that the kernel hands out
+    for i in {0..5}; do (: <"/dev/tcp/127.0.0.1/$((first + i))") 2>/dev/null && continue 2; done
+    echo "$first" && return
+  done
+}
+port=${PORT_BASE:-$(free_range)}
 
 # as runs a command as somebody who is not root.
 as() { if [[ $(id -u) -eq 0 ]]; then su postgres -s /bin/bash -c "$*"; else bash -c "$*"; fi; }
