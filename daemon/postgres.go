@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/postgresgate"
@@ -15,13 +17,14 @@ import (
 func protocolPostgres() *Protocol {
 	p := &Protocol{Name: "postgres", ALPN: []string{"postgresql"}, BeginsTLS: true}
 	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
-		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newPostgres(k, in, g) }, nil
+		c := newPostgresCollector()
+		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newPostgres(k, in, g, c) }, k.Register(c)
 	}
 	return p
 }
 
 // newPostgres builds the server of a PostgreSQL ingress.
-func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server, error) {
+func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate, c *postgresCollector) (*Server, error) {
 	o, err := postgresOptions(in)
 	if err != nil {
 		return nil, err
@@ -38,6 +41,7 @@ func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate) (*Se
 	}
 	w.Backends = func() []ingress.BackendStatus { return s.Backends() }
 	w.Details = func() any { return s.Status() }
+	w.Watch = func() (stop func()) { return c.watch(in.Name, s) }
 	return w, nil
 }
 
@@ -80,4 +84,47 @@ func postgresCosts(c *config.Cost) map[string]float64 {
 		}
 	}
 	return costs
+}
+
+// postgresCollector reads what PostgreSQL gates know when somebody scrapes.
+// Operations are a closed set.
+type postgresCollector struct {
+	watched[*postgresgate.Server]
+
+	units, refused, opaque, open *prometheus.Desc
+}
+
+func newPostgresCollector() *postgresCollector {
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc("admitd_postgres_"+name, help, append([]string{"ingress"}, more...), nil)
+	}
+	return &postgresCollector{
+		units:   desc("units_total", "Units of work that were decided about outside a transaction, by what they do.", "operation"),
+		refused: desc("units_refused_total", "Units of work that were refused, by what they do.", "operation"),
+		opaque:  desc("opaque_connections_total", "Connections whose encryption ends at the backend, so that their work could not be admitted."),
+		open:    desc("transactions_open", "Sessions that have a transaction open."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *postgresCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.units, c.refused, c.opaque, c.open} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *postgresCollector) Collect(ch chan<- prometheus.Metric) {
+	for ingress, server := range c.byIngress() {
+		s := server.Status()
+		emit := func(d *prometheus.Desc, kind prometheus.ValueType, v int64, more ...string) {
+			ch <- prometheus.MustNewConstMetric(d, kind, float64(v), append([]string{ingress}, more...)...) //nolint:promlinter // cannot follow d; the running daemon is linted in a test
+		}
+		emit(c.opaque, prometheus.CounterValue, s.Opaque)
+		emit(c.open, prometheus.GaugeValue, s.InTransaction)
+		for name, of := range s.Operations {
+			emit(c.units, prometheus.CounterValue, of.Decided, name)
+			emit(c.refused, prometheus.CounterValue, of.Refused, name)
+		}
+	}
 }

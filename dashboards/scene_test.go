@@ -18,6 +18,7 @@ import (
 
 	"github.com/admitd/admitd/client/pulsarproducer"
 	"github.com/admitd/admitd/internal/modelmongo"
+	"github.com/admitd/admitd/internal/modelpostgres"
 	"github.com/admitd/admitd/internal/modelpulsar"
 )
 
@@ -71,6 +72,11 @@ ingresses:
     backend: %[9]s
     pulsar:
       topicPublishRate: { messages: 5 }
+  - name: shop
+    protocol: postgres
+    listen: %[10]s
+    backend: %[11]s
+    requests: { rate: 20 }
 `
 
 const brokenConfig = `
@@ -100,15 +106,16 @@ func start(t *testing.T) *scene {
 	binary := build(t)
 	backend := httptest.NewServer(slowBackend())
 	t.Cleanup(backend.Close)
-	mongo, pulsar := wireBackends(t)
-	a := addresses(t, 7)
+	mongo, pulsar, postgres := wireBackends(t)
+	a := addresses(t, 8)
 	const window = "window: { min: 100ms, max: 100ms }"
-	run(t, binary, fmt.Sprintf(mainConfig, a[0], a[1], backend.URL, a[2], a[3], window, mongo, a[4], pulsar))
+	run(t, binary, fmt.Sprintf(mainConfig, a[0], a[1], backend.URL, a[2], a[3], window, mongo, a[4], pulsar, a[7], postgres))
 	broken := run(t, binary, fmt.Sprintf(brokenConfig, a[5], a[6], backend.URL), "--clock-fault", "backwards=50ms@1s")
 
 	loadHTTP(t, "http://"+a[1], "http://"+a[2])
 	loadMongo(t, a[3])
 	loadPulsar(t, a[4])
+	loadPostgres(t, a[7])
 	loadHTTP(t, "http://"+a[6])
 	// All that the broken one may accept are taken, and its configuration is
 	// spoilt while it runs.
@@ -238,8 +245,9 @@ func slowBackend() http.Handler {
 	})
 }
 
-// wireBackends starts the models of a MongoDB server and of a Pulsar broker.
-func wireBackends(t *testing.T) (mongo, pulsar string) {
+// wireBackends starts the models of a MongoDB server, of a Pulsar broker and of a
+// PostgreSQL server.
+func wireBackends(t *testing.T) (mongo, pulsar, postgres string) {
 	t.Helper()
 	serve := func(serve func(context.Context, net.Listener) error) string {
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -252,7 +260,8 @@ func wireBackends(t *testing.T) (mongo, pulsar string) {
 		t.Cleanup(func() { cancel(); done.Wait() })
 		return l.Addr().String()
 	}
-	return serve(modelmongo.New(4, 5*time.Millisecond).Serve), serve(modelpulsar.New(modelpulsar.Options{}).Serve)
+	return serve(modelmongo.New(4, 5*time.Millisecond).Serve), serve(modelpulsar.New(modelpulsar.Options{}).Serve),
+		serve(modelpostgres.New(4, 5*time.Millisecond).Serve)
 }
 
 // background runs f again and again until the test ends.
@@ -328,6 +337,20 @@ func loadMongo(t *testing.T, addr string) {
 			}
 		})
 	}
+}
+
+func loadPostgres(t *testing.T, addr string) {
+	t.Helper()
+	background(t, 100*time.Millisecond, func(ctx context.Context) {
+		cl, err := modelpostgres.Dial(ctx, addr)
+		if err != nil {
+			return
+		}
+		defer cl.Close()
+		for range 5 {
+			_ = cl.Query("select 1")
+		}
+	})
 }
 
 func loadPulsar(t *testing.T, addr string) {

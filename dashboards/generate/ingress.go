@@ -18,6 +18,7 @@ func ingress() board {
 			{"Buckets and requests", ingressBuckets()},
 			{"Latency", ingressLatency()},
 			{"Protocols", ingressProtocols()},
+			{"PostgreSQL", ingressPostgres()},
 			{"Process", ingressProcess()},
 		},
 	}
@@ -161,6 +162,30 @@ func ingressProtocols() []panel {
 			kind: series, title: "Pulsar: bytes held in the gate", unit: bytesUnit, w: 12,
 			about:   "Memory that waiting messages take. It is bounded; at the bound the gate stops reading.",
 			queries: []query{{sum("ingress", is("admitd_pulsar_held_bytes", gate)), "{{ingress}}"}},
+		},
+	}
+}
+
+func ingressPostgres() []panel {
+	return []panel{
+		{
+			kind: stacked, title: "Units of work", unit: perSecond, w: 8,
+			about:   "Units that began outside a transaction, per second, by what they do: transactions by their first statement, `begin` where that is all it says.",
+			queries: []query{{sum("ingress, operation", per("admitd_postgres_units_total", gate)), "{{ingress}} {{operation}}"}},
+		},
+		{
+			kind: stacked, title: "Units refused", unit: perSecond, w: 8,
+			about:   "Units per second that were answered by an error of class 53 instead of the server.",
+			queries: []query{{sum("ingress, operation", per("admitd_postgres_units_refused_total", gate)), "{{ingress}} {{operation}}"}},
+		},
+		{
+			kind: series, title: "Transactions", unit: count, w: 8,
+			about: "Sessions that have a transaction open, beside the permits of those for whom the server works. Many more of the former: clients think while they hold locks. Connections that could not be looked into are counted too.",
+			queries: []query{
+				{sum("ingress", is("admitd_postgres_transactions_open", gate)), "{{ingress}} open"},
+				{sum("ingress", is("admitd_requests_in_flight", gate)) + " and on (ingress) " + sum("ingress", is("admitd_postgres_transactions_open", gate)), "{{ingress}} at work"},
+				{sum("ingress", per("admitd_postgres_opaque_connections_total", gate)), "{{ingress}} opaque a second"},
+			},
 		},
 	}
 }

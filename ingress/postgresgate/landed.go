@@ -57,6 +57,7 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 	defer s.mu.Unlock()
 	back := &s.back
 	if len(m.Bytes) > headerLen {
+		s.srv.counters.opens(back.status, m.Bytes[headerLen])
 		back.status = m.Bytes[headerLen]
 	}
 	outcome := back.outcome

@@ -82,12 +82,18 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.counters.connections.Add(1)
 	defer s.counters.connections.Add(-1)
 	ses := &session{srv: s, remote: remoteOf(c), reserved: ingress.Reserved(c)}
-	defer s.keys.remove(ses)
+	defer s.leave(ses)
 	c, err := s.handshake(ctx, c, ses)
 	if err == nil {
 		err = s.corridor.Serve(ctx, c, ses)
 	}
 	s.o.Log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.remote), slog.Any("cause", err))
+}
+
+// leave forgets a session that is over.
+func (s *Server) leave(ses *session) {
+	s.keys.remove(ses)
+	s.counters.opens(ses.status(), statusIdle)
 }
 
 // Backends returns how the backends answer.

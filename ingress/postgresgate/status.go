@@ -4,7 +4,8 @@ import "sync/atomic"
 
 // counters are what the server counts.
 type counters struct {
-	connections, opaque, refused atomic.Int64
+	connections, opaque, open atomic.Int64
+	units, refused            [opFree + 1]atomic.Int64 // by operation
 }
 
 // Status is what a server knows of itself.
@@ -14,13 +15,46 @@ type Status struct {
 	// Opaque counts connections whose encryption ends at the backend, so that
 	// nothing of their work could be admitted.
 	Opaque int64 `json:"opaque"`
+	// InTransaction is how many sessions have a transaction open. They may hold
+	// locks while nobody works for them.
+	InTransaction int64 `json:"inTransaction"`
 	// Refused counts units of work that were refused.
+	Refused int64 `json:"refused"`
+	// Operations count units of work, decided about outside a transaction, by
+	// what they do; those that never occurred are missing.
+	Operations map[string]OperationStatus `json:"operations"`
+}
+
+// OperationStatus counts the units of one operation.
+type OperationStatus struct {
+	Decided int64 `json:"decided"`
 	Refused int64 `json:"refused"`
 }
 
 // Status returns a snapshot. Safe for concurrent use.
 func (s *Server) Status() Status {
-	return Status{
-		Connections: s.counters.connections.Load(), Opaque: s.counters.opaque.Load(), Refused: s.counters.refused.Load(),
+	c := &s.counters
+	st := Status{
+		Connections: c.connections.Load(), Opaque: c.opaque.Load(), InTransaction: c.open.Load(), Operations: map[string]OperationStatus{},
+	}
+	for op := range c.units {
+		of := OperationStatus{Decided: c.units[op].Load(), Refused: c.refused[op].Load()}
+		st.Refused += of.Refused
+		if of.Decided > 0 {
+			st.Operations[operation(op).String()] = of
+		}
+	}
+	return st
+}
+
+// opens counts a session's transaction when it begins or ends, with before and
+// after as its status.
+func (c *counters) opens(before, after byte) {
+	in := func(status byte) bool { return status == statusInTxn || status == statusFailed }
+	switch {
+	case in(after) && !in(before):
+		c.open.Add(1)
+	case in(before) && !in(after):
+		c.open.Add(-1)
 	}
 }

@@ -235,10 +235,13 @@ func (s *session) admit(rs *relay.Session, st *statement) (answer []byte, err er
 	}
 	req.Exempt = req.Exempt || inside || st.op == opFree
 	req.Continues = inside
+	if !inside {
+		s.srv.counters.units[st.op].Add(1)
+	}
 	err = rs.Admit(req)
 	s.saw(st, err)
 	if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
-		s.srv.counters.refused.Add(1)
+		s.srv.counters.refused[st.op].Add(1)
 		d := rej.Document(req, !s.srv.o.NoHints)
 		return appendRefusal(nil, &d, s.srv.o.SQLStates), errRefused
 	}
