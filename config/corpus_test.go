@@ -302,6 +302,12 @@ func refusals() map[string][]string {
 			"6: shadow[2].partitions.named: there is no partition of that name (checkout)",
 			"10: shadow[3].requests.rate: must be at least 0 (-1)",
 		},
+		"shares": {
+			"3: ingresses[0].partitions.share: must be own or one (many)",
+			"4: ingresses[0].partitions.named[0].weight: must be at least 1 (0)",
+			"5: ingresses[0].partitions.named[1].maxShare: must be at most 1 (2)",
+			"7: ingresses[1].partitions.named[0].maxShare: is a share of nothing: it needs share: one, or a total (0.5)",
+		},
 		"classes": {
 			"4: ingresses[0].classes.by: must begin with header, query or priority for protocol http, did you mean \"header\"? (headers:X)",
 			"5: ingresses[0].classes.default: must be critical-plus, critical, sheddable-plus or sheddable (urgent)",

@@ -21,6 +21,11 @@ type Partitions struct {
 	Max int `yaml:"max" default:"1000" min:"1" max:"100000"`
 	// Hard bound on the permits of all partitions together; 0 = none.
 	Total int `yaml:"total" default:"0" min:"0" max:"1000000"`
+	// Whose a limit is: own, each partition has one; one, all partitions are under
+	// that of default, fairly: who waits for a place is served by who holds the least
+	// for its weight, so that one with a hundred connections takes no more than
+	// others let it. The limits of named partitions are then not looked at.
+	Share string `yaml:"share" default:"own" enum:"own one"`
 	// The form of every partition that has no name here.
 	Default Partition `yaml:"default"`
 	// Partitions with a form of their own. They inherit nothing from default.
@@ -41,6 +46,11 @@ type Partition struct {
 	Limit Limit `yaml:"limit"`
 	// Requests that may wait for a permit.
 	Queue Queue `yaml:"queue"`
+	// Its part when several wait for places of one limit or of the total: one of
+	// weight 2 holds twice as much as one of weight 1.
+	Weight int `yaml:"weight" default:"1" min:"1" max:"1000"`
+	// Share that it may hold of one limit or of the total; 0 = all.
+	MaxShare float64 `yaml:"maxShare" default:"0" min:"0" max:"1"`
 }
 
 // NamedPartition is a partition with a name and a form of its own.
@@ -62,6 +72,19 @@ type NamedPartition struct {
 	Limit Limit `yaml:"limit"`
 	// Requests that may wait for a permit.
 	Queue Queue `yaml:"queue"`
+	// Its part when several wait for places of one limit or of the total: one of
+	// weight 2 holds twice as much as one of weight 1.
+	Weight int `yaml:"weight" default:"1" min:"1" max:"1000"`
+	// Share that it may hold of one limit or of the total; 0 = all.
+	MaxShare float64 `yaml:"maxShare" default:"0" min:"0" max:"1"`
+}
+
+// Form is what a named partition has in common with the others.
+func (n *NamedPartition) Form() Partition {
+	return Partition{
+		Rate: n.Rate, BurstSeconds: n.BurstSeconds, Shared: n.Shared, Limit: n.Limit, Queue: n.Queue,
+		Weight: n.Weight, MaxShare: n.MaxShare,
+	}
 }
 
 // Queue bounds the requests that wait for a permit.
@@ -173,6 +196,9 @@ func (v validator) partitions(path string, in *Ingress) {
 		v.unique(names, i, path+".named", "name", n.Name)
 		v.unique(matches, i, path+".named", "match", n.Match)
 		v.limit(at+".limit", &n.Limit)
+		if n.MaxShare > 0 && p.Share != "one" && p.Total == 0 {
+			v.relate("is a share of nothing: it needs share: one, or a total", n.MaxShare, at+".maxShare", path+".share")
+		}
 	}
 	if len(p.Named) > 0 && len(p.By) == 0 && in.Listen != "" && !proto.AlwaysBy {
 		v.relate("is required for named partitions: without it every request belongs to default", nil, path+".by", path+".named")

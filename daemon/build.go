@@ -30,6 +30,7 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 			PerSecond: in.Requests.Rate, BurstSeconds: in.Requests.BurstSeconds, QueueDepth: in.Requests.QueueDepth,
 		},
 		Total:         in.Partitions.Total,
+		Shared:        in.Partitions.Share == "one",
 		MaxPartitions: in.Partitions.Max,
 		Gates:         in.Gates,
 		Classes:       classPolicy(in),
@@ -40,9 +41,8 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 		return nil, err
 	}
 	for _, n := range in.Partitions.Named {
-		np, err := buildPartition(in, n.Name, &config.Partition{
-			Rate: n.Rate, BurstSeconds: n.BurstSeconds, Shared: n.Shared, Limit: n.Limit, Queue: n.Queue,
-		}, tune)
+		form := n.Form()
+		np, err := buildPartition(in, n.Name, &form, tune)
 		if err != nil {
 			return nil, err
 		}
@@ -82,6 +82,8 @@ func buildPartition(in *config.Ingress, name string, form *config.Partition, tun
 		MaxWait:    time.Duration(q.MaxWait),
 		QueueAuto:  q.Auto,
 		Objective:  time.Duration(in.Objective),
+		Weight:     form.Weight,
+		MaxShare:   form.MaxShare,
 	}, nil
 }
 

@@ -197,7 +197,7 @@ func structure(p *Protocol, in config.Ingress) string {
 	in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
 	in.Requests.Shared = false
 	in.Connections = config.Connections{}
-	in.Partitions.Max, in.Partitions.Total = 0, 0
+	in.Partitions.Max, in.Partitions.Total, in.Partitions.Share, in.Classes.Floor = 0, 0, "", nil
 	in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
 	if p.InPlace != nil {
 		p.InPlace(&in)

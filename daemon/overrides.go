@@ -155,7 +155,7 @@ func (o *overrides) put(in *config.Ingress, p *limiter.Policy, build func(form *
 		i := slices.IndexFunc(in.Partitions.Named, func(n config.NamedPartition) bool { return n.Name == key })
 		if i >= 0 {
 			n := &in.Partitions.Named[i]
-			form = config.Partition{Rate: n.Rate, BurstSeconds: n.BurstSeconds, Shared: n.Shared, Limit: n.Limit, Queue: n.Queue}
+			form = n.Form()
 		}
 		if v.Rate != nil {
 			form.Rate = *v.Rate

@@ -48,7 +48,7 @@ func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket,
 	}
 	why := fullPartition
 	if s.mayPass(req, e.rank) {
-		held, full, ok := p.acquire(limit, s.reach(s.total, e))
+		held, full, ok := p.acquire(s, limit, s.reach(s.whole(), e))
 		if ok {
 			return p.grant(now, held, s), nil, admitted
 		}
@@ -70,7 +70,7 @@ func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket,
 
 // sheds returns the cause of a refusal by the line.
 func (s *partitionSpec) sheds() cause {
-	if s.total > 0 {
+	if s.pooled() {
 		return shedTotal
 	}
 	return shedPartition
@@ -100,7 +100,7 @@ func (s *partitionSpec) mayPass(req *Request, r rank) bool {
 	if s.part.aheadOf(r) > 0 {
 		return false
 	}
-	if s.total == 0 {
+	if !s.pooled() {
 		return true
 	}
 	foremost := s.part.gate.line.foremost.Load()
@@ -125,15 +125,15 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	p, cost := s.part, req.cost()
 	switch {
 	case s.mode == Off:
-		permit := p.grant(now, p.force(s.total), s)
+		permit := p.grant(now, p.force(s), s)
 		permit.word |= permitBare
 		return permit
 	case req.Exempt && req.Continues:
-		return p.grant(now, p.force(s.total), s)
+		return p.grant(now, p.force(s), s)
 	case req.Exempt:
 		p.counts.exempted.Add(1)
 		s.spend(now, cost)
-		return p.grant(now, p.force(s.total), s)
+		return p.grant(now, p.force(s), s)
 	}
 	var why cause
 	dues := s.dues(cost)
@@ -141,7 +141,7 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	if refused != nil {
 		why = s.blame(refused, cost)
 	} else {
-		held, full, ok := p.acquire(p.places(s), s.total)
+		held, full, ok := p.acquire(s, p.places(s), s.whole())
 		if ok {
 			return p.grant(now, held, s)
 		}
@@ -149,7 +149,7 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 		why = full
 	}
 	p.counts.wouldReject[why].Add(1)
-	permit := p.grant(now, p.force(s.total), s)
+	permit := p.grant(now, p.force(s), s)
 	permit.word |= permitUnpaid
 	return permit
 }

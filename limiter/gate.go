@@ -40,6 +40,7 @@ type Gate struct {
 	_        [64]byte     // keeps what changes all the time off the lines that every request reads
 	line     line         // who waits, and the total
 	shed     shedder      // of the total
+	pool     pool         // of the one limit, if there is one
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 	census   census
 }

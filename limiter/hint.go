@@ -73,7 +73,7 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 	if r.Reason != labels.RequestRate {
 		limit := p.limit(spec)
 		if r.Limit == labels.ByTotal {
-			limit = spec.total
+			limit = spec.whole()
 		}
 		return 0, pace{sharers * p.crowd.held() / float64(max(limit, 1)), permitShare}
 	}

@@ -31,15 +31,16 @@ type line struct {
 	serial uint64      // of the last lane that became ready
 }
 
-// takeTotal takes one permit of the gate's total.
-func (l *line) takeTotal(total int64) bool {
+// takeTotal takes one permit of the gate's total, and returns how many are then
+// taken.
+func (l *line) takeTotal(total int64) (n int64, ok bool) {
 	for {
-		n := l.inTotal.Load()
+		n = l.inTotal.Load()
 		if n >= total {
-			return false
+			return n, false
 		}
 		if l.inTotal.CompareAndSwap(n, n+1) {
-			return true
+			return n + 1, true
 		}
 	}
 }
@@ -195,7 +196,7 @@ func (l *line) turnLocked(skip *[ranks]bool) (turn rank, anew bool) {
 // the sheddable classes: then it is the turns that share them, or a flood of
 // critical requests would leave nothing.
 func (l *line) urgentLocked(s *partitionSpec) bool {
-	if s.total > 0 {
+	if s.pooled() {
 		return len(l.ready[0])+len(l.ready[1]) > 0
 	}
 	return s.part.lanes[0].tickets.n+s.part.lanes[1].tickets.n > 0

@@ -143,7 +143,7 @@ func (s *partitionSpec) glance() Glance {
 	c := &p.counts
 	held := p.tally.held()
 	v := Glance{
-		Name: p.name, Key: p.isDynamic(), Limit: int(p.limit(s)), InFlight: int(held), Queued: int(p.queued.Load()),
+		Name: p.name, Key: p.isDynamic(), Limit: int(s.bound()), InFlight: int(held), Queued: int(p.queued.Load()),
 		BaseRTT: s.baseRTT(), Admitted: p.tally.granted(), Refused: c.rejected.sum(), WouldRefuse: c.wouldReject.sum(),
 		Dropped: c.dropped.Load(), Busy: time.Duration(c.busy.Load()),
 	}

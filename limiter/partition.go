@@ -46,6 +46,7 @@ type partitionSpec struct {
 	purse
 	limit    Limit
 	total    int64 // bound on permits over all partitions, 0 = none
+	shared   bool  // the limit is that of all partitions
 	mode     Mode
 	fallback int64
 	auto     bool          // the queue sizes itself
@@ -73,14 +74,17 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	next := &partitionSpec{
 		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
 		auto: policy.QueueAuto, depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait,
-		witness: t.policy.Witness, classes: t.policy.Classes,
+		witness: t.policy.Witness, classes: t.policy.Classes, shared: t.shared != nil,
 	}
 	switch {
 	case next.classes == nil:
-	case next.total > 0:
+	case next.pooled():
 		next.shed = &p.gate.shed
 	default:
 		next.shed = &p.shed
+	}
+	if next.shared {
+		next.fallback = int64(t.policy.Default.Fallback)
 	}
 	if next.fallback <= 0 {
 		next.fallback = defaultFallback
@@ -94,9 +98,12 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 		bucket = old.own
 	}
 	next.purse = purse{ingress: t.bucket, own: changeRate(bucket, policy.Rate, now)}
-	if old != nil && old.policy.Signature == policy.Signature {
+	switch {
+	case next.shared:
+		next.limit = t.shared
+	case old != nil && !old.shared && old.policy.Signature == policy.Signature:
 		next.limit = old.limit
-	} else {
+	default:
 		next.limit = newLimit(policy)
 		next.recall(old)
 		if l, ok := next.limit.(interface {
@@ -141,7 +148,7 @@ func (p *partition) limit(s *partitionSpec) int64 {
 // concerned: the limit in force, or none while too much of it is held for
 // callers that have gone.
 func (p *partition) places(s *partitionSpec) int64 {
-	limit := p.limit(s)
+	limit := s.bound()
 	if !p.mayAbandon(limit) {
 		return 0
 	}
@@ -179,8 +186,8 @@ func (p *partition) lastTouch() int64 { return int64(p.touched.Load()) << coarse
 
 // acquire takes a permit when the partition and the gate's total have room,
 // and returns the permits then held in the partition; else why there is none.
-func (p *partition) acquire(limit, total int64) (held int64, why cause, ok bool) {
-	if total == 0 {
+func (p *partition) acquire(s *partitionSpec, limit, total int64) (held int64, why cause, ok bool) {
+	if !s.pooled() {
 		held, ok = p.tally.take(limit, oneHeld|oneGranted)
 		return held, fullPartition, ok
 	}
@@ -189,8 +196,11 @@ func (p *partition) acquire(limit, total int64) (held int64, why cause, ok bool)
 		if !ok {
 			return held, fullPartition, false
 		}
-		if p.gate.line.takeTotal(total) {
+		if all, ok := p.gate.line.takeTotal(total); ok {
 			p.tally.add(oneGranted)
+			if s.shared { // the limit looks at all
+				held = all
+			}
 			return held, admitted, true
 		}
 		p.tally.release()
@@ -206,9 +216,9 @@ func (p *partition) acquire(limit, total int64) (held int64, why cause, ok bool)
 // always when the policy has stopped to refuse meanwhile.
 func (p *partition) enter(s *partitionSpec, e entry) (held int64, why cause, ok bool) {
 	if s.mode != Enforce {
-		return p.force(s.total), admitted, true
+		return p.force(s), admitted, true
 	}
-	return p.acquire(s.reach(p.places(s), e), s.reach(s.total, e))
+	return p.acquire(s, s.reach(p.places(s), e), s.reach(s.whole(), e))
 }
 
 // stepBack ends an attempt to acquire that failed for the given reason. Who
@@ -221,18 +231,25 @@ func (p *partition) stepBack(now int64, why cause) {
 }
 
 // force takes a permit beyond every limit, for exempt requests and shadow mode.
-func (p *partition) force(total int64) (held int64) {
-	if total > 0 {
-		p.gate.line.inTotal.Add(1)
+func (p *partition) force(s *partitionSpec) (held int64) {
+	held = p.tally.add(oneHeld | oneGranted)
+	if s.pooled() {
+		all := p.gate.line.inTotal.Add(1)
+		if s.shared {
+			held = min(all, maxHeld)
+		}
 	}
-	return p.tally.add(oneHeld | oneGranted)
+	return held
 }
 
 // grant makes the permit for a place that was taken under s.
 func (p *partition) grant(now, held int64, s *partitionSpec) Permit {
 	word := newPermitWord(p.gate.clock.Epoch(), held)
-	if s.total > 0 {
+	if s.pooled() {
 		word |= permitTotal
+	}
+	if s.shared {
+		p.gate.pool.granted.Add(1)
 	}
 	return Permit{spec: s, start: now, word: word}
 }
@@ -316,6 +333,9 @@ func (p *partition) late() cause {
 // reject counts a refusal and returns it.
 func (p *partition) reject(why cause) *Rejection {
 	p.counts.rejected[why].Add(1)
+	if p.spec.Load().shared && why >= fullPartition && why <= shedTotal {
+		p.gate.pool.refused.Add(1)
+	}
 	if r := p.rejections[why].Load(); r != nil {
 		return r
 	}

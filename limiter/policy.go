@@ -29,6 +29,10 @@ type Policy struct {
 	// Total bounds the permits over all partitions; 0 = no bound. Permits
 	// granted before a total was introduced do not count towards it.
 	Total int
+	// Shared puts all partitions under one limit, that of Default: anyone may take a
+	// permit while there are any, and who waits for one is served by who holds the
+	// least for its weight.
+	Shared bool
 	// MaxPartitions bounds the partitions that exist for keys that no named
 	// partition matches; 0 = 1000. Further keys share "overflow".
 	MaxPartitions int
@@ -104,6 +108,9 @@ type PartitionPolicy struct {
 	// Weight is the partition's part when several wait for one total, 1 to 1000;
 	// 0 = 1. One of weight 2 holds twice as much as one of weight 1.
 	Weight int
+	// MaxShare is the share that the partition may hold of a bound over all
+	// partitions, 0 to 1; 0 = all of it. It is rounded down, to no less than one.
+	MaxShare float64
 	// Blocked refuses every request, as by a rate of nothing.
 	Blocked bool
 }

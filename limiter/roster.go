@@ -95,6 +95,7 @@ func (r *roster) apply(now int64, policy *Policy) {
 	if old != nil {
 		t.bucket = old.bucket
 	}
+	t.shared = r.share(old, policy)
 	t.bucket = changeRate(t.bucket, policy.Rate, now)
 	t.def = r.keep(old, t, DefaultPartition, &policy.Default, now)
 	t.overflow = r.keep(old, t, OverflowPartition, &policy.Default, now)

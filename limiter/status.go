@@ -98,7 +98,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 	t, gone := g.roster.snapshot(now)
 	s := Status{
 		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
-		Bucket: t.bucket.status(now), Total: int(t.total), Queued: int(g.line.waiting.Load()),
+		Bucket: t.bucket.status(now), Total: int(t.def.whole()), Queued: int(g.line.waiting.Load()),
 		LastHint: time.Duration(g.lastHint.Load()),
 	}
 	sums := &labelSums{rows: map[string]*labelSum{}, threshold: topLevel}
@@ -181,15 +181,15 @@ func (g *Gate) Load() (held, limit int64) {
 	for s := range t.ofKeys() {
 		held, limit = s.load(held, limit)
 	}
-	if t.total > 0 {
-		limit = min(limit, t.total)
+	if t.def.pooled() {
+		limit = min(limit, t.def.whole())
 	}
 	return held, limit
 }
 
 // load adds the partition's permits and its limit.
 func (s *partitionSpec) load(held, limit int64) (allHeld, allLimit int64) {
-	return held + s.part.tally.held(), limit + s.part.limit(s)
+	return held + s.part.tally.held(), limit + s.bound()
 }
 
 // labelSums adds partitions up by label.
@@ -222,7 +222,11 @@ func (l *labelSums) add(s *partitionSpec) {
 	}
 	l.threshold = min(l.threshold, s.shed.threshold())
 	row.partitions++
-	row.limit += p.limit(s)
+	if s.shared {
+		row.limit = max(row.limit, s.bound())
+	} else {
+		row.limit += s.bound()
+	}
 	row.held += p.tally.held()
 	row.left += int64(max(p.left.Load(), 0))
 	row.queued += p.queued.Load()
@@ -249,7 +253,7 @@ func (l *labelSum) status() LabelStatus {
 func (s *partitionSpec) status(now int64) PartitionStatus {
 	p := s.part
 	st := PartitionStatus{
-		Name: p.name, Label: p.label, Key: p.isDynamic(), Algorithm: s.algorithm(), Limit: int(p.limit(s)),
+		Name: p.name, Label: p.label, Key: p.isDynamic(), Algorithm: s.algorithm(), Limit: int(s.bound()),
 		InFlight: int(p.tally.held()), Abandoned: int(max(p.left.Load(), 0)), Queued: int(p.queued.Load()),
 		BaseRTT: s.baseRTT(), Bucket: s.own.status(now), State: s.state(), Counts: p.counts.snapshot(),
 	}

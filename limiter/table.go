@@ -20,6 +20,7 @@ type table struct {
 	policy *Policy
 	bucket *Bucket
 	total  int64 // bound on permits over all partitions, 0 = none
+	shared Limit // of all partitions; nil = each has its own
 
 	// seed makes hashes that clients cannot foresee, so that no choice of keys
 	// makes lookups slow.

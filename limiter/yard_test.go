@@ -25,9 +25,10 @@ type yard struct {
 type source struct {
 	name    string
 	req     limiter.Request
-	rate    float64 // per second; 0 = closed
-	clients int     // of a closed source
-	pause   time.Duration
+	rate    float64       // per second; 0 = closed
+	clients int           // of a closed source
+	pause   time.Duration // of a client between an answer and its next request
+	backoff time.Duration // of a client that was refused
 	hold    time.Duration
 	from    time.Duration // when it begins
 	until   time.Duration // when it ends; 0 = never
@@ -141,7 +142,9 @@ func (y *yard) wait(s *source, o *fate, began int64, permit limiter.Permit, tick
 		if o.refused++; rej.Reason == labels.Shed {
 			o.shed++
 		}
-		y.back(s)
+		if s.rate == 0 {
+			y.after(s.backoff+time.Microsecond, func() { y.arrive(s) })
+		}
 		return
 	}
 	y.after(y.holds(s), func() {
