@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
@@ -83,7 +84,7 @@ func DefaultsOf(in *config.Ingress) (given, own any, err error) {
 	switch in.Protocol {
 	case "http":
 		p := protocolHTTP()
-		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }}
+		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }, Askers: func(string) *askers.Board { return nil }}
 		o, _, err := p.httpOptions(k, in, nil)
 		return o.WithDefaults(), httpgate.Options{}.WithDefaults(), err
 	case "mongodb":
