@@ -56,7 +56,14 @@ func (d *daemon) Snapshot(only string, o limiter.StatusOptions) admin.Snapshot {
 
 func (*daemon) Config() any { return map[string]string{"token": "redacted"} }
 
-func (d *daemon) Reload(context.Context) error { return d.reloadErr }
+func (d *daemon) Reload(context.Context, string) ([]admin.Move, error) { return nil, d.reloadErr }
+
+func (*daemon) Ingress(name string) (any, error) {
+	if name != "orders" {
+		return nil, admin.ErrUnknownIngress
+	}
+	return map[string]any{"mode": "enforce"}, nil
+}
 
 func (d *daemon) Patch(_ context.Context, name string, p admin.Patch) (before, after any, err error) {
 	if name != "orders" {

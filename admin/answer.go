@@ -7,6 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/admitd/admitd/config/strict"
 )
 
 // problem is the body of every answer that is an error (RFC 9457), but for
@@ -34,6 +38,8 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrDraining):
 		w.Header().Set("Connection", "close")
 		fail(w, http.StatusServiceUnavailable, "the daemon is draining, settings stay as they are")
+	case errors.Is(err, ErrChanged):
+		fail(w, http.StatusPreconditionFailed, "the settings are not those of If-Match any more; nothing was changed")
 	case errors.Is(err, ErrUnknownOverride):
 		fail(w, http.StatusNotFound, "no such override")
 	case errors.Is(err, ErrUnknownIngress):
@@ -80,7 +86,42 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
 	} else {
-		fail(w, http.StatusBadRequest, "the body does not hold: "+err.Error())
+		fail(w, http.StatusBadRequest, "the body does not hold: "+worded(err, into))
 	}
 	return false
+}
+
+// worded says what a body does not hold for, and of an unknown key which one may
+// be meant.
+func worded(err error, into any) string {
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	key, unknown := strings.CutPrefix(text, "unknown field ")
+	if !unknown {
+		return text
+	}
+	key = strings.Trim(key, `"`)
+	text = "unknown key " + fmt.Sprintf("%q", key)
+	if near := strict.Nearest(key, keysOf(reflect.TypeOf(into), nil)); near != "" {
+		text += fmt.Sprintf(", did you mean %q?", near)
+	}
+	return text
+}
+
+// keysOf adds the keys of a type and of those in it.
+func keysOf(t reflect.Type, keys []string) []string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Map || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return keys
+	}
+	for f := range t.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			keys = append(keys, name)
+		}
+		if f.Type != t && f.Type.PkgPath() != "time" {
+			keys = keysOf(f.Type, keys)
+		}
+	}
+	return keys
 }

@@ -22,6 +22,7 @@ func endpoints() []endpoint {
 		{"GET", "/v1/explain/{ingress}/*", "the same of the partition of a key", false},
 		{"GET", "/v1/config", "the configuration in force, without secrets", false},
 		{"GET", "/v1/changes", "what was changed at run time: the file's value and the present one", false},
+		{"GET", "/v1/ingresses/{name}", "its settings as PATCH takes them, with an ETag for If-Match", false},
 		{"GET", "/v1/ingresses/{name}/overrides", "what is overridden for single keys", false},
 		{"GET", "/v1/hello", "what clients that select servers want to know", false},
 		{"GET", "/v1/tuner", "what the tuner reads and did; ?records=N", false},

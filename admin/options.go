@@ -27,6 +27,9 @@ var (
 	// this machine can reach, without a token and without Insecure, and by
 	// [Server.SetToken] for dropping the token of such a listener.
 	ErrExposed = errors.New("admin: a non-loopback address needs a token, or insecure")
+	// ErrChanged: what a change was made for is not in force any more. Answered with
+	// 412.
+	ErrChanged = errors.New("admin: the settings have been changed meanwhile")
 	// ErrDraining: the end has begun and settings stay as they are. Answered with
 	// 503.
 	ErrDraining = errors.New("admin: the daemon is draining, settings stay as they are")
@@ -51,9 +54,13 @@ type State interface {
 type Settings interface {
 	// Config returns the effective configuration without secrets, for JSON.
 	Config() any
-	// Reload reads the configuration now. The error is an [*Invalid] when it
-	// does not hold; the running one then stays in force.
-	Reload(ctx context.Context) error
+	// Reload reads the configuration now and returns what that changed; by is who
+	// asked. The error is an [*Invalid] when it does not hold; the running one then
+	// stays in force.
+	Reload(ctx context.Context, by string) ([]Move, error)
+	// Ingress returns the settings of an ingress that a patch can change, as a
+	// patch; the error may be [ErrUnknownIngress].
+	Ingress(name string) (any, error)
 	// Patch changes one ingress while it runs: all of the patch, or nothing
 	// with an [*Invalid] or [ErrUnknownIngress]. before and after are the
 	// ingress's settings, for JSON.
@@ -69,6 +76,13 @@ type Change struct {
 	Path    []string `json:"path"` // as in the configuration; a named partition by its name
 	File    any      `json:"file"` // nil = the file does not set it
 	Now     any      `json:"now"`  // nil = it is not set any more
+}
+
+// Move is one setting that was changed.
+type Move struct {
+	Setting string `json:"setting"` // its path in the configuration; an ingress or a partition by its name
+	Before  any    `json:"before"`  // nil = it was not set
+	After   any    `json:"after"`   // nil = it is not set any more
 }
 
 // Options of [New]. State and Settings are required.
@@ -91,8 +105,8 @@ type Options struct {
 	Metrics http.Handler
 	// Hello answers GET /v1/hello, false while draining; nil = 404.
 	Hello func() (labels.Hello, bool)
-	// Token that requests which change something carry as a bearer; "" = none
-	// is asked for. Profiles are served only with a token.
+	// Token that requests which change something carry as a bearer, or several of
+	// them, as for [Server.SetToken]; "" = none is asked for. Profiles are served only with a token.
 	Token string
 	// Address is where the server is going to listen; nil = it is not known
 	// before [Server.Serve].
@@ -137,6 +151,7 @@ type Snapshot struct {
 // Ingress is one protocol's front with its gate.
 type Ingress struct {
 	Name, Protocol, Listen, Backend string
+	ETag                            string // of its settings; set by the server
 	Gate                            limiter.Status
 	Connections                     *ingress.Status // nil = none counted
 	Backends                        []ingress.BackendStatus
@@ -165,6 +180,12 @@ type Patch struct {
 	Partitions  *PartitionsPatch  `json:"partitions,omitempty"`
 	// Overrides change single keys for a time, by key; see [Overrides].
 	Overrides map[string]OverridePatch `json:"overrides,omitempty"`
+
+	// By is who asked; "" = the daemon itself.
+	By string `json:"-"`
+	// Check is asked before anything is changed, while nothing else can be; its
+	// error is returned. nil = nothing is asked.
+	Check func() error `json:"-"`
 }
 
 // RatePatch changes a token bucket.

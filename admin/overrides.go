@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -39,6 +38,7 @@ type OverrideChange struct {
 	Limit        *int          // permits, in place of the algorithm
 	For          time.Duration // 0 = until it is undone
 	By           string        // who asked
+	Check        func() error  // as in [Patch]
 }
 
 // Override is an override in force.
@@ -75,7 +75,15 @@ type OverridePatch struct {
 	Rate         json.RawMessage `json:"rate,omitempty"` // a number, or "none": nothing passes
 	BurstSeconds *float64        `json:"burstSeconds,omitempty"`
 	Limit        *int            `json:"limit,omitempty"`
-	For          string          `json:"for,omitempty"` // such as 30m; empty = until it is undone
+	For          string          `json:"for,omitempty"` // such as 30m; empty = until Until, or until it is undone
+	Until        time.Time       `json:"until,omitzero"`
+
+	// What an answer has besides, so that it can be sent back as it is; not read.
+	ID   string    `json:"id,omitempty"`
+	Key  string    `json:"key,omitempty"`
+	At   time.Time `json:"at,omitzero"`
+	By   string    `json:"by,omitempty"`
+	Undo string    `json:"undo,omitempty"`
 }
 
 // change reads the patch of a key.
@@ -108,6 +116,10 @@ func (p *OverridePatch) change(key string) (c OverrideChange, problems []string)
 			say("for", "want a time such as 30m ("+p.For+")")
 		}
 		c.For = d
+	} else if !p.Until.IsZero() {
+		if c.For = time.Until(p.Until); c.For <= 0 {
+			say("until", "is over ("+p.Until.Format(time.RFC3339)+")")
+		}
 	}
 	if c.Rate == nil && !c.Block && c.BurstSeconds == nil && c.Limit == nil && len(problems) == 0 {
 		say("", "want a rate, a burstSeconds or a limit")
@@ -156,7 +168,7 @@ func (s *Server) override(w http.ResponseWriter, r *http.Request, name string, p
 			return
 		}
 		before := s.overrideOf(name, key)
-		c.By = r.RemoteAddr
+		c.By, c.Check = p.By, p.Check
 		after, err := s.o.Overrides.Override(r.Context(), name, key, c)
 		if err != nil {
 			s.failWith(w, r, err)
@@ -211,13 +223,12 @@ func (s *Server) undo(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := chi.URLParam(r, "name")
-	old, err := s.o.Overrides.Undo(r.Context(), name, chi.URLParam(r, "id"), r.RemoteAddr)
+	old, err := s.o.Overrides.Undo(r.Context(), name, chi.URLParam(r, "id"), s.who(r))
 	if err != nil {
 		s.failWith(w, r, err)
 		return
 	}
 	s.press.forget()
 	s.book.Mark(time.Now(), name, "override of "+old.Key+" undone")
-	s.o.Log.DebugContext(r.Context(), "override undone", slog.String("ingress", name), slog.String("client", r.RemoteAddr))
 	answer(w, http.StatusOK, map[string]any{"undone": newOverride(&old)})
 }

@@ -33,7 +33,8 @@ const (
 type press struct {
 	state   State
 	book    *vitals.Book
-	pulsing atomic.Bool // somebody calls beat once a second
+	tag     func(ingress string) string // of its settings
+	pulsing atomic.Bool                 // somebody calls beat once a second
 
 	mu     sync.Mutex // guards the fields below; held while a frame is made
 	taken  Snapshot   // the last reading
@@ -143,6 +144,7 @@ func (p *press) make() (*frame, error) {
 	s.Ingresses = slices.Clone(s.Ingresses)
 	for i := range s.Ingresses {
 		in := &s.Ingresses[i]
+		in.ETag = p.tag(in.Name)
 		if in.Rows != nil {
 			in.Gate.Partitions = append(slices.Clip(in.Gate.Partitions), in.Rows(p.choose(in.Name), listedKeys)...)
 		}

@@ -41,6 +41,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no such ingress")
 		return
 	}
+	w.Header().Set("ETag", one.Ingresses[0].ETag)
 	answerTo(w, r, one)
 }
 
@@ -76,6 +77,9 @@ func (s *Server) statusPage(w http.ResponseWriter, r *http.Request, name string,
 		for i := range snapshot.Ingresses {
 			snapshot.Ingresses[i].Gate.Partitions = nil
 		}
+	}
+	for i := range snapshot.Ingresses {
+		snapshot.Ingresses[i].ETag = s.tag(snapshot.Ingresses[i].Name)
 	}
 	answerTo(w, r, newStatus(&snapshot, time.Now(), &s.book))
 }

@@ -62,6 +62,7 @@ func (s *Server) reads(r chi.Router) {
 	r.Get("/v1/", s.index)
 	r.Get("/v1/config", s.config)
 	r.Get("/v1/changes", s.changes)
+	r.Get("/v1/ingresses/{name}", s.ingress)
 	r.Get("/v1/ingresses/{name}/overrides", s.overrides)
 	r.Get("/v1/events", s.events)
 	r.Get("/v1/tuner", s.tunerState)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,7 +35,7 @@ const (
 // Server answers on the admin port. It is safe for concurrent use.
 type Server struct {
 	o       Options
-	token   atomic.Pointer[[sha256.Size]byte] // nil = none
+	token   atomic.Pointer[[]bearer] // nil = none
 	seats   seats
 	handler http.Handler
 	press   press
@@ -62,7 +61,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, stopping: make(chan struct{})}
 	s.seats.bound = int64(o.MaxSubscribers)
-	s.press.state, s.press.book = o.State, &s.book
+	s.press.state, s.press.book, s.press.tag = o.State, &s.book, s.tag
 	s.callers.most = int64(o.MaxCallers)
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
 	s.exposed.Store(o.Address != nil && !isLoopback(o.Address))
@@ -70,19 +69,23 @@ func New(o Options) *Server {
 	return s
 }
 
-// SetToken replaces the bearer token; "" asks for none. The token of a listener
-// that others than this machine can reach is never dropped while it serves: the
-// error is then [ErrExposed] and the old one stays.
+// SetToken replaces the bearer tokens by those of a text: on each line one, or a
+// name and one; "" asks for none. The tokens of a listener that others than this
+// machine can reach are never dropped while it serves: the error is then
+// [ErrExposed] and the old ones stay, as they do when the text does not hold.
 func (s *Server) SetToken(token string) error {
-	if token == "" {
+	all, err := parseTokens(token)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
 		if s.exposed.Load() && s.token.Load() != nil {
 			return ErrExposed
 		}
 		s.token.Store(nil)
 		return nil
 	}
-	sum := sha256.Sum256([]byte(token))
-	s.token.Store(&sum)
+	s.token.Store(&all)
 	return nil
 }
 

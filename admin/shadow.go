@@ -50,6 +50,6 @@ func (s *Server) promote(w http.ResponseWriter, r *http.Request) {
 	s.press.forget()
 	s.book.Mark(time.Now(), ingress, "candidate "+name+" promoted")
 	s.o.Log.InfoContext(r.Context(), "candidate promoted",
-		slog.String("candidate", name), slog.String("ingress", ingress), slog.String("client", r.RemoteAddr))
+		slog.String("candidate", name), slog.String("ingress", ingress), slog.String("by", s.who(r)))
 	answer(w, http.StatusOK, map[string]any{"candidate": name, "ingress": ingress, "before": before, "after": after})
 }

@@ -25,6 +25,7 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		in := newIngress(&s.Ingresses[i])
 		all := book.Gauges(in.Name)
 		in.Limit, in.BaseRTTMS = all.Limit, all.BaseRTTMS
+		in.ETag = s.Ingresses[i].ETag
 		in.Top = newTop(s.Ingresses[i].Askers, askers.Kinds(), statusTop, false)
 		in.Verdict = newVerdict(book.Verdict(in.Name, now))
 		p50, p99 := book.Quantiles(in.Name)

@@ -58,21 +58,21 @@ func (s *Server) tunerRecord(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) freezeTuner(w http.ResponseWriter, r *http.Request) {
-	s.answerTuner(w, r, func() (any, error) { return map[string]bool{"frozen": true}, s.o.Tuner.FreezeTuner(r.RemoteAddr) })
+	s.answerTuner(w, r, func() (any, error) { return map[string]bool{"frozen": true}, s.o.Tuner.FreezeTuner(s.who(r)) })
 }
 
 // unfreezeTuner releases everything, or what ?name= names.
 func (s *Server) unfreezeTuner(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	s.answerTuner(w, r, func() (any, error) {
-		return map[string]bool{"released": true}, s.o.Tuner.UnfreezeTuner(r.RemoteAddr, name)
+		return map[string]bool{"released": true}, s.o.Tuner.UnfreezeTuner(s.who(r), name)
 	})
 }
 
 func (s *Server) revertTuner(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	s.answerTuner(w, r, func() (any, error) {
-		settings, err := s.o.Tuner.RevertTuner(ctx, r.RemoteAddr, chi.URLParam(r, "id"))
+		settings, err := s.o.Tuner.RevertTuner(ctx, s.who(r), chi.URLParam(r, "id"))
 		if settings == nil {
 			settings = []string{}
 		}

@@ -74,7 +74,7 @@ func (d *Daemon) signals(ctx context.Context, got caught) error {
 			return nil
 		case <-got.hup:
 			_, _ = sd.SdNotify(false, sd.SdNotifyReloading)
-			_ = d.Reload(ctx) // logged and counted where it happens
+			_, _ = d.settings.Reload(ctx, "SIGHUP") // logged and counted where it happens
 			_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 		case sig := <-got.term:
 			d.log.Info("signal received, stopping", slog.String("signal", sig.String()))

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
@@ -31,6 +33,33 @@ func changesOf(read, now *config.Config) (all []admin.Change) {
 			d.below(nil, settingsOf(&read.Ingresses[j]), settingsOf(in))
 			all = append(all, d.found...)
 		}
+	}
+	return all
+}
+
+// movesOf returns what differs between two configurations, without secrets.
+func movesOf(before, after *config.Config) []admin.Move {
+	var docs [2]any
+	for i, cfg := range []*config.Config{before, after} {
+		b, err := cfg.Effective()
+		if err != nil || json.Unmarshal(b, &docs[i]) != nil {
+			return nil // it is in force; what it changed cannot be told
+		}
+	}
+	d := difference{}
+	d.below(nil, docs[0], docs[1])
+	return d.moves()
+}
+
+// moves words what was found, each by its path.
+func (d *difference) moves() []admin.Move {
+	all := make([]admin.Move, 0, len(d.found))
+	for _, c := range d.found {
+		path := c.Path
+		if d.ingress != "" {
+			path = append([]string{"ingresses", d.ingress}, path...)
+		}
+		all = append(all, admin.Move{Setting: strings.Join(path, "."), Before: c.File, After: c.Now})
 	}
 	return all
 }

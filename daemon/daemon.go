@@ -134,7 +134,10 @@ func (d *Daemon) Gate(ingress string) *limiter.Gate {
 
 // Reload reads the configuration again and puts it in force. The error is an
 // [*admin.Invalid] when it does not hold; the running one then stays.
-func (d *Daemon) Reload(ctx context.Context) error { return d.settings.Reload(ctx) }
+func (d *Daemon) Reload(ctx context.Context) error {
+	_, err := d.settings.Reload(ctx, "the program")
+	return err
+}
 
 // Patch changes one ingress until the next reload, as [admin.Settings] has it.
 func (d *Daemon) Patch(ctx context.Context, ingress string, p admin.Patch) (before, after any, err error) {
@@ -159,7 +162,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	if path := d.settings.path; path != "" {
-		d.settings.watcher = watch.New(path, d.loaded, func(b []byte) error { return d.settings.load(ctx, b) }, watch.Options{})
+		d.settings.watcher = watch.New(path, d.loaded, func(b []byte) error { _, err := d.settings.load(ctx, b, "the file"); return err }, watch.Options{})
 	}
 	if _, err = tunerOptions(&cfg.Tuner); err != nil {
 		open.close()

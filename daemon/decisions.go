@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/decide"
@@ -178,10 +179,13 @@ func (l decisions) address() string {
 }
 
 // readTokens reads the tokens of the admin port and of the decisions listener.
-func readTokens(cfg *config.Config) (admin, decisions string, err error) {
-	admin, err = readToken("admin", cfg.Admin.TokenFile)
+func readTokens(cfg *config.Config) (port, decisions string, err error) {
+	port, err = readToken("admin", cfg.Admin.TokenFile)
+	if wrong := admin.CheckTokens(port); wrong != nil {
+		err = fmt.Errorf("admin.tokenFile: %w (%s)", wrong, cfg.Admin.TokenFile)
+	}
 	decisions, err2 := readToken("decisions", cfg.Decisions.TokenFile)
-	return admin, decisions, errors.Join(err, err2)
+	return port, decisions, errors.Join(err, err2)
 }
 
 // readToken returns the token of a section; "" = none is asked for.

@@ -38,6 +38,12 @@ func (o *overrides) Override(ctx context.Context, ingress, key string, c admin.O
 	if fs.ingress(ingress) == nil {
 		return admin.Override{}, admin.ErrUnknownIngress
 	}
+	if c.Check != nil {
+		if err := c.Check(); err != nil {
+			return admin.Override{}, err
+		}
+		c.Check = nil
+	}
 	o.mu.Lock()
 	if len(o.all[ingress]) >= maxOverrides && o.all[ingress][key].ID == "" {
 		o.mu.Unlock()

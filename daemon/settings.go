@@ -29,6 +29,8 @@ type settings struct {
 	setDecisionsToken func(token string) error
 	reloaded          func() // told of a configuration that was read
 
+	worded worded // settings of ingresses, as patches
+
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	applied  time.Time
 	problems []string // of the last configuration that was refused
@@ -60,9 +62,9 @@ func (s *settings) Config() any {
 }
 
 // Reload implements [admin.Settings]: it reads the file and puts it in force.
-func (s *settings) Reload(ctx context.Context) error {
+func (s *settings) Reload(ctx context.Context, by string) ([]admin.Move, error) {
 	if s.path == "" {
-		return &admin.Invalid{Problems: []string{"this daemon runs on a built-in configuration"}}
+		return nil, &admin.Invalid{Problems: []string{"this daemon runs on a built-in configuration"}}
 	}
 	content, err := config.Read(s.path)
 	if s.watcher != nil { // it must offer what comes next, even if it is what ran before
@@ -74,13 +76,14 @@ func (s *settings) Reload(ctx context.Context) error {
 	}
 	if err != nil {
 		s.refuse([]string{err.Error()})
-		return &admin.Invalid{Problems: []string{err.Error()}}
+		return nil, &admin.Invalid{Problems: []string{err.Error()}}
 	}
-	return s.load(ctx, content)
+	return s.load(ctx, content, by)
 }
 
-// load parses content and puts it in force, or keeps what runs.
-func (s *settings) load(ctx context.Context, content []byte) error {
+// load parses content and puts it in force, or keeps what runs. It returns what
+// that changed.
+func (s *settings) load(ctx context.Context, content []byte, by string) ([]admin.Move, error) {
 	s.fronts.change.Lock()
 	defer s.fronts.change.Unlock()
 	cfg, err := config.Parse(s.path, content, s.env)
@@ -96,12 +99,12 @@ func (s *settings) load(ctx context.Context, content []byte) error {
 		err = s.fronts.apply(ctx, cfg, true)
 	}
 	if errors.Is(err, admin.ErrDraining) {
-		return err
+		return nil, err
 	}
 	if err != nil {
 		invalid := &admin.Invalid{Problems: problemsOf(err)}
 		s.refuse(invalid.Problems)
-		return invalid
+		return nil, invalid
 	}
 	s.took()
 	dropped := s.setToken(token) != nil
@@ -116,8 +119,34 @@ func (s *settings) load(ctx context.Context, content []byte) error {
 	s.fronts.keep(inForce)
 	s.retune(inForce)
 	s.reloaded()
-	s.log.Info("configuration is in force", slog.String("path", s.path), slog.Int("ingresses", len(cfg.Ingresses)))
-	return nil
+	moves := movesOf(before, inForce)
+	s.audit(moves, by)
+	s.log.Info("configuration is in force", slog.String("path", s.path), slog.Int("ingresses", len(cfg.Ingresses)),
+		slog.Int("changed", len(moves)), slog.String("by", by))
+	return moves, nil
+}
+
+// maxAudit bounds the lines about one change.
+const maxAudit = 100
+
+// audit writes one line for each setting that was changed.
+func (s *settings) audit(moves []admin.Move, by string) {
+	for i, m := range moves {
+		if i == maxAudit {
+			s.log.Info("further settings changed", slog.Int("settings", len(moves)-i), slog.String("by", by))
+			return
+		}
+		s.log.Info("setting changed", slog.String("setting", m.Setting), slog.Any("before", m.Before), slog.Any("after", m.After), slog.String("by", by))
+	}
+}
+
+// Ingress implements [admin.Settings].
+func (s *settings) Ingress(name string) (any, error) {
+	in := s.fronts.ingress(name)
+	if in == nil {
+		return nil, admin.ErrUnknownIngress
+	}
+	return s.worded.of(in), nil
 }
 
 // running returns the configuration in force.
@@ -192,21 +221,27 @@ func (s *settings) patchUnlessRead(ctx context.Context, generation uint64, name 
 	if _, now := s.fronts.inForce(); now != generation {
 		return errReadAnew
 	}
+	p.By = "the tuner"
 	_, _, err := s.patch(ctx, name, p)
 	return err
 }
 
 // patch is [settings.Patch]. The fronts' change is held.
 func (s *settings) patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
+	if p.Check != nil {
+		if err := p.Check(); err != nil {
+			return nil, nil, err
+		}
+	}
 	document, err := patchDocument(p)
 	if err != nil {
 		return nil, nil, &admin.Invalid{Problems: []string{err.Error()}}
 	}
-	return s.patchBy(ctx, name, document)
+	return s.patchBy(ctx, name, document, p.By)
 }
 
 // patchBy is [settings.patch] with the words of the configuration.
-func (s *settings) patchBy(ctx context.Context, name string, document []byte) (before, after any, err error) {
+func (s *settings) patchBy(ctx context.Context, name string, document []byte, by string) (before, after any, err error) {
 	old := s.fronts.ingress(name)
 	if old == nil {
 		return nil, nil, admin.ErrUnknownIngress
@@ -221,8 +256,14 @@ func (s *settings) patchBy(ctx context.Context, name string, document []byte) (b
 	if err != nil {
 		return nil, nil, &admin.Invalid{Problems: problemsOf(err)}
 	}
-	s.log.Info("runtime settings changed", slog.String("ingress", name), slog.String("patch", string(document)))
-	return settingsOf(old), settingsOf(s.fronts.ingress(name)), nil
+	before, after = settingsOf(old), settingsOf(s.fronts.ingress(name))
+	d := difference{ingress: name}
+	d.below(nil, before, after)
+	if len(d.found) > 0 {
+		s.log.Info("runtime settings changed", slog.String("ingress", name), slog.String("patch", string(document)), slog.String("by", by))
+		s.audit(d.moves(), by)
+	}
+	return before, after, nil
 }
 
 // patchDocument spells a patch as the configuration does, in which named
@@ -254,24 +295,4 @@ func patchDocument(p admin.Patch) ([]byte, error) {
 		return nil, fmt.Errorf("patch: %w", err)
 	}
 	return b, nil
-}
-
-// settingsOf is the part of an ingress that a patch can change.
-func settingsOf(in *config.Ingress) any {
-	one := config.Config{Ingresses: []config.Ingress{*in}}
-	b, err := one.Effective()
-	if err != nil {
-		return nil
-	}
-	var doc struct {
-		Ingresses []map[string]any `json:"ingresses"`
-	}
-	if err := json.Unmarshal(b, &doc); err != nil || len(doc.Ingresses) != 1 {
-		return nil
-	}
-	out := map[string]any{}
-	for _, key := range []string{"mode", "connections", "requests", "partitions"} {
-		out[key] = doc.Ingresses[0][key]
-	}
-	return out
 }

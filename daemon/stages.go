@@ -162,7 +162,7 @@ func (s *settings) Promote(ctx context.Context, name string) (ingress string, be
 		if err != nil {
 			return "", nil, nil, err
 		}
-		before, after, err = s.patchBy(ctx, c.Ingress, document)
+		before, after, err = s.patchBy(ctx, c.Ingress, document, "promotion of "+c.Name)
 		if err == nil {
 			s.log.Info("candidate is in force until the next reload", slog.String("candidate", name), slog.String("ingress", c.Ingress))
 		}

@@ -42,6 +42,7 @@ type Ingress struct {
 	Listen      string       `json:"listen"`
 	Backend     string       `json:"backend"`
 	Mode        string       `json:"mode"`
+	ETag        string       `json:"etag,omitempty"` // of its settings, for If-Match
 	Draining    bool         `json:"draining"`
 	Fallback    bool         `json:"fallback"`
 	Verdict     Verdict      `json:"verdict"`

@@ -50,7 +50,7 @@ var floors = map[string][]string{
 	"shadow":               {"limiter", "labels", "status"},
 	"fleet":                {"limiter", "status"},
 	"observe":              {"ingress", "limiter", "labels"},
-	"admin":                {"askers", "ingress", "limiter", "labels", "status", "vitals"},
+	"admin":                {"askers", "config/strict", "ingress", "limiter", "labels", "status", "vitals"},
 	"decide":               {"limiter", "labels"},
 	"tracing":              {"limiter"},
 	"tuner":                {"tuner/signal", "tuner/policy"},

@@ -1,0 +1,155 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// patchBody is what PATCH takes: a patch, or an answer of it, of which what was in
+// force after is put in force again.
+type patchBody struct {
+	Patch
+
+	ID      string          `json:"id"`
+	Ingress string          `json:"ingress"`
+	Before  json.RawMessage `json:"before"`
+	After   json.RawMessage `json:"after"`
+	Undo    string          `json:"undo"`
+	ETag    string          `json:"etag"`
+	Changed []Move          `json:"changed"`
+}
+
+// readPatch reads the body. On failure it has answered and returns false.
+func readPatch(w http.ResponseWriter, r *http.Request) (Patch, bool) {
+	var body patchBody
+	if !read(w, r, &body) {
+		return Patch{}, false
+	}
+	if len(body.After) == 0 {
+		return body.Patch, true
+	}
+	p := Patch{}
+	into := any(&p)
+	var o OverridePatch
+	if body.ID != "" {
+		into = &o
+	}
+	d := json.NewDecoder(bytes.NewReader(body.After))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		fail(w, http.StatusBadRequest, "after does not hold: "+worded(err, into))
+		return p, false
+	}
+	if body.ID != "" {
+		p.Overrides = map[string]OverridePatch{o.Key: o}
+	}
+	return p, true
+}
+
+// ingress answers with the settings of an ingress, as a patch.
+func (s *Server) ingress(w http.ResponseWriter, r *http.Request) {
+	name := chi.URLParam(r, "name")
+	settings, err := s.o.Settings.Ingress(name)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	tag := s.tag(name)
+	w.Header().Set("ETag", tag)
+	answer(w, http.StatusOK, map[string]any{"ingress": name, "settings": settings, "etag": tag})
+}
+
+// tag returns what changes whenever the settings of an ingress do, in the form of
+// an ETag; "" when there is none of that name.
+func (s *Server) tag(name string) string {
+	settings, err := s.o.Settings.Ingress(name)
+	if err != nil {
+		return ""
+	}
+	var over []overrideDocument
+	if s.o.Overrides != nil {
+		all, _ := s.o.Overrides.Overrides(name) // it is known
+		for i := range all {
+			over = append(over, newOverride(&all[i]))
+		}
+	}
+	b, err := json.Marshal([]any{settings, over})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return `"` + hex.EncodeToString(sum[:8]) + `"`
+}
+
+// unchanged returns what checks that the settings are still those that the request
+// was made for; nil when it does not say.
+func (s *Server) unchanged(name string, r *http.Request) func() error {
+	wanted := r.Header.Values("If-Match")
+	if len(wanted) == 0 {
+		return nil
+	}
+	return func() error {
+		now := s.tag(name)
+		for want := range strings.SplitSeq(strings.Join(wanted, ","), ",") {
+			if want = strings.TrimSpace(want); want == "*" || now != "" && want == now {
+				return nil
+			}
+		}
+		return ErrChanged
+	}
+}
+
+// patch changes one ingress while it runs. What changes nothing is no change: it
+// is neither marked nor logged.
+func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
+	p, ok := readPatch(w, r)
+	if !ok {
+		return
+	}
+	name := chi.URLParam(r, "name")
+	p.By, p.Check = s.who(r), s.unchanged(name, r)
+	if p.Overrides != nil {
+		s.override(w, r, name, p)
+		return
+	}
+	before, after, err := s.o.Settings.Patch(r.Context(), name, p)
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	if !reflect.DeepEqual(before, after) {
+		s.press.forget()
+		s.book.Mark(time.Now(), name, "settings changed")
+	}
+	tag := s.tag(name)
+	w.Header().Set("ETag", tag)
+	answer(w, http.StatusOK, struct {
+		Ingress string `json:"ingress"`
+		Before  any    `json:"before"`
+		After   any    `json:"after"`
+		ETag    string `json:"etag"`
+	}{name, before, after, tag})
+}
+
+// reload reads the configuration now, and answers with what that changed.
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
+	moves, err := s.o.Settings.Reload(r.Context(), s.who(r))
+	if err != nil {
+		s.failWith(w, r, err)
+		return
+	}
+	s.press.forget()
+	s.book.Mark(time.Now(), "", "configuration reloaded")
+	if moves == nil {
+		moves = []Move{}
+	}
+	answer(w, http.StatusOK, map[string]any{"reloaded": true, "changed": moves})
+}
