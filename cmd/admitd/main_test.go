@@ -134,7 +134,7 @@ func TestDemo(t *testing.T) {
 	if !regexp.MustCompile(`^live page http://127\.0\.0\.1:\d+/$`).MatchString(lines[0]) {
 		t.Errorf("the demo begins %q; want the address of the live page", lines[0])
 	}
-	for _, want := range []string{`good/s\s+of capacity\s+p50\s+p99`, `gate off\s+\d+\s+\d+ %`, `gate on\s+\d+\s+\d+ %`} {
+	for _, want := range []string{`good/s\s+of capacity\s+p50\s+p99`, `gate off\s+\d+\s+\d+ %`, `gate on\s+\d+\s+\d+ %`, `^served of each, overload, gate on: tenant-1 \d+ %, tenant-2 \d+ %, tenant-3 \d+ %, storm \d+ %$`, `^Trust good/s and served`, `^Next: .*admitd serve FILE`} {
 		found := false
 		for _, line := range lines {
 			found = found || regexp.MustCompile(want).MatchString(line)

@@ -51,6 +51,9 @@ type leg struct {
 	share  float64 // of the demo's length
 	second bool    // sent by the second kind of client
 	tally  *openloop.Tally
+	// tenants says how many of each tenant's requests were served; "" = there
+	// are none.
+	tenants string
 }
 
 // streams are where the demo writes.
@@ -183,6 +186,9 @@ func runLeg(ctx context.Context, out io.Writer, d *daemon.Daemon, o Options, l *
 		return err
 	}
 	t.Restart() // the part before may have left work that nobody waits for
+	if m, ok := t.(interface{ Mix(perSecond float64) }); ok {
+		m.Mix(l.load * Capacity)
+	}
 	send, stop, err := t.Client(ctx, gate, l.second)
 	if err != nil {
 		return err
@@ -203,15 +209,23 @@ func runLeg(ctx context.Context, out io.Writer, d *daemon.Daemon, o Options, l *
 		select {
 		case <-done:
 			fmt.Fprint(out, live.begin)
+			if m, ok := t.(interface{ Tenants() string }); ok {
+				l.tenants = m.Tenants()
+			}
 			return ctx.Err()
 		case <-ticker.C:
 		}
 		now := l.tally.Snapshot()
 		per := 1 / live.every.Seconds()
-		st := d.Gate("demo").Status()
+		st, limit := d.Gate("demo").Status(), 0
+		for i := range st.Partitions {
+			if p := &st.Partitions[i]; p.Counts.Received() > 0 { // else nobody uses its limit
+				limit += p.Limit
+			}
+		}
 		fmt.Fprintf(out, live.begin+"%-22s %5.1fs  good %4.0f/s  refused %4.0f/s  failed %4.0f/s  limit %3d  in flight %4d  p99 %v"+live.end,
 			l.name, time.Since(start).Seconds(), float64(now.Good-last.Good)*per, float64(now.Refused-last.Refused)*per,
-			float64(now.Failed-last.Failed)*per, st.Partitions[0].Limit, st.InFlight, l.tally.Quantile(0.99).Round(time.Millisecond))
+			float64(now.Failed-last.Failed)*per, limit, st.InFlight, l.tally.Quantile(0.99).Round(time.Millisecond))
 		last = now
 	}
 }
@@ -244,8 +258,17 @@ func printDemo(out io.Writer, legs []*leg) {
 	}
 	_ = w.Flush() // a demo that cannot print has nobody to tell
 	for _, l := range legs {
-		if l.tally.Void() {
-			fmt.Fprintf(out, "\n%s: this machine was too busy to send on schedule; its figures prove nothing\n", l.name)
+		if l.tenants != "" {
+			fmt.Fprintf(out, "served of each, %s: %s\n", l.name, l.tenants)
 		}
 	}
+	fmt.Fprintln(out)
+	for _, l := range legs {
+		if l.tally.Void() {
+			fmt.Fprintf(out, "%s: this machine was too busy to send on schedule; its figures prove nothing\n", l.name)
+		}
+	}
+	fmt.Fprint(out, `Trust good/s and served, one row against the other. Latencies are this machine's too: on a busy one they say little.
+Next: admitd demo backend is a backend to try, admitd check FILE says what is wrong with a configuration, admitd serve FILE runs it.
+`)
 }
