@@ -109,10 +109,11 @@ func (l *LiveBackend) advanceLocked() (next time.Duration) {
 	}
 	now := time.Since(l.start)
 	l.w.run(now)
-	if len(l.w.events) == 0 {
+	at, ok := l.w.events.Next()
+	if !ok {
 		return -1
 	}
-	return time.Duration(l.w.events[0].at) - now
+	return time.Duration(at) - now
 }
 
 // run plays the model until ctx is done.

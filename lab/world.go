@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/admitd/admitd/agenda"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/limiter"
 )
@@ -12,8 +13,7 @@ import (
 // driven by one goroutine and is not safe for concurrent use.
 type World struct {
 	now    int64 // virtual ns since the start of the run
-	seq    uint64
-	events events
+	events agenda.Agenda[func()]
 
 	// Separate streams, so that every contender meets the same arrivals.
 	arrivals, service, gates *rand.Rand
@@ -46,16 +46,15 @@ func (w *World) After(d time.Duration, f func()) { w.At(w.now+int64(max(d, 0)), 
 // At plays f at the given virtual time. Events of one instant are played in the
 // order in which they were asked for.
 func (w *World) At(at int64, f func()) {
-	w.seq++
-	w.events.push(event{at: max(at, w.now), seq: w.seq, play: f})
+	w.events.Add(max(at, w.now), f)
 }
 
 // run plays events until the given time, which is reached in any case.
 func (w *World) run(until time.Duration) {
-	for len(w.events) > 0 && w.events[0].at <= int64(until) {
-		e := w.events.pop()
-		w.step(e.at)
-		e.play()
+	for at, ok := w.events.Next(); ok && at <= int64(until); at, ok = w.events.Next() {
+		at, play := w.events.Take()
+		w.step(at)
+		play()
 	}
 	w.step(int64(until))
 }
@@ -66,56 +65,4 @@ func (w *World) step(to int64) {
 		w.advance(time.Duration(to - w.now))
 	}
 	w.now = to
-}
-
-// event is something that happens at a time.
-type event struct {
-	at   int64
-	seq  uint64
-	play func()
-}
-
-// events is a heap, earliest first: container/heap would allocate for each.
-type events []event
-
-// before reports whether event i is played before event j.
-func (e events) before(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
-}
-
-// push adds an event.
-func (e *events) push(x event) {
-	*e = append(*e, x)
-	h := *e
-	for i := len(h) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !h.before(i, parent) {
-			return
-		}
-		h[i], h[parent] = h[parent], h[i]
-		i = parent
-	}
-}
-
-// pop removes the earliest event.
-func (e *events) pop() event {
-	h := *e
-	first, last := h[0], len(h)-1
-	h[0], h[last] = h[last], event{}
-	h = h[:last]
-	*e = h
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			return first
-		}
-		if child+1 < last && h.before(child+1, child) {
-			child++
-		}
-		if !h.before(child, i) {
-			return first
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
-	}
 }

@@ -3,6 +3,7 @@ package shadow
 import (
 	"time"
 
+	"github.com/admitd/admitd/agenda"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -14,7 +15,7 @@ type candidate struct {
 	stage  *Stage
 	gate   *limiter.Gate
 	time   clock
-	events events
+	events agenda.Agenda[event]
 	due    []*waiter // granted a permit under the gate's lock
 	inside int       // permits held
 	counts counts
@@ -82,7 +83,7 @@ func (c *candidate) begin(since int64, permit limiter.Permit) {
 	now := int64(c.time)
 	c.inside++
 	latency, outcome, beyond := c.stage.curve.draw(now, c.inside, c.stage.o.Rand())
-	c.events.push(event{at: now + int64(latency), permit: permit, outcome: outcome})
+	c.events.Add(now+int64(latency), event{permit: permit, outcome: outcome})
 	c.counts.count(now, func(t *tally) {
 		t.admitted++
 		if beyond {
@@ -102,11 +103,11 @@ func (c *candidate) advance(now int64) {
 			c.due = c.due[1:]
 			w.step()
 		}
-		if len(c.events) == 0 || c.events[0].at > now {
+		if at, ok := c.events.Next(); !ok || at > now {
 			break
 		}
-		e := c.events.pop()
-		c.time = clock(max(e.at, int64(c.time)))
+		at, e := c.events.Take()
+		c.time = clock(max(at, int64(c.time)))
 		if e.waiter != nil {
 			e.waiter.step()
 			continue
@@ -133,7 +134,7 @@ func (w *waiter) step() {
 	}
 	permit, next, done, err := w.ticket.Step(int64(w.c.time))
 	if !done {
-		w.c.events.push(event{at: next, waiter: w})
+		w.c.events.Add(next, event{waiter: w})
 		return
 	}
 	w.over = true
@@ -144,49 +145,10 @@ func (w *waiter) step() {
 	w.c.begin(w.since, permit)
 }
 
-// event is something that happens at a time: a step of a waiter, or else the end
+// event is something that happens: a step of a waiter, or else the end
 // of a permit.
 type event struct {
-	at      int64
 	waiter  *waiter
 	permit  limiter.Permit
 	outcome limiter.Outcome
-}
-
-// events is a heap, earliest first: container/heap would allocate for each.
-type events []event
-
-func (e *events) push(x event) {
-	*e = append(*e, x)
-	h := *e
-	for i := len(h) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if h[parent].at <= h[i].at {
-			return
-		}
-		h[i], h[parent] = h[parent], h[i]
-		i = parent
-	}
-}
-
-func (e *events) pop() event {
-	h := *e
-	first, last := h[0], len(h)-1
-	h[0], h[last] = h[last], event{}
-	h = h[:last]
-	*e = h
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			return first
-		}
-		if child+1 < last && h[child+1].at < h[child].at {
-			child++
-		}
-		if h[i].at <= h[child].at {
-			return first
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
-	}
 }

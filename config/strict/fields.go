@@ -18,16 +18,20 @@ type field struct {
 	def        string
 	hasDefault bool
 	per        map[string]string // default by value of the selecting key
-	min, max   float64           // inclusive
-	minText    string
-	maxText    string
-	below      bool // max is exclusive
+	bounds     bounds
 	enum       []string
 	belongs    []string // values of the selecting key; empty = all
 	required   bool
 	single     bool
 	selects    bool
 	word       string // stands for the whole mapping and sets this field alone; "" = is none
+}
+
+// bounds are those of a number, or of what has a magnitude.
+type bounds struct {
+	min, max         float64 // inclusive
+	minText, maxText string
+	below            bool // max is exclusive
 }
 
 // Tags expands the words of a tag, so that a set of them may have a name; nil =
@@ -47,7 +51,7 @@ func (w Tags) fields(t reflect.Type) []field {
 	out := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		sf := t.Field(i)
-		f := field{name: sf.Tag.Get("yaml"), index: i, typ: sf.Type, min: math.Inf(-1), max: math.Inf(1)}
+		f := field{name: sf.Tag.Get("yaml"), index: i, typ: sf.Type, bounds: bounds{min: math.Inf(-1), max: math.Inf(1)}}
 		f.def, f.hasDefault = sf.Tag.Lookup("default")
 		f.enum = w.words(sf.Tag.Get("enum"))
 		f.belongs = w.words(sf.Tag.Get("for"))
@@ -60,7 +64,7 @@ func (w Tags) fields(t reflect.Type) []field {
 			k, v, _ := strings.Cut(p, "=")
 			f.per[k] = v
 		}
-		f.bounds(sf.Tag)
+		f.bounds.read(sf.Type, sf.Tag)
 		out = append(out, f)
 	}
 	return out
@@ -85,19 +89,19 @@ func (w Tags) Keys(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	}
 }
 
-func (f *field) bounds(tag reflect.StructTag) {
-	leaf := f.typ
+// read takes the bounds of values of type leaf, or of its elements, from a tag.
+func (b *bounds) read(leaf reflect.Type, tag reflect.StructTag) {
 	if leaf.Kind() == reflect.Map || leaf.Kind() == reflect.Slice {
 		leaf = leaf.Elem()
 	}
 	if s, ok := tag.Lookup("min"); ok {
-		f.min, f.minText = magnitude(leaf, s), s
+		b.min, b.minText = magnitude(leaf, s), s
 	}
 	if s, ok := tag.Lookup("max"); ok {
-		f.max, f.maxText = magnitude(leaf, s), s
+		b.max, b.maxText = magnitude(leaf, s), s
 	}
 	if s, ok := tag.Lookup("below"); ok {
-		f.max, f.maxText, f.below = magnitude(leaf, s), s, true
+		b.max, b.maxText, b.below = magnitude(leaf, s), s, true
 	}
 }
 

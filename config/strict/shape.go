@@ -226,12 +226,12 @@ func (f *field) outside(t reflect.Type, v any) string {
 	switch {
 	case math.IsNaN(n) || math.IsInf(n, 0):
 		return "must be a finite number"
-	case n < f.min:
-		return "must be at least " + f.minText
-	case f.below && n >= f.max:
-		return "must be below " + f.maxText
-	case n > f.max:
-		return "must be at most " + f.maxText
+	case n < f.bounds.min:
+		return "must be at least " + f.bounds.minText
+	case f.bounds.below && n >= f.bounds.max:
+		return "must be below " + f.bounds.maxText
+	case n > f.bounds.max:
+		return "must be at most " + f.bounds.maxText
 	}
 	return ""
 }
