@@ -69,10 +69,7 @@ func (w *Window) tryClose(now int64, full bool) {
 // readyLocked reports whether there are samples enough. An outage is not
 // waited out: at Max, drops are enough when they are most of what there is.
 func (w *Window) readyLocked(elapsed time.Duration) bool {
-	good, bad := int(w.plain.Count()), int(w.bad.Count())
-	if w.bins != nil {
-		good = w.bins.count()
-	}
+	good, bad := w.count()
 	return good+bad >= w.o.Samples || (elapsed >= w.o.Max && bad > good)
 }
 
@@ -100,19 +97,9 @@ func (w *Window) closeLocked(now int64, elapsed time.Duration) {
 	w.change.Note(now, before, after, explain(s, dropped, w.plateau.found > found, before, after))
 }
 
-// drainLocked empties the window. Samples that arrive meanwhile belong to one
-// window or the other, never to both.
+// drainLocked empties the window and sums it up.
 func (w *Window) drainLocked(elapsed time.Duration) summary {
-	s := summary{elapsed: elapsed, peak: int(w.peak.Swap(0)), slow: int(w.slow.Swap(0))}
-	var bad, held float64 // sums of the latencies, ns
-	s.bad, bad = w.bad.Drain()
-	if w.bins != nil {
-		s.good = w.bins.drain(w.counts)
-		held = total(w.counts)
-		s.rtt = quantile(w.counts, s.good, w.o.Quantile)
-	} else if s.good, held = w.plain.Drain(); s.good > 0 {
-		s.rtt = held / float64(s.good)
-	}
+	s, held, bad := w.drain(elapsed, w.o.Quantile)
 	if base := w.baseRTT(); s.good < s.bad && s.rtt < base {
 		// Mostly drops: what little came back is no new baseline.
 		s.rtt = base
@@ -127,21 +114,11 @@ func (w *Window) drainLocked(elapsed time.Duration) summary {
 			w.form.noise.add(s.rtt)
 		}
 	}
-	s.refused = w.refusedLocked()
+	offered, refused, _ := w.demand.Take()
+	s.refused = min(float64(refused)/float64(max(1, offered)), 1)
 	// Little's law: permits held are the time they were held over the time.
 	s.busy = (held + bad) / max(float64(elapsed), 1)
 	return s
-}
-
-// refusedLocked is the share of the window's demand that was refused.
-func (w *Window) refusedLocked() float64 {
-	if w.demand == nil {
-		return 0
-	}
-	offered, refused := w.demand()
-	share := float64(refused-w.seen[1]) / float64(max(1, offered-w.seen[0]))
-	w.seen = [2]uint64{offered, refused}
-	return min(share, 1)
 }
 
 // feedLocked tells the formula and returns the limit to enforce.
@@ -161,7 +138,7 @@ func (w *Window) feedLocked(s summary, dropped bool) int {
 		return w.Current()
 	}
 	if w.form.ignoresDrop {
-		estimated = w.underCeilingLocked(estimated, dropped)
+		estimated = w.brake.hold(estimated, w.Current(), w.form.low, dropped)
 	}
 	return w.clamp(estimated)
 }
@@ -181,33 +158,43 @@ func (w *Window) raiseLocked(s summary, dropped bool) {
 	f.Raise(min(w.clamp(w.limit.EstimatedLimit())*13/10, w.form.high))
 }
 
-// underCeilingLocked lowers the ceiling by a tenth in a bad window, raises it
-// by a tenth in a good one, and forgets it where it no longer binds.
-func (w *Window) underCeilingLocked(estimated int, dropped bool) int {
+// brake holds down the limit of a formula that ignores drops.
+type brake struct{ ceiling float64 } // 0 = none
+
+// hold lowers the ceiling to a tenth below what was enforced in a bad window, raises
+// it by a tenth in a good one, and forgets it where it no longer binds. It returns
+// the limit under it.
+func (b *brake) hold(estimated, enforced, low int, dropped bool) int {
 	switch {
 	case dropped:
-		top := float64(w.Current())
-		w.ceiling = max(float64(w.form.low), min(top*0.9, top-1))
-	case w.ceiling > 0:
-		w.ceiling = max(w.ceiling*1.1, w.ceiling+1)
+		top := float64(enforced)
+		b.ceiling = max(float64(low), min(top*0.9, top-1))
+	case b.ceiling > 0:
+		b.ceiling = max(b.ceiling*1.1, b.ceiling+1)
 	}
-	if w.ceiling == 0 || w.ceiling >= float64(estimated) {
-		w.ceiling = 0
+	if b.ceiling == 0 || b.ceiling >= float64(estimated) {
+		b.ceiling = 0
 		return estimated
 	}
-	return int(w.ceiling)
+	return int(b.ceiling)
+}
+
+// floor is under a target that cannot be met.
+type floor struct {
+	limit  float64 // 0 = none
+	origin float64 // what it returns to
 }
 
 // doubtLocked is told of a good window. It has the baseline measured anew when
 // the plateau shows that it moved.
 func (w *Window) doubtLocked(s summary, before, after int) int {
-	if w.floor > float64(after) {
+	if w.floor.limit > float64(after) {
 		w.plateau.reset()
-		return w.clamp(int(w.floor)) // until the formula has come back up to it
+		return w.clamp(int(w.floor.limit)) // until the formula has come back up to it
 	}
-	w.floor = 0
-	if float64(after) >= w.origin {
-		w.origin = 0
+	w.floor.limit = 0
+	if float64(after) >= w.floor.origin {
+		w.floor.origin = 0
 	}
 	if f, ok := w.limit.(remeasurer); ok && w.plateau.moved(s, before, after, w.form.low) {
 		f.Remeasure()
@@ -224,18 +211,18 @@ func (w *Window) doubtLocked(s summary, before, after int) int {
 func (w *Window) aboveFloorLocked(s summary, before, after int) int {
 	if s.slow <= s.bad {
 		w.plateau.reset() // drops cut for a reason of their own
-		w.floor, w.origin = 0, 0
+		w.floor = floor{}
 		return after
 	}
-	w.floor *= 0.9
-	after = max(after, int(w.floor))
+	w.floor.limit *= 0.9
+	after = max(after, int(w.floor.limit))
 	if w.plateau.moved(s, before, after, 0) {
-		w.origin = max(w.origin, float64(w.plateau.limit))
-		if float64(w.plateau.limit) > 0.8*w.origin {
-			w.origin = max(w.origin*1.1, w.origin+1) // used from the top, so there is more to ask for
+		w.floor.origin = max(w.floor.origin, float64(w.plateau.limit))
+		if float64(w.plateau.limit) > 0.8*w.floor.origin {
+			w.floor.origin = max(w.floor.origin*1.1, w.floor.origin+1) // used from the top, so there is more to ask for
 		}
-		w.floor = w.origin
-		after = w.clamp(int(w.floor))
+		w.floor.limit = w.floor.origin
+		after = w.clamp(int(w.floor.limit))
 	}
 	return after
 }

@@ -82,40 +82,33 @@ type form struct {
 //     falls is cutting into work, not into a queue: the baseline is measured
 //     anew, or, where the formula has none but a target, the cutting ends.
 type Window struct {
-	current atomic.Int64 // the published limit, read by every request
-	start   atomic.Int64 // when this window began
-	span    atomic.Int64 // how long it gathers at least
-	cut     atomic.Int64 // when bad news last lowered the limit
-	_       [32]byte     // keeps what every sample writes off the line that every request reads
-
-	peak      atomic.Int64
-	plain     parts.Sum     // of good samples, unless bins counts them
-	bad       parts.Sum     // of dropped samples
-	slow      atomic.Uint64 // good samples over the target
-	stale     atomic.Uint64 // old news since the beginning
-	discarded atomic.Uint64 // impossible samples since the beginning
-	impatient atomic.Uint64 // departures that taught nothing since the beginning
-	measured  atomic.Int64  // latency of the window before, ns; 0 = none yet
-	bins      *histogram
+	published
+	gathered
 
 	limit core.Limit
 	o     WindowOptions
 	form  form
 
 	mu         sync.Mutex // guards the fields below; taken only by TryLock on the request path
+	demand     parts.Demand
 	started    bool
 	last       summary
-	ceiling    float64 // of a formula that ignores drops; 0 = none
-	floor      float64 // under a target that cannot be met; 0 = none
-	origin     float64 // what the floor returns to
+	brake      brake
+	floor      floor
 	plateau    plateau
+	background background // drops that the limit has no part in
+	change     parts.Change
 	windows    uint64
 	faults     uint64
-	counts     *[binCount]uint32
-	change     parts.Change
-	background background // drops that the limit has no part in
-	demand     func() (offered, refused uint64)
-	seen       [2]uint64 // of demand at the end of the window before
+}
+
+// published is what every request and every sample reads.
+type published struct {
+	current atomic.Int64 // the limit
+	start   atomic.Int64 // when this window began
+	span    atomic.Int64 // how long it gathers at least
+	cut     atomic.Int64 // when bad news last lowered the limit
+	_       [32]byte     // keeps what every sample writes off the line that every request reads
 }
 
 // NewWindow feeds any core.Limit, whose limit is enforced within [1, 1000000].
@@ -158,53 +151,16 @@ func (w *Window) Observe(now int64, latency time.Duration, inFlight int, dropped
 		w.discarded.Add(1)
 		return
 	}
-	if int64(inFlight) > w.peak.Load() {
-		w.raisePeak(int64(inFlight))
-	}
-	full := false
-	switch {
-	case dropped || latency > w.form.target:
-		full = w.addBad(now, latency, dropped)
-	case w.bins != nil:
-		w.bins.add(latency)
-	default:
-		_, full = w.plain.Add(latency)
+	w.meet(int64(inFlight))
+	var full bool
+	if dropped || latency > w.form.target {
+		full = w.addBad(now, latency, dropped, w.cut.Load())
+	} else {
+		full = w.add(latency)
 	}
 	// Unsigned, so that a clock that went back closes the window too.
 	if full || uint64(now-w.start.Load()) >= uint64(w.span.Load()) {
 		w.tryClose(now, full)
-	}
-}
-
-// addBad adds a sample that speaks against the limit. Permits granted before
-// the last cut were granted under a limit that is gone, so what became of them
-// must not cut again.
-func (w *Window) addBad(now int64, latency time.Duration, dropped bool) (full bool) {
-	latency = min(max(latency, 1), parts.MaxLatency)
-	switch {
-	case now-int64(latency) < w.cut.Load():
-		w.stale.Add(1)
-		return false
-	case dropped:
-		_, full = w.bad.Add(latency)
-		return full
-	}
-	w.slow.Add(1)
-	if w.bins != nil {
-		w.bins.add(latency)
-		return false
-	}
-	_, full = w.plain.Add(latency)
-	return full
-}
-
-// raisePeak keeps the highest in flight.
-func (w *Window) raisePeak(inFlight int64) {
-	for {
-		peak := w.peak.Load()
-		if inFlight <= peak || w.peak.CompareAndSwap(peak, inFlight) {
-			return
-		}
 	}
 }
 
@@ -234,8 +190,7 @@ func (w *Window) BaseRTT() time.Duration {
 func (w *Window) Watch(demand func() (offered, refused uint64)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.demand = demand
-	w.seen[0], w.seen[1] = demand()
+	w.demand.Watch(demand)
 }
 
 // Why returns why the limit last changed, one of [Whys]; empty when it never has.
@@ -256,8 +211,8 @@ func (w *Window) State() map[string]float64 {
 	state["enforced_limit"] = float64(w.Current())
 	state["min_limit"] = float64(w.form.low)
 	state["max_limit"] = float64(w.form.high)
-	state["ceiling"] = w.ceiling
-	state["floor"] = w.floor
+	state["ceiling"] = w.brake.ceiling
+	state["floor"] = w.floor.limit
 	state["sample_rtt_seconds"] = w.last.rtt / 1e9
 	state["sample_count"] = float64(w.last.total())
 	state["sample_bad_fraction"] = w.last.badFraction()

@@ -71,7 +71,7 @@ type Limit struct {
 	o Options
 
 	mu      sync.Mutex // guards the fields below; taken only by TryLock on the request path
-	demand  demand
+	demand  parts.Demand
 	started bool
 	state   state
 	last    window
@@ -108,8 +108,7 @@ func (k *Limit) Current() int { return int(k.current.Load()) }
 func (k *Limit) Watch(demand func() (offered, refused uint64)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.demand.read = demand
-	k.demand.offered, k.demand.refused = demand()
+	k.demand.Watch(demand)
 }
 
 // Recall tells the limit the latency without a queue that another one learned of
@@ -156,7 +155,7 @@ func (k *Limit) tryClose(now int64) {
 		// The first sample, or a clock that went back: begin here.
 		k.started = true
 		k.drain(0)
-		k.demand.drain(new(window)) // of no window
+		k.demand.Take() // of no window
 		k.start.Store(now)
 		return
 	}
@@ -176,7 +175,8 @@ func (k *Limit) tryClose(now int64) {
 // closeLocked takes the samples out, decides, and publishes.
 func (k *Limit) closeLocked(now, elapsed int64) {
 	w := k.drain(elapsed)
-	k.demand.drain(&w)
+	offered, refused, watched := k.demand.Take()
+	w.offered, w.refused, w.watched = float64(offered), float64(refused), watched
 	w.now = now
 	k.last = w
 	k.windows++

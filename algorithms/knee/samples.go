@@ -62,19 +62,3 @@ func (c *class) drain() (n int, latency, held float64) {
 	n, latency = c.latency.Drain()
 	return n, latency, float64(c.held.Swap(0))
 }
-
-// demand is where to read what was asked of the partition.
-type demand struct {
-	read             func() (offered, refused uint64) // nil = nowhere
-	offered, refused uint64                           // when it was read last
-}
-
-// drain adds what was asked since it was read last.
-func (d *demand) drain(w *window) {
-	if d.read == nil {
-		return
-	}
-	offered, refused := d.read()
-	w.offered, w.refused, w.watched = float64(offered-d.offered), float64(refused-d.refused), true
-	d.offered, d.refused = offered, refused
-}
