@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -47,4 +49,21 @@ func classPolicy(in *config.Ingress) *limiter.Classes {
 		out.Floor[i] = c.FloorOf(labels.Classes()[i].String())
 	}
 	return out
+}
+
+// setClass gives the request of who asks for a decision its class: the one it
+// names, since who may ask may also say what a request costs, or that of the
+// ingress's rules.
+func setClass(in *config.Ingress, a *decide.Ask, req *limiter.Request) {
+	classes := classesOf(in)
+	if classes == nil || a.Class == labels.Unclassed && a.HTTP != nil { // then it was identified
+		return
+	}
+	req.Class = a.Class
+	if a.Class == labels.Unclassed {
+		req.Class, _ = classes.Of(&ingress.Claimant{Key: req.Key, Operation: func(rule int) bool {
+			return slices.Contains(classes.Rules[rule].Operations, a.Operation)
+		}})
+	}
+	req.Exempt = req.Exempt || req.Class == labels.ExemptClass
 }

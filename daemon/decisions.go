@@ -61,6 +61,7 @@ func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, err
 	if a.MaxWait != 0 {
 		req.MaxWait = a.MaxWait
 	}
+	setClass(in, a, &req)
 	a.Partition, a.Cost = req.Key, req.Cost
 	permit, err := f.gate.Admit(ctx, req)
 	if board := c.fronts.crowd.of(a.Ingress); a.Operation != "" && board.Due() {

@@ -21,6 +21,7 @@ type admission struct {
 	Ingress   string   `json:"ingress"`
 	Partition string   `json:"partition"`
 	Operation string   `json:"operation"`
+	Class     string   `json:"class"`
 	Cost      *float64 `json:"cost"`
 	TTLMS     *int64   `json:"ttlMS"`
 }
@@ -38,6 +39,9 @@ func (a *admission) check() []string {
 			wrong = append(wrong, fmt.Sprintf("%s: at most %d bytes of UTF-8", f.key, maxName))
 		}
 	}
+	if labels.ParseClass(a.Class) == labels.UnknownClass {
+		wrong = append(wrong, "class: want critical-plus, critical, sheddable-plus, sheddable or exempt")
+	}
 	if a.Cost != nil && !(*a.Cost > 0 && *a.Cost <= maxCost) {
 		wrong = append(wrong, fmt.Sprintf("cost: %v is not in (0, %g]", *a.Cost, maxCost))
 	}
@@ -49,7 +53,7 @@ func (a *admission) check() []string {
 
 // ask returns what a asks of the gate, and for how long the permit is held.
 func (a *admission) ask() (*Ask, time.Duration) {
-	ask, ttl := &Ask{Ingress: a.Ingress, Partition: a.Partition, Operation: a.Operation}, defaultTTL
+	ask, ttl := &Ask{Ingress: a.Ingress, Partition: a.Partition, Operation: a.Operation, Class: labels.ParseClass(a.Class)}, defaultTTL
 	if a.Cost != nil {
 		ask.Cost = *a.Cost
 	}

@@ -102,6 +102,19 @@ func TestAdmissionPaysForItsOperation(t *testing.T) {
 	}
 }
 
+// Who may ask is believed which class its work is of.
+func TestAdmissionHasAClass(t *testing.T) {
+	d := newDaemon(&limiter.Policy{Classes: &limiter.Classes{}})
+	s := newServer(t, d, 0)
+	grant(t, s, `{"ingress":"orders","class":"sheddable"}`)
+	grant(t, s, `{"ingress":"orders"}`)
+	for _, n := range d.gate.Status().Classes {
+		if want := n.Class == labels.Sheddable || n.Class == labels.Critical; (n.Admitted == 1) != want {
+			t.Errorf("%v: %d admitted; want one sheddable, one critical", n.Class, n.Admitted)
+		}
+	}
+}
+
 // What does not hold is refused before anything is asked of the gate.
 func TestAdmissionRefusesInput(t *testing.T) {
 	d := newDaemon(one())
@@ -114,6 +127,7 @@ func TestAdmissionRefusesInput(t *testing.T) {
 		`{"ingress":"orders","ttlMS":0}`:      400,
 		`{"ingress":"orders","ttlMS":600001}`: 400,
 		`{"ingress":"orders","wait":1}`:       400,
+		`{"ingress":"orders","class":"high"}`: 400,
 		`{"ingress":"nobody"}`:                404,
 		`{"ingress":"orders","partition":"` + strings.Repeat("x", 257) + `"}`: 400,
 	} {

@@ -35,6 +35,7 @@ type Ask struct {
 	Ingress   string
 	Partition string        // the key; "" = as HTTP says, or the partition "default"
 	Operation string        // for exemptions and costs by operation; "" = as HTTP says
+	Class     labels.Class  // who may ask is believed; Unclassed = as the ingress's rules say
 	Cost      float64       // tokens; 0 = what the operation costs
 	MaxWait   time.Duration // 0 = no bound beyond the policy's; [limiter.NoWait] = must not wait
 	// HTTP is the request that a proxy asks about, which the ingress identifies

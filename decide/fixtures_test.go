@@ -39,7 +39,7 @@ func (d *daemon) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, erro
 	if a.Cost == 0 {
 		a.Cost = map[string]float64{"dear": 7}[a.Operation]
 	}
-	return d.gate.Admit(ctx, limiter.Request{Key: a.Partition, Cost: a.Cost, MaxWait: a.MaxWait, Exempt: a.Operation == "drain"})
+	return d.gate.Admit(ctx, limiter.Request{Key: a.Partition, Cost: a.Cost, MaxWait: a.MaxWait, Class: a.Class, Exempt: a.Operation == "drain"})
 }
 
 func (d *daemon) Form(string, string) labels.HTTPForm { return d.form }
