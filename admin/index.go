@@ -37,6 +37,7 @@ func endpoints() []endpoint {
 		{"POST", "/v1/tuner/freeze", "stops every change of the tuner", true},
 		{"GET", "/v1/shadow", "candidates: what each would have done", false},
 		{"POST", "/v1/shadow/{name}/promote", "puts a candidate in force until the next reload", true},
+		{"DELETE", "/v1/shadow/promotions/{id}", "takes a promotion back", true},
 		{"POST", "/v1/tuner/unfreeze", "lets it go on", true},
 		{"POST", "/v1/tuner/revert", "takes all its changes back", true},
 		{"POST", "/v1/tuner/revert/{id}", "takes one of them back", true},

@@ -82,6 +82,7 @@ func (s *Server) changing(r chi.Router) {
 	r.Delete("/v1/ingresses/{name}/overrides/{id}", s.undo)
 	r.Post("/v1/tuner/freeze", s.freezeTuner)
 	r.Post("/v1/shadow/{name}/promote", s.promote)
+	r.Delete("/v1/shadow/promotions/{id}", s.demote)
 	r.Post("/v1/tuner/unfreeze", s.unfreezeTuner)
 	r.Post("/v1/tuner/revert", s.revertTuner)
 	r.Post("/v1/tuner/revert/{id}", s.revertTuner)

@@ -19,7 +19,19 @@ type Shadow interface {
 	Candidates() []status.Candidate
 	// Promote puts one in force as [Settings.Patch] does: all of it, or nothing.
 	// Errors are those of Patch and [ErrNotFound].
-	Promote(ctx context.Context, name string) (ingress string, before, after any, err error)
+	Promote(ctx context.Context, name string) (Promotion, error)
+	// Demote takes a promotion back. Errors are those of Patch, [ErrNotFound], and
+	// [ErrConflict] when the settings were changed since.
+	Demote(ctx context.Context, id string) (Promotion, error)
+}
+
+// Promotion is a candidate that was put in force, or taken back.
+type Promotion struct {
+	ID        string `json:"id"`
+	Candidate string `json:"candidate"`
+	Ingress   string `json:"ingress"`
+	Before    any    `json:"before"` // settings of the ingress, for JSON
+	After     any    `json:"after"`
 }
 
 // candidates answers with what every candidate would have done.
@@ -37,19 +49,49 @@ func (s *Server) promote(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "there are no candidates")
 		return
 	}
-	name := chi.URLParam(r, "name")
-	ingress, before, after, err := s.o.Shadow.Promote(r.Context(), name)
-	if errors.Is(err, ErrNotFound) {
-		fail(w, http.StatusNotFound, err.Error())
-		return
-	}
+	p, err := s.o.Shadow.Promote(r.Context(), chi.URLParam(r, "name"))
 	if err != nil {
-		s.failWith(w, r, err)
+		s.failToPromote(w, r, err)
 		return
 	}
+	s.promoted(r, &p, "promoted")
+	answer(w, http.StatusOK, struct {
+		Promotion
+
+		Undo string `json:"undo"` // what to ask for to take it back
+	}{p, "DELETE /v1/shadow/promotions/" + p.ID})
+}
+
+// demote takes a promotion back.
+func (s *Server) demote(w http.ResponseWriter, r *http.Request) {
+	if s.o.Shadow == nil {
+		fail(w, http.StatusNotFound, "there are no candidates")
+		return
+	}
+	p, err := s.o.Shadow.Demote(r.Context(), chi.URLParam(r, "id"))
+	if err != nil {
+		s.failToPromote(w, r, err)
+		return
+	}
+	s.promoted(r, &p, "taken back")
+	answer(w, http.StatusOK, p)
+}
+
+func (s *Server) failToPromote(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		fail(w, http.StatusNotFound, err.Error())
+	case errors.Is(err, ErrConflict):
+		fail(w, http.StatusConflict, err.Error())
+	default:
+		s.failWith(w, r, err)
+	}
+}
+
+// promoted marks and logs what became of a candidate.
+func (s *Server) promoted(r *http.Request, p *Promotion, what string) {
 	s.press.forget()
-	s.book.Mark(time.Now(), ingress, "candidate "+name+" promoted")
-	s.o.Log.InfoContext(r.Context(), "candidate promoted",
-		slog.String("candidate", name), slog.String("ingress", ingress), slog.String("by", s.who(r)))
-	answer(w, http.StatusOK, map[string]any{"candidate": name, "ingress": ingress, "before": before, "after": after})
+	s.book.Mark(time.Now(), p.Ingress, "candidate "+p.Candidate+" "+what)
+	s.o.Log.InfoContext(r.Context(), "candidate "+what, slog.String("id", p.ID),
+		slog.String("candidate", p.Candidate), slog.String("ingress", p.Ingress), slog.String("by", s.who(r)))
 }

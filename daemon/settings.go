@@ -28,6 +28,7 @@ type settings struct {
 	// setDecisionsToken replaces the token of the decisions listener.
 	setDecisionsToken func(token string) error
 	reloaded          func() // told of a configuration that was read
+	promotions        promotions
 
 	worded worded // settings of ingresses, as patches
 

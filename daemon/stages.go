@@ -3,13 +3,11 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/shadow"
@@ -142,33 +140,6 @@ func (st *stages) reports(ingress string) []status.Candidate {
 		}
 	}
 	return out
-}
-
-// Candidates implements [admin.Shadow].
-func (s *settings) Candidates() []status.Candidate { return s.fronts.stages.reports("") }
-
-// Promote implements [admin.Shadow]: what a candidate changes goes through the
-// same door as a patch.
-func (s *settings) Promote(ctx context.Context, name string) (ingress string, before, after any, err error) {
-	s.fronts.change.Lock()
-	defer s.fronts.change.Unlock()
-	cfg := s.running()
-	for i := range cfg.Shadow {
-		c := &cfg.Shadow[i]
-		if c.Name != name {
-			continue
-		}
-		document, err := c.Document()
-		if err != nil {
-			return "", nil, nil, err
-		}
-		before, after, err = s.patchBy(ctx, c.Ingress, document, "promotion of "+c.Name)
-		if err == nil {
-			s.log.Info("candidate is in force until the next reload", slog.String("candidate", name), slog.String("ingress", c.Ingress))
-		}
-		return c.Ingress, before, after, err
-	}
-	return "", nil, nil, fmt.Errorf("%w: there is no candidate %s", admin.ErrNotFound, name)
 }
 
 // stagesCollector reads the candidates when somebody scrapes. Every label value

@@ -89,3 +89,33 @@ func TestCandidateOfADaemon(t *testing.T) {
 	}
 	r.hold(1, 1)
 }
+
+// A promotion is taken back by its ID, once, and not over what somebody changed
+// since.
+func TestPromotionIsTakenBack(t *testing.T) {
+	r := run(t, shadowed("2"))
+	limit := func() int { return r.Gate("orders").Status().Partitions[0].Limit }
+	promote := func() (id string) {
+		t.Helper()
+		var p struct{ ID, Undo string }
+		code, answer := r.ask(http.MethodPost, "/v1/shadow/narrow/promote", "")
+		if err := json.Unmarshal([]byte(answer), &p); code != http.StatusOK || err != nil || p.Undo != "DELETE /v1/shadow/promotions/"+p.ID || limit() != 2 {
+			t.Fatalf("promote = %d %s, limit %d (%v)", code, answer, limit(), err)
+		}
+		return p.ID
+	}
+	id := promote()
+	if code, answer := r.ask(http.MethodDelete, "/v1/shadow/promotions/"+id, ""); code != http.StatusOK || limit() != 100 {
+		t.Errorf("demote = %d %s, limit %d; want 100 in force again", code, answer, limit())
+	}
+	if code, answer := r.ask(http.MethodDelete, "/v1/shadow/promotions/"+id, ""); code != http.StatusNotFound {
+		t.Errorf("demote again = %d %s; want 404", code, answer)
+	}
+	id = promote()
+	if code, answer := r.ask(http.MethodPatch, "/v1/ingresses/orders", `{"requests":{"rate":7}}`); code != http.StatusOK {
+		t.Fatalf("PATCH = %d %s", code, answer)
+	}
+	if code, answer := r.ask(http.MethodDelete, "/v1/shadow/promotions/"+id, ""); code != http.StatusConflict || limit() != 2 {
+		t.Errorf("demote over a change = %d %s, limit %d; want 409 and 2", code, answer, limit())
+	}
+}

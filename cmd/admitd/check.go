@@ -44,7 +44,8 @@ With --replay TRACE --against RUNNING.yaml it also plays recorded traffic (the
 trace of an ingress, 'trace: { file: … }') through both configurations in virtual
 time and prints what changes, so that a change of limits is tested as code is.
 It ends with 1 when goodput, p99 or false refusals, those while the backend had
-room, get worse than --tolerance allows.
+room, get worse than --tolerance allows. With --json the document has "replay":
+{"worse", "rows": [{"measure", "running", "new", "change", "tolerance", "worse"}]}.
 
 Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.`,
 		Example: "  admitd check admitd.yaml\n  ADMITD_ADMIN__LISTEN=127.0.0.1:9999 admitd check admitd.yaml\n  admitd check --format github deploy/*.yaml\n  admitd check --replay orders.trace --against running.yaml new.yaml",
@@ -60,14 +61,14 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 				return problem
 			}
 			code, problems := checkFiles(s, format, replay.files(files))
+			if code == 0 && replay.trace != "" {
+				return replay.run(s, files[0], format)
+			}
 			if err := printProblems(s, format, problems); err != nil {
 				return err
 			}
 			if code != 0 {
 				return exitError{code: code}
-			}
-			if replay.trace != "" {
-				return replay.run(s, files[0], format)
 			}
 			return nil
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -155,6 +156,42 @@ func (o *checkReplay) run(s streams, file, format string) error {
 type compared struct {
 	name, before, after, difference string
 	change, bound                   float64
+	was, is                         float64 // per second, seconds, or a share
+}
+
+// replayDocument is what a replay prints as JSON.
+type replayDocument struct {
+	File    string        `json:"file"`
+	Against string        `json:"against"`
+	Trace   string        `json:"trace"`
+	Worse   bool          `json:"worse"` // than the tolerance allows
+	Rows    []replayedRow `json:"rows"`
+}
+
+// replayedRow is one measure: goodput per second, p99 in seconds, the others as
+// a share of the requests.
+type replayedRow struct {
+	Measure string   `json:"measure"`
+	Running float64  `json:"running"`
+	New     float64  `json:"new"`
+	Change  float64  `json:"change"`              // for the worse, when positive
+	Allowed *float64 `json:"tolerance,omitempty"` // missing = it is not judged
+	Worse   bool     `json:"worse"`
+}
+
+// document is the table as JSON.
+func (o *checkReplay) document(file string, rows []compared) replayDocument {
+	d := replayDocument{File: file, Against: o.against, Trace: o.trace}
+	for i := range rows {
+		r := &rows[i]
+		row := replayedRow{Measure: r.name, Running: r.was, New: r.is, Change: r.change, Worse: r.worse()}
+		if r.bound >= 0 {
+			row.Allowed = &r.bound
+		}
+		d.Worse = d.Worse || row.Worse
+		d.Rows = append(d.Rows, row)
+	}
+	return d
 }
 
 func (c *compared) worse() bool { return c.bound >= 0 && c.change > c.bound }
@@ -165,7 +202,7 @@ func (o *checkReplay) compare(was, is *measure.Window, span time.Duration) []com
 		x, y := float64(a)/float64(max(was.Offered, 1)), float64(b)/float64(max(is.Offered, 1))
 		return compared{
 			name: name, before: fmt.Sprintf("%.2f %%", 100*x), after: fmt.Sprintf("%.2f %%", 100*y),
-			difference: fmt.Sprintf("%+.2f points", 100*(y-x)), change: y - x, bound: bound,
+			difference: fmt.Sprintf("%+.2f points", 100*(y-x)), change: y - x, bound: bound, was: x, is: y,
 		}
 	}
 	growth := func(x, y float64) (share float64, text string) {
@@ -177,11 +214,11 @@ func (o *checkReplay) compare(was, is *measure.Window, span time.Duration) []com
 	seconds := max(span.Seconds(), 1e-9)
 	good := compared{
 		name: "goodput", before: fmt.Sprintf("%.1f/s", float64(was.Good)/seconds), after: fmt.Sprintf("%.1f/s", float64(is.Good)/seconds),
-		bound: o.tolerance[measureGoodput],
+		bound: o.tolerance[measureGoodput], was: float64(was.Good) / seconds, is: float64(is.Good) / seconds,
 	}
 	good.change, good.difference = growth(float64(was.Good), float64(is.Good))
 	good.change = -good.change
-	p99 := compared{name: "p99", before: milliseconds(was.P99).String(), after: milliseconds(is.P99).String(), bound: o.tolerance[measureP99]}
+	p99 := compared{name: "p99", before: milliseconds(was.P99).String(), after: milliseconds(is.P99).String(), bound: o.tolerance[measureP99], was: was.P99, is: is.P99}
 	p99.change, p99.difference = growth(was.P99, is.P99)
 	return []compared{
 		good, p99, share("false refusals", was.FalseRefused, is.FalseRefused, o.tolerance[measureFalse]),
@@ -207,6 +244,10 @@ func (o *checkReplay) report(s streams, file, format string, rows []compared) er
 	case "text":
 		if err := w.Flush(); err != nil {
 			return err
+		}
+	case "json":
+		if err := json.NewEncoder(s.out).Encode(map[string]any{"valid": true, "problems": config.Problems{}, "replay": o.document(file, rows)}); err != nil {
+			return fmt.Errorf("write: %w", err)
 		}
 	case "github":
 		for _, text := range worse {

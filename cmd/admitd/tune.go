@@ -34,7 +34,7 @@ taken back, is left alone until 'unfreeze' releases it.
 
 Candidates (shadow: in the configuration) decide on the same requests and refuse
 nobody: 'candidates' says what each would have refused, 'promote' puts one in
-force, as a change of settings by hand does.
+force, as a change of settings by hand does, and 'demote' takes that back.
 
 Ends with 1 when the daemon refuses, and with 2 when it cannot be reached.`,
 		Example: "  admitd tune status\n  admitd tune history | head\n  admitd tune explain 17\n  admitd tune freeze",
@@ -50,7 +50,8 @@ Ends with 1 when the daemon refuses, and with 2 when it cannot be reached.`,
 		o.command("unfreeze [POLICY|SETTING]", "Let it go on; release what is locked or was set by hand", -1, o.unfreeze),
 		o.command("revert [ID]", "Take back everything, or one change; leave these settings alone from then on", -1, o.revert),
 		o.command("candidates", "Show what the candidates of the configuration would have done", 0, o.candidates),
-		o.command("promote NAME", "Put a candidate in force until the next reload", 1, o.promote),
+		o.command("promote NAME", "Put a candidate in force until the next reload; prints an ID", 1, o.promote),
+		o.command("demote ID", "Take a promotion back, unless somebody changed the settings since", 1, o.demote),
 	)
 	return cmd
 }

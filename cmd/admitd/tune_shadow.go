@@ -47,9 +47,17 @@ func notesOf(c *status.Candidate) string {
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 func (o *tuneFlags) promote(ctx context.Context, args []string) error {
-	var answer struct{ Ingress string }
+	var answer struct{ ID, Ingress string }
 	if done, err := o.ask(ctx, http.MethodPost, "/v1/shadow/"+url.PathEscape(args[0])+"/promote", &answer); done || err != nil {
 		return err
 	}
-	return o.say(args[0] + " is in force on " + answer.Ingress + " until the next reload: write it into the configuration to keep it")
+	return o.say(args[0] + " is in force on " + answer.Ingress + " until the next reload: write it into the configuration to keep it, or take it back with 'admitd tune demote " + answer.ID + "'")
+}
+
+func (o *tuneFlags) demote(ctx context.Context, args []string) error {
+	var answer struct{ Candidate, Ingress string }
+	if done, err := o.ask(ctx, http.MethodDelete, "/v1/shadow/promotions/"+url.PathEscape(args[0]), &answer); done || err != nil {
+		return err
+	}
+	return o.say(answer.Candidate + " is not in force on " + answer.Ingress + " any more")
 }

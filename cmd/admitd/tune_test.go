@@ -27,7 +27,8 @@ func adminOf(t *testing.T) string {
 		"POST /v1/tuner/revert/7": `{"reverted":[]}`,
 		"GET /v1/shadow": `{"candidates":[{"name":"wider","ingress":"orders","rejectedShare":0.125,"forNothingShare":0.5,"enforcedShare":0.25,` +
 			`"p99MS":40,"beyondShare":0.3,"limit":80}]}`,
-		"POST /v1/shadow/wider/promote": `{"ingress":"orders"}`,
+		"POST /v1/shadow/wider/promote":   `{"id":"p4","ingress":"orders","undo":"DELETE /v1/shadow/promotions/p4"}`,
+		"DELETE /v1/shadow/promotions/p4": `{"id":"p4","candidate":"wider","ingress":"orders"}`,
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, found := answers[r.Method+" "+r.URL.Path]
@@ -54,7 +55,8 @@ func TestTune(t *testing.T) {
 		"revert":         {"orders.requests.rate"},
 		"revert 7":       {"nothing to take back"},
 		"candidates":     {"wider", "12.5 %", "50.0 %", "25.0 %", "40ms", "30.0 % of it with more in flight than was ever seen"},
-		"promote wider":  {"wider is in force on orders until the next reload"},
+		"promote wider":  {"wider is in force on orders until the next reload", "tune demote p4"},
+		"demote p4":      {"wider is not in force on orders any more"},
 	} {
 		var out bytes.Buffer
 		if err := run(t.Context(), append([]string{"tune", "--admin", url}, strings.Fields(line)...), streams{&out, io.Discard}); err != nil {
@@ -73,7 +75,7 @@ func TestTuneFails(t *testing.T) {
 	for _, tc := range []struct {
 		url, verb string
 		code      int
-	}{{adminOf(t), "explain 8", 1}, {adminOf(t), "promote narrow", 1}, {"http://127.0.0.1:1", "status", 2}, {"::", "status", 2}} {
+	}{{adminOf(t), "explain 8", 1}, {adminOf(t), "promote narrow", 1}, {adminOf(t), "demote p9", 1}, {"http://127.0.0.1:1", "status", 2}, {"::", "status", 2}} {
 		err := run(t.Context(), append([]string{"tune", "--admin", tc.url}, strings.Fields(tc.verb)...), streams{io.Discard, io.Discard})
 		if code, ok := errors.AsType[exitError](err); !ok || code.code != tc.code {
 			t.Errorf("tune %s at %s = %v; want exit code %d", tc.verb, tc.url, err, tc.code)
