@@ -56,6 +56,7 @@ type Daemon struct {
 	settings *settings
 	face     *face
 	steward  *steward
+	counter  *counter
 	desk     *decide.Desk
 
 	first     *config.Config // in force when Run begins
@@ -80,7 +81,8 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d.fronts.memory = &memory{shared: sh, running: d.settings.running}
 	d.face = &face{shared: sh, fronts: d.fronts, settings: d.settings}
 	kit := sh.kit(d.face.hello)
-	d.desk = decide.NewDesk(&counter{fronts: d.fronts, kit: kit}, 0)
+	d.counter = &counter{fronts: d.fronts, kit: kit}
+	d.desk = decide.NewDesk(d.counter, 0)
 	d.steward = newSteward(d.settings)
 	d.settings.reloaded = d.steward.reloaded
 	if d.fronts.protocols, err = openAll(kit, append(protocols(), o.Protocols...)); err != nil {

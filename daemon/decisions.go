@@ -16,6 +16,7 @@ import (
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/decide"
+	"github.com/admitd/admitd/decide/envoy"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -118,6 +119,19 @@ func (c *counter) Form(name, partition string) labels.HTTPForm {
 	}
 }
 
+// Quota implements [envoy.Quotas]. Where nothing is to be refused there is
+// nothing to share either.
+func (c *counter) Quota(name, partition string) (limiter.Rate, bool) {
+	in, f := c.fronts.ingress(name), c.fronts.front(name)
+	if in == nil || f == nil {
+		return limiter.Rate{}, false
+	}
+	if in.Mode != limiter.Enforce.String() {
+		return limiter.Rate{}, true
+	}
+	return f.gate.Rate(partition), true
+}
+
 // decisions is the listener of those who ask; the zero value is none.
 type decisions struct {
 	server *decide.Server
@@ -143,6 +157,8 @@ func (d *Daemon) newDecisions(ctx context.Context, cfg *config.Config) (out deci
 	if out.ln, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Decisions.Listen); err != nil {
 		return out, fmt.Errorf("decisions.listen: %w", err)
 	}
+	services := envoy.New(d.desk, envoy.Options{Quotas: d.counter, Ready: o.Ready})
+	o.GRPC, o.Stopping = services, services.Close
 	out.server = decide.NewServer(d.desk, o)
 	return out, nil
 }

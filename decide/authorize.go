@@ -31,14 +31,14 @@ type authorization struct {
 
 // parseAuthorization reads the query.
 func parseAuthorization(q url.Values) (a authorization, wrong []string) {
-	known := []string{"ingress", "partition", "operation", "cost", "deny", "hold"}
+	known := []string{"ingress", "partition", "operation", "class", "cost", "deny", "hold"}
 	for key := range q {
 		if !slices.Contains(known, key) {
 			wrong = append(wrong, fmt.Sprintf("%.40q: want %s", key, strings.Join(known, ", ")))
 		}
 	}
 	var form admission
-	form.Ingress, form.Partition, form.Operation = q.Get("ingress"), q.Get("partition"), q.Get("operation")
+	form.Ingress, form.Partition, form.Operation, form.Class = q.Get("ingress"), q.Get("partition"), q.Get("operation"), q.Get("class")
 	if text := q.Get("cost"); text != "" {
 		cost, _ := strconv.ParseFloat(text, 64) // 0 is out of bounds
 		form.Cost = &cost

@@ -101,6 +101,16 @@ func (d *Desk) Hold(ctx context.Context, a *Ask, h Hold) (id string, err error) 
 	return d.permits.keep(permit, h), nil
 }
 
+// Keep holds a permit that the caller has and moves it to the desk. The error is
+// [ErrFull]; the permit is then still the caller's.
+func (d *Desk) Keep(permit limiter.Permit, h Hold) error {
+	if !d.permits.book() {
+		return ErrFull
+	}
+	d.permits.keep(permit, h)
+	return nil
+}
+
 // End returns a permit that the desk holds. It reports false when there is none
 // of that id: never granted, returned already, or expired.
 func (d *Desk) End(id string, o limiter.Outcome) bool { return d.permits.end(id, o) }

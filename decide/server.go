@@ -44,6 +44,9 @@ type Options struct {
 	Insecure bool
 	// GRPC answers gRPC; nil = 415. Who asks for health need not know the token.
 	GRPC http.Handler
+	// Stopping is called when the listener is about to stop, to end the streams
+	// of GRPC; nil = nothing is to end.
+	Stopping func()
 	// Ready tells whether callers should ask here; nil = always.
 	Ready func() bool
 	// MaxConnections bounds the connections; 0 = 4,096.
@@ -159,6 +162,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	case err := <-served:
 		return fmt.Errorf("decide: serve %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
+	}
+	if s.o.Stopping != nil {
+		s.o.Stopping()
 	}
 	bounded, cancel := context.WithTimeout(base, shutdownTimeout)
 	defer cancel()

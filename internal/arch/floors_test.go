@@ -53,6 +53,7 @@ var floors = map[string][]string{
 	"observe":              {"ingress", "limiter", "labels"},
 	"admin":                {"askers", "config/strict", "ingress", "limiter", "labels", "status", "vitals"},
 	"decide":               {"limiter", "labels"},
+	"decide/envoy":         {"decide", "limiter", "labels"},
 	"tracing":              {"limiter"},
 	"tuner":                {"tuner/signal", "tuner/policy"},
 	"tuner/signal":         {},
@@ -75,7 +76,7 @@ var floors = map[string][]string{
 		"tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource",
 		"observe",
 		"admin", "askers", "baseline", "vitals",
-		"decide",
+		"decide", "decide/envoy",
 		"tracing", "fleet",
 		"lab/trace",
 		"shadow",
@@ -106,6 +107,8 @@ var owners = map[string][]string{
 	"go.opentelemetry.io/otel":                        {"tracing"},
 	"github.com/jackc/pgx":                            {"tuner/sqlsource"},
 	"github.com/redis/go-redis":                       {"fleet"},
+	"github.com/envoyproxy/go-control-plane":          {"decide/envoy"},
+	"google.golang.org/grpc":                          {"decide/envoy"},
 }
 
 // stdlibOnly are the rooms that import nothing from outside but the standard

@@ -1,0 +1,210 @@
+package envoy
+
+import (
+	"sync"
+	"time"
+
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+const (
+	maxBuckets  = 10_000                // of one Envoy
+	forgetAfter = 10 * time.Minute      // a bucket that nobody used is abandoned
+	demandHalf  = time.Second           // in which what a bucket was seen to want counts half; reports are averages already
+	shortest    = 50 * time.Millisecond // a report of less is none: a bucket's first one
+)
+
+// ledger knows which Envoys share which rates. It is safe for concurrent use.
+type ledger struct {
+	quotas Quotas
+
+	mu     sync.Mutex // guards what is below it; never held across a wait
+	shared map[quotaName]*quota
+}
+
+// quotaName is a partition of an ingress.
+type quotaName struct{ ingress, partition string }
+
+// quota is a rate and the buckets that share it.
+type quota struct {
+	buckets []*bucket
+}
+
+// bucket is a part of a quota in one Envoy.
+type bucket struct {
+	id     *quotav3.BucketId
+	name   quotaName
+	client *client
+	want   float64       // requests per second, decayed; < 0 = it has not reported yet
+	at     time.Time     // of the last report
+	every  time.Duration // between reports
+	used   time.Time     // when it last had a request
+	share  float64       // that it was assigned last; < 0 = none yet
+}
+
+// client is one Envoy.
+type client struct {
+	buckets map[string]*bucket // by the key of the bucket's id
+	out     map[string]*action // what it must be told, by the same key
+	wake    chan struct{}      // of capacity 1: there is something to tell
+}
+
+// action is what an Envoy must be told about a bucket.
+type action struct {
+	id      *quotav3.BucketId
+	rate    limiter.Rate // the share; the zero Rate = everything passes
+	abandon bool
+}
+
+func newLedger(q Quotas) *ledger { return &ledger{quotas: q, shared: map[quotaName]*quota{}} }
+
+func newClient() *client {
+	return &client{buckets: map[string]*bucket{}, out: map[string]*action{}, wake: make(chan struct{}, 1)}
+}
+
+// usage is what an Envoy reports of one bucket.
+type usage struct {
+	id      *quotav3.BucketId
+	key     string // of the id
+	name    quotaName
+	asked   uint64 // requests, allowed or denied
+	elapsed time.Duration
+}
+
+// report notes what a client has used as of now and what everybody's shares are
+// from now on. ok is false for an ingress that is not known.
+func (l *ledger) report(now time.Time, c *client, u usage) (ok bool) {
+	rate, ok := l.quotas.Quota(u.name.ingress, u.name.partition)
+	if !ok {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := c.buckets[u.key]
+	if b == nil {
+		if len(c.buckets) >= maxBuckets {
+			return true // Envoy does as no_assignment_behavior says
+		}
+		b = l.joinLocked(now, c, u)
+	}
+	b.count(now, u)
+	if now.Sub(b.used) > forgetAfter {
+		l.leaveLocked(b)
+		c.tell(u.key, &action{id: u.id, abandon: true})
+	}
+	l.splitLocked(now, u.name, rate, b)
+	return true
+}
+
+// joinLocked adds a bucket to its quota. l.mu is held.
+func (l *ledger) joinLocked(now time.Time, c *client, u usage) *bucket {
+	q := l.shared[u.name]
+	if q == nil {
+		q = &quota{}
+		l.shared[u.name] = q
+	}
+	b := &bucket{id: u.id, name: u.name, client: c, want: -1, at: now, used: now, share: -1}
+	q.buckets = append(q.buckets, b)
+	c.buckets[u.key] = b
+	return b
+}
+
+// count takes a report into what the bucket wants. The first one only says that
+// the bucket is there.
+func (b *bucket) count(now time.Time, u usage) {
+	if u.asked > 0 {
+		b.used = now
+	}
+	if u.elapsed < shortest {
+		return
+	}
+	seen := float64(u.asked) / u.elapsed.Seconds()
+	if b.want < 0 || seen > b.want {
+		b.want = seen // more is wanted: at once
+	} else {
+		keep := 1 / (1 + u.elapsed.Seconds()/demandHalf.Seconds())
+		b.want = b.want*keep + seen*(1-keep)
+	}
+	b.at, b.every = now, u.elapsed
+}
+
+// wanted returns what the bucket wants as of now. One that has missed two reports
+// is idle: Envoy says nothing of buckets that nobody asks.
+func (b *bucket) wanted(now time.Time) float64 {
+	if silent := now.Sub(b.at); b.want > 0 && silent > 2*b.every {
+		return b.want / (1 + silent.Seconds()/demandHalf.Seconds())
+	}
+	return b.want
+}
+
+// splitLocked tells everybody whose share has changed, and the one who asked.
+// l.mu is held.
+func (l *ledger) splitLocked(now time.Time, name quotaName, rate limiter.Rate, asked *bucket) {
+	q := l.shared[name]
+	if q == nil {
+		return
+	}
+	wants := make([]float64, len(q.buckets))
+	for i, b := range q.buckets {
+		wants[i] = b.wanted(now)
+	}
+	shares := split(rate.PerSecond, wants)
+	for i, b := range q.buckets {
+		if b != asked && b.share == shares[i] {
+			continue
+		}
+		b.share = shares[i]
+		part := limiter.Rate{PerSecond: shares[i], BurstSeconds: rate.BurstSeconds}
+		b.client.tell(keyOf(b.id), &action{id: b.id, rate: part})
+	}
+}
+
+// leave takes a client out; the others share what it had.
+func (l *ledger) leave(now time.Time, c *client) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range c.buckets {
+		l.leaveLocked(b)
+		if rate, ok := l.quotas.Quota(b.name.ingress, b.name.partition); ok {
+			l.splitLocked(now, b.name, rate, nil)
+		}
+	}
+}
+
+// leaveLocked takes a bucket out of its quota. l.mu is held.
+func (l *ledger) leaveLocked(b *bucket) {
+	delete(b.client.buckets, keyOf(b.id))
+	q := l.shared[b.name]
+	for i, other := range q.buckets {
+		if other == b {
+			q.buckets = append(q.buckets[:i], q.buckets[i+1:]...)
+			break
+		}
+	}
+	if len(q.buckets) == 0 {
+		delete(l.shared, b.name)
+	}
+}
+
+// tell leaves word for the client's stream. The ledger's lock is held.
+func (c *client) tell(key string, a *action) {
+	c.out[key] = a
+	select {
+	case c.wake <- struct{}{}:
+	default: // it is told already that there is something
+	}
+}
+
+// take returns what the client must be told.
+func (l *ledger) take(c *client) []*action {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]*action, 0, len(c.out))
+	for _, a := range c.out {
+		all = append(all, a)
+	}
+	clear(c.out)
+	return all
+}

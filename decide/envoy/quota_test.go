@@ -1,0 +1,191 @@
+package envoy_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	"github.com/admitd/admitd/decide"
+	"github.com/admitd/admitd/decide/envoy"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Whatever is wanted, the shares never pass the rate, leave little of it unused,
+// and nobody has none.
+func TestSharesConserve(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := rapid.Float64Range(0.001, 1e6).Draw(t, "rate")
+		wants := rapid.SliceOfN(rapid.OneOf(rapid.Just(-1.0), rapid.Just(0.0), rapid.Float64Range(0, 1e6)), 1, 50).Draw(t, "wants")
+		sum := 0.0
+		for _, s := range envoy.Split(rate, wants) {
+			if !(s > 0) {
+				t.Fatalf("Split(%v, %v) gives somebody %v", rate, wants, s)
+			}
+			sum += s
+		}
+		if sum > rate*(1+1e-9) || sum < rate*0.96 {
+			t.Fatalf("Split(%v, %v) adds up to %v", rate, wants, sum)
+		}
+	})
+}
+
+// Who wants less than an even share gets what it wants; the others share the rest.
+func TestSharesFollowDemand(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wants, shares []float64
+	}{
+		"alone":            {[]float64{10}, []float64{1000}},
+		"new ones":         {[]float64{-1, -1}, []float64{500, 500}},
+		"one is busy":      {[]float64{100, 5000}, []float64{135, 865}},
+		"all are busy":     {[]float64{5000, 5000, 5000, 5000}, []float64{250, 250, 250, 250}},
+		"one is idle":      {[]float64{0, 5000}, []float64{25, 975}},
+		"new beside busy":  {[]float64{5000, -1}, []float64{500, 500}},
+		"all want little":  {[]float64{100, 200}, []float64{445, 555}},
+		"scale is no help": {[]float64{1e9, 1e9}, []float64{500, 500}},
+	} {
+		for i, got := range envoy.Split(1000, tc.wants) {
+			if math.Abs(got-tc.shares[i]) > 0.04*tc.shares[i] {
+				t.Errorf("%s: share %d of %v = %.1f; want %v within a step", name, i, tc.wants, got, tc.shares[i])
+			}
+		}
+	}
+}
+
+// proxy is an Envoy that reports one bucket.
+type proxy struct {
+	t      *testing.T
+	stream grpc.BidiStreamingClient[quotav3.RateLimitQuotaUsageReports, quotav3.RateLimitQuotaResponse]
+}
+
+func newProxy(t *testing.T, c *grpc.ClientConn) proxy {
+	t.Helper()
+	stream, err := quotav3.NewRateLimitQuotaServiceClient(c).StreamRateLimitQuotas(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proxy{t, stream}
+}
+
+// report tells the use of the bucket; elapsed 0 = it is new.
+func (p proxy) report(domain string, asked uint64, elapsed time.Duration) {
+	p.t.Helper()
+	err := p.stream.Send(&quotav3.RateLimitQuotaUsageReports{Domain: domain, BucketQuotaUsages: []*quotav3.RateLimitQuotaUsageReports_BucketQuotaUsage{{
+		BucketId:    &quotav3.BucketId{Bucket: map[string]string{"tenant": "acme"}},
+		TimeElapsed: durationpb.New(elapsed), NumRequestsAllowed: asked,
+	}}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// assigned reads what the proxy is told next of its bucket.
+func (p proxy) assigned() *typev3.RateLimitStrategy {
+	p.t.Helper()
+	res, err := p.stream.Recv()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if len(res.GetBucketAction()) != 1 || res.GetBucketAction()[0].GetBucketId().GetBucket()["tenant"] != "acme" {
+		p.t.Fatalf("told %v; want the one bucket", res)
+	}
+	a := res.GetBucketAction()[0].GetQuotaAssignmentAction()
+	if a.GetAssignmentTimeToLive().AsDuration() < time.Second {
+		p.t.Errorf("for %v; want longer than reports are apart", a.GetAssignmentTimeToLive().AsDuration())
+	}
+	return a.GetRateLimitStrategy()
+}
+
+// rate reads a share, in requests per second.
+func (p proxy) rate() float64 {
+	p.t.Helper()
+	b := p.assigned().GetTokenBucket()
+	if b == nil {
+		p.t.Fatal("told no token bucket")
+	}
+	return float64(b.GetTokensPerFill().GetValue()) / b.GetFillInterval().AsDuration().Seconds()
+}
+
+// near reports whether a share is what it should be, within a step.
+func near(got, want float64) bool { return got <= want*1.001 && got >= want*0.94 }
+
+// Envoys share a rate: a new one gets an even part at once and the others hear of
+// it, then demand decides; who leaves leaves its share to the others.
+func TestQuotaShares(t *testing.T) {
+	c := dial(t, newDaemon(rates(1000, 1)), decide.Options{})
+	a := newProxy(t, c)
+	a.report("orders", 0, 0)
+	if got := a.rate(); !near(got, 1000) {
+		t.Errorf("alone: %v; want all of the 1000", got)
+	}
+	b := newProxy(t, c)
+	b.report("orders", 0, 0)
+	if got, other := b.rate(), a.rate(); !near(got, 500) || !near(other, 500) {
+		t.Errorf("two new ones: %v and %v; want 500 each, and the first told at once", got, other)
+	}
+	b.report("", 100, time.Second) // the domain was told
+	if got := b.rate(); got > 500 {
+		t.Errorf("beside a new one: %v; want no more than an even share", got)
+	}
+	_ = a.assigned() // it may have more now
+	a.report("", 9000, time.Second)
+	if got := a.rate(); !near(got, 865) {
+		t.Errorf("the busy one: %v; want 865", got)
+	}
+	if got := b.rate(); !near(got, 135) {
+		t.Errorf("the other: %v; want what it wants, and a bit: 135", got)
+	}
+	if err := b.stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.rate(); !near(got, 1000) {
+		t.Errorf("alone again: %v; want all of the 1000", got)
+	}
+}
+
+// Where there is no rate there is nothing to share, and an unknown domain is an
+// error.
+func TestQuotaWithoutRate(t *testing.T) {
+	c := dial(t, newDaemon(&limiter.Policy{}), decide.Options{})
+	p := newProxy(t, c)
+	p.report("orders", 0, 0)
+	if got := p.assigned().GetBlanketRule(); got != typev3.RateLimitStrategy_ALLOW_ALL || p.t.Failed() {
+		t.Errorf("told %v; want everything to pass", got)
+	}
+	lost := newProxy(t, c)
+	lost.report("nobody", 0, 0)
+	if _, err := lost.stream.Recv(); status.Code(err) != codes.NotFound {
+		t.Errorf("an unknown domain: %v; want NotFound", err)
+	}
+}
+
+// A rate below one a second is one token every so often.
+func TestQuotaOfSlowRates(t *testing.T) {
+	c := dial(t, newDaemon(rates(0.1, 1)), decide.Options{})
+	p := newProxy(t, c)
+	p.report("orders", 0, 0)
+	b := p.assigned().GetTokenBucket()
+	got := float64(b.GetTokensPerFill().GetValue()) / b.GetFillInterval().AsDuration().Seconds()
+	if b.GetMaxTokens() != 1 || !near(got, 0.1) {
+		t.Errorf("told %v; want nearly a token every ten seconds, and one at a time", b)
+	}
+}
+
+// A rate is worded in whole seconds: Envoy 1.40 took 49 tokens in 0.99 s for no
+// limit at all. What is worded is never more than the rate, and little less.
+func TestFillsInWholeSeconds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := rapid.Float64Range(0.001, 1e6).Draw(t, "rate")
+		tokens, every := envoy.Filling(rate)
+		if got := float64(tokens) / every.Seconds(); every%time.Second != 0 || every < time.Second || got > rate*(1+1e-9) || got < rate*0.95 {
+			t.Fatalf("Filling(%v) = %d in %v; want whole seconds, and nearly the rate", rate, tokens, every)
+		}
+	})
+}
