@@ -48,6 +48,9 @@ func (s *authorization) Check(ctx context.Context, req *authv3.CheckRequest) (*a
 		Ingress: ext[KeyIngress], Partition: ext[KeyPartition], Operation: ext[KeyOperation],
 		Class: labels.ParseClass(ext[KeyClass]), MaxWait: patience(ctx), HTTP: request(req.GetAttributes()),
 	}}}
+	if d.ask.Class == labels.UnknownClass {
+		return nil, status.Errorf(codes.InvalidArgument, "class: %.40q is none", ext[KeyClass])
+	}
 	permit, err := s.admit(ctx, d, ext[KeyHold])
 	if err := d.settle(s.desk, err); err != nil {
 		return nil, err
