@@ -35,3 +35,13 @@ func (s *Server) config(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) changes(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"changes": s.o.Settings.Changes()})
 }
+
+// lines answers with the last lines of the log.
+func (s *Server) lines(w http.ResponseWriter, _ *http.Request) {
+	if s.o.Lines == nil {
+		fail(w, http.StatusNotFound, "no log is kept here")
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(s.o.Lines()) // the client went away: nothing to do
+}

@@ -20,6 +20,7 @@ func endpoints() []endpoint {
 		{"GET", "/v1/top", "who makes the load; ?ingress= one, ?by=client|application|user|operation, ?order=refused, ?n=", false},
 		{"GET", "/v1/explain/{ingress}", "why the limit of the partition default is what it is", false},
 		{"GET", "/v1/explain/{ingress}/*", "the same of the partition of a key", false},
+		{"GET", "/v1/log", "the last lines of the log, without secrets; asks for the token, where there is one", false},
 		{"GET", "/v1/config", "the configuration in force, without secrets", false},
 		{"GET", "/v1/changes", "what was changed at run time: the file's value and the present one", false},
 		{"GET", "/v1/ingresses/{name}", "its settings as PATCH takes them, with an ETag for If-Match", false},

@@ -101,6 +101,8 @@ type Options struct {
 	Fleet func() *status.Fleet
 	// Shadow answers /v1/shadow; nil = there are no candidates.
 	Shadow Shadow
+	// Log lines for GET /v1/log, as text, without secrets; nil = 404.
+	Lines func() []byte
 	// Metrics answers GET /metrics; nil = 404.
 	Metrics http.Handler
 	// Hello answers GET /v1/hello, false while draining; nil = 404.
@@ -164,6 +166,9 @@ type Ingress struct {
 	// Recall returns what was learned of a partition in an earlier life of the
 	// process; nil = nothing was.
 	Recall func(partition string, key bool) (vitals.Baseline, bool)
+	// Source tells where a setting was written; see [vitals.Reading]. nil = it
+	// cannot be told.
+	Source func(setting, partition string) string
 	// Rows words n of clients' keys at most, those of prefer first; nil = none.
 	Rows func(prefer []string, n int) []limiter.PartitionStatus
 	// Details are the protocol's own, for JSON; nil = none.

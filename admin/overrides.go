@@ -104,6 +104,16 @@ func (p *OverridePatch) change(key string) (c OverrideChange, problems []string)
 		}
 		c.Rate = &rate
 	}
+	problems = append(problems, p.bounds(key, &c)...)
+	if c.Rate == nil && !c.Block && c.BurstSeconds == nil && c.Limit == nil && len(problems) == 0 {
+		say("", "want a rate, a burstSeconds or a limit")
+	}
+	return c, problems
+}
+
+// bounds checks what is a number, and reads how long it is to hold.
+func (p *OverridePatch) bounds(key string, c *OverrideChange) (problems []string) {
+	say := func(field, what string) { problems = append(problems, "overrides."+key+"."+field+": "+what) }
 	if b := p.BurstSeconds; b != nil && !(*b >= 0.001 && *b <= 86400) {
 		say("burstSeconds", fmt.Sprintf("want 0.001 to 86400 (%g)", *b))
 	}
@@ -121,10 +131,7 @@ func (p *OverridePatch) change(key string) (c OverrideChange, problems []string)
 			say("until", "is over ("+p.Until.Format(time.RFC3339)+")")
 		}
 	}
-	if c.Rate == nil && !c.Block && c.BurstSeconds == nil && c.Limit == nil && len(problems) == 0 {
-		say("", "want a rate, a burstSeconds or a limit")
-	}
-	return c, problems
+	return problems
 }
 
 // overrideDocument is an override as the port tells it.

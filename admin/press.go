@@ -67,7 +67,7 @@ func (p *press) beat(now time.Time) {
 		if in.Askers != nil {
 			in.Askers.Turn(now)
 		}
-		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Recall: in.Recall}
+		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Recall: in.Recall, Source: in.Source}
 		if in.Latencies != nil {
 			r.Latencies = in.Latencies()
 		}

@@ -26,6 +26,7 @@ func (s *Server) routes() http.Handler {
 		fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
 	})
 
+	r.With(s.authorize).Get("/v1/log", s.lines)
 	r.Get("/healthz", s.healthz)
 	r.Get("/readyz", s.readyz)
 	r.Group(s.reads)

@@ -27,6 +27,7 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		in.Limit, in.BaseRTTMS = all.Limit, all.BaseRTTMS
 		in.ETag = s.Ingresses[i].ETag
 		in.Top = newTop(s.Ingresses[i].Askers, askers.Kinds(), statusTop, false)
+		in.Forecast = book.Forecast(in.Name, now)
 		in.Verdict = newVerdict(book.Verdict(in.Name, now))
 		p50, p99 := book.Quantiles(in.Name)
 		in.P50MS, in.P99MS = milliseconds(p50), milliseconds(p99)
@@ -34,6 +35,7 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		configured := map[string]bool{}
 		for j := range s.Ingresses[i].Gate.Partitions {
 			p := newPartition(&s.Ingresses[i].Gate.Partitions[j], in.Fallback)
+			p.Explain = book.Sentence(in.Name, p.Name, p.Key, now)
 			if !p.Key {
 				configured[p.Name] = true // these come first
 			} else if configured[p.Name] {

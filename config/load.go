@@ -54,6 +54,17 @@ func parse(name string, content []byte, env []string, checks ...func(validator, 
 	return assemble(r, merged, checks...)
 }
 
+// Sources returns what tells where keys of a configuration that holds were
+// written, in words: a file and a line, such as admitd.yaml:9, or a variable; "" =
+// nowhere, they have their defaults. It is safe for concurrent use.
+func Sources(name string, content []byte, env []string) func(path string) string {
+	r := reportOn(name)
+	if _, err := r.Layers(reflect.TypeFor[Config](), content, env); err != nil {
+		return func(string) string { return "" }
+	}
+	return r.Source
+}
+
 // assemble completes, decodes and validates what the layers say together.
 func assemble(r *strict.Report, merged map[string]any, checks ...func(validator, *Config)) (*Config, error) {
 	c := &Config{}

@@ -30,7 +30,8 @@ type settings struct {
 	reloaded          func() // told of a configuration that was read
 	promotions        promotions
 
-	worded worded // settings of ingresses, as patches
+	sources sources // where the file says what is in force
+	worded  worded  // settings of ingresses, as patches
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	applied  time.Time
@@ -120,6 +121,7 @@ func (s *settings) load(ctx context.Context, content []byte, by string) ([]admin
 	s.fronts.keep(inForce)
 	s.retune(inForce)
 	s.reloaded()
+	s.sources.read(s.path, content, s.env)
 	moves := movesOf(before, inForce)
 	s.audit(moves, by)
 	s.log.Info("configuration is in force", slog.String("path", s.path), slog.Int("ingresses", len(cfg.Ingresses)),

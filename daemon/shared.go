@@ -21,6 +21,7 @@ type shared struct {
 	zero    int64 // of the clock, at started
 	metrics *observe.Metrics
 	crowd   *crowd
+	tail    *observe.Tail   // the last lines of the log
 	tracer  *tracing.Tracer // set before anything serves; nil = nothing is traced
 }
 
@@ -42,7 +43,8 @@ func newShared(cfg *config.Config, o *Options) (*shared, error) {
 	if out == nil {
 		out = io.Discard
 	}
-	log, level, err := observe.NewLogger(out, observe.LogOptions{Format: logFormat(cfg.Log.Format, o.Terminal), Level: cfg.Log.Level})
+	tail := &observe.Tail{Out: out}
+	log, level, err := observe.NewLogger(tail, observe.LogOptions{Format: logFormat(cfg.Log.Format, o.Terminal), Level: cfg.Log.Level})
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,7 @@ func newShared(cfg *config.Config, o *Options) (*shared, error) {
 		return nil, err
 	}
 	s := &shared{
-		version: o.Version, started: time.Now(), log: log, level: level, crowd: &crowd{},
+		version: o.Version, started: time.Now(), log: log, level: level, crowd: &crowd{}, tail: tail,
 		metrics: observe.New(observe.Options{Version: o.Version, Process: true}),
 	}
 	s.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: s.clockChanged})

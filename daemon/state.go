@@ -73,6 +73,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 		f := fs.running[in.Name]
 		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances(), Rows: f.gate.Rows}
 		row.Askers = fc.crowd.of(in.Name)
+		row.Source = fc.settings.sourceOf(in)
 		row.Recall = fs.memory.told(in)
 		row.Latencies = fc.latencies(in.Name, row.Gate.Labels)
 		if f.server != nil {

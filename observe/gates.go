@@ -36,7 +36,7 @@ type gates struct {
 	gaveUp, abandoned, wouldReject, discarded family
 	limit, inFlight, queued, baseRTT, state   family
 	tokens, waiting, fallback, draining, mode family
-	partitions, total, lastHint               family
+	partitions, permits, total, lastHint      family
 	classes, unknownClasses, threshold        family
 
 	causes []cause          // in the order of limiter.Causes
@@ -59,7 +59,7 @@ func newGates() *gates {
 		wouldReject: newCounter("requests_would_reject_total", "Requests that passed in shadow mode and would have been refused."),
 		discarded:   newCounter("latency_samples_discarded_total", "Latencies that taught no limit."),
 
-		limit:    newGauge("concurrency_limit", "Permits that may be held at once; for the partitions of clients' keys together, their sum."),
+		limit:    newGauge("concurrency_limit", "Permits that may be held at once, bounded by the total; for the partitions of clients' keys together, their sum."),
 		inFlight: newGauge("requests_in_flight", "Permits held."),
 		queued:   newGauge("requests_queued", "Requests that wait for a permit."),
 		baseRTT:  newGauge("base_rtt_seconds", "Latency without load, as the limit believes it; absent while unknown."),
@@ -71,6 +71,7 @@ func newGates() *gates {
 		draining:   newGauge("ingress_draining", "1 once the ingress admits nothing new."),
 		mode:       newGauge("ingress_mode", "1 for the mode that is in force."),
 		partitions: newGauge("partitions", "Partitions that exist, clients' keys included."),
+		permits:    newGauge("permits_limit", "Permits that may be held at once over all partitions: the sum of their limits, bounded by the total."),
 		total:      newGauge("permits_total_limit", "Hard bound on permits over all partitions; 0 = none."),
 		lastHint:   newGauge("last_retry_hint_seconds", "The wait that the last refused request was told."),
 	}
@@ -109,6 +110,7 @@ func (g *gates) collect(b *builder) {
 		ingress := pair("ingress", name)
 		g.collectGate(b, ingress, &s)
 		for i := range s.Labels {
+			s.Labels[i].Limit = bounded(s.Labels[i].Limit, s.Total) // else it says what can never be held
 			g.collectLabel(b, ingress, &s.Labels[i])
 		}
 		if s.LastHint > 0 {
@@ -117,10 +119,20 @@ func (g *gates) collect(b *builder) {
 	}
 }
 
+// bounded returns a limit within the total; 0 = there is none.
+func bounded(limit, total int) int {
+	if total > 0 {
+		return min(limit, total)
+	}
+	return limit
+}
+
 // collectGate emits what exists once per gate.
 func (g *gates) collectGate(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
 	var exempted uint64
+	sum := 0
 	for i := range s.Labels {
+		sum += s.Labels[i].Limit
 		exempted += s.Labels[i].Counts.Exempted
 	}
 	b.add(&g.exempted, float64(exempted), ingress)
@@ -128,6 +140,7 @@ func (g *gates) collectGate(b *builder, ingress *dto.LabelPair, s *limiter.Statu
 	b.add(&g.draining, number(s.Draining), ingress)
 	b.add(&g.partitions, float64(s.PartitionCount), ingress)
 	b.add(&g.total, float64(s.Total), ingress)
+	b.add(&g.permits, float64(bounded(sum, s.Total)), ingress)
 	for i, mode := range g.modes {
 		b.add(&g.mode, number(int(s.Mode) == i), ingress, mode)
 	}

@@ -46,6 +46,7 @@ type Ingress struct {
 	Draining    bool         `json:"draining"`
 	Fallback    bool         `json:"fallback"`
 	Verdict     Verdict      `json:"verdict"`
+	Forecast    string       `json:"forecast,omitempty"` // what would be without the gate, in a sentence
 	Backends    []Backend    `json:"backends,omitempty"`
 	InFlight    int          `json:"inFlight"`
 	Queued      int          `json:"queued"`
@@ -148,8 +149,9 @@ type Partition struct {
 	Abandoned int                `json:"abandoned"` // of these, the ones whose callers have gone
 	Wasted    float64            `json:"wasted"`    // share of the work done that was for nobody, 0 to 1
 	Queued    int                `json:"queued"`
-	BaseRTTMS float64            `json:"baseRTTMS"`     // 0 = unknown
-	Why       string             `json:"why,omitempty"` // why the limit last changed
+	BaseRTTMS float64            `json:"baseRTTMS"`         // 0 = unknown
+	Why       string             `json:"why,omitempty"`     // why the limit last changed
+	Explain   string             `json:"explain,omitempty"` // the same in sentences; more at /v1/explain
 	Fallback  bool               `json:"fallback"`
 	Requests  *Bucket            `json:"requests,omitempty"`
 	State     map[string]float64 `json:"state,omitempty"`

@@ -27,6 +27,10 @@ type Reading struct {
 	Gate       limiter.Status           // its sums; partitions of clients' keys may be left out
 	Partitions iter.Seq[limiter.Glance] // nil = none
 	Backends   []ingress.BackendStatus
+	// Source tells where a setting was written, such as admitd.yaml:9: "total",
+	// "requests.rate", or the "rate" of a partition; "" = it cannot be told, or it
+	// is a default. nil = it never can.
+	Source func(setting, partition string) string
 	// Recall returns what was learned of a partition in an earlier life of the
 	// process; nil = nothing was.
 	Recall    func(partition string, key bool) (Baseline, bool)
@@ -47,6 +51,7 @@ type record struct {
 	status     limiter.Status
 	backends   []ingress.BackendStatus
 	recall     func(partition string, key bool) (Baseline, bool)
+	source     func(setting, partition string) string
 	window     []totals // the last readings, the oldest first
 	pace       pace
 	latencies  latencies
@@ -130,6 +135,7 @@ func (b *Book) Verdict(name string, now time.Time) Verdict {
 func (r *record) take(now time.Time, in *Reading) {
 	seconds := now.Sub(r.at).Seconds()
 	r.at, r.status, r.backends, r.recall = now, in.Gate, in.Backends, in.Recall
+	r.source = in.Source
 	r.reading++
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {

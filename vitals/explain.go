@@ -189,6 +189,36 @@ func (b *Book) Explain(name, key string, now time.Time) (Explanation, bool) {
 	return e, true
 }
 
+// because words why a limit moved last.
+func (c *Change) because() string {
+	verb, cause := "raised", "by a change of the configuration"
+	if c.To < c.From {
+		verb = "lowered"
+	}
+	if words := Words(c.Why); words != "" {
+		cause = "because " + words
+	} else if c.Why != "" {
+		cause = "(" + c.Why + ")"
+	}
+	return fmt.Sprintf("%s from %d to %d at %s, %s", verb, c.From, c.To, c.At.UTC().Format(time.TimeOnly), cause)
+}
+
+// sentence is a line of sentences that stays the same while nothing happens.
+func (p *partition) sentence(r *record, now time.Time) string {
+	text := "It has not moved since it was first seen."
+	if n := len(p.changes); n > 0 {
+		text = "It was " + p.changes[n-1].because() + "."
+	}
+	if r.status.Fallback {
+		text = "The clock cannot be trusted: it is the fixed fallback."
+	}
+	if p.base.RTT > 0 {
+		text += fmt.Sprintf(" Without load the backend takes %s, learned at %s with %d in flight.",
+			millis(p.base.RTT), p.base.Learned.UTC().Format("2006-01-02 15:04"), p.base.InFlight)
+	}
+	return text
+}
+
 // sentences words why a limit is what it is.
 func (p *partition) sentences(r *record, now time.Time) (text []string) {
 	g := &p.last
@@ -221,7 +251,7 @@ func (p *partition) sentences(r *record, now time.Time) (text []string) {
 			millis(p.base.RTT), age(now.Sub(p.base.Learned)), p.base.InFlight, when))
 	}
 	if total := r.status.Total; total > 0 && r.status.InFlight >= total {
-		text = append(text, fmt.Sprintf("The total of %d permits over all partitions is used up, and binds before it.", total))
+		text = append(text, fmt.Sprintf("The total of %d %s over all partitions is used up, and binds before it.", total, plural(total, "permit")))
 	}
 	if p.refused > least {
 		text = append(text, number(p.refused)+"/s are refused.")

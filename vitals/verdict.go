@@ -224,18 +224,35 @@ func (p *pace) backend() string {
 	return fmt.Sprintf("Backend at %s, %.1f× its base.", millis(p.rtt), p.rtt.Seconds()/p.base.Seconds())
 }
 
-// limitName words the limit that refuses most, and what it stands at.
+// limitName words the limit that refuses most, what it stands at, and where that
+// was written.
 func (r *record) limitName() string {
-	reason := strings.ReplaceAll(string(r.pace.cause.Reason), "_", " ")
-	switch r.pace.cause.Limit {
+	cause := r.pace.cause
+	reason := strings.ReplaceAll(string(cause.Reason), "_", " ")
+	switch cause.Limit {
 	case labels.ByTotal:
-		return fmt.Sprintf("%s, the total of %d permits is used up", reason, r.status.Total)
+		return fmt.Sprintf("%s, the total of %d %s is used up%s", reason, r.status.Total, plural(r.status.Total, "permit"), r.written("total", ""))
 	case labels.ByIngress:
-		if b := r.status.Bucket; b != nil && r.pace.cause.Reason.ByRate() {
-			return fmt.Sprintf("%s, the ingress may take %s/s", reason, number(b.PerSecond))
+		if b := r.status.Bucket; b != nil && cause.Reason.ByRate() {
+			return fmt.Sprintf("%s, the ingress may take %s/s%s", reason, number(b.PerSecond), r.written("requests.rate", ""))
 		}
 		return reason + " of the ingress"
 	case labels.ByPartition:
+		if name, _ := r.most(); cause.Reason.ByRate() {
+			return reason + r.written("rate", name)
+		}
+	default:
 	}
 	return reason
+}
+
+// written says where a setting was, if that is known.
+func (r *record) written(setting, partition string) string {
+	if r.source == nil {
+		return ""
+	}
+	if where := r.source(setting, partition); where != "" {
+		return " (" + where + ")"
+	}
+	return ""
 }

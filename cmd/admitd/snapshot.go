@@ -50,8 +50,9 @@ type snapshotFlags struct {
 // must be there.
 func pieces() [][2]string {
 	return [][2]string{
-		{"top.json", "/v1/top?n=100"},
 		{"status.json", "/v1/status?partitions=all"},
+		{"top.json", "/v1/top?n=100"},
+		{"log.txt", "/v1/log"},
 		{"readyz.json", "/readyz"},
 		{"config.json", "/v1/config"},
 		{"history.json", "/v1/history"},

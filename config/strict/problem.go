@@ -111,6 +111,18 @@ func (r *Report) Origin(path string) (string, int) {
 	return r.file, 1
 }
 
+// Source returns where path itself was written, in words: a file and a line, or a
+// variable; "" = nowhere, it has its default.
+func (r *Report) Source(path string) string {
+	if name, ok := r.envs[path]; ok {
+		return "$" + name
+	}
+	if line, ok := r.lines[path]; ok {
+		return r.file + ":" + strconv.Itoa(line)
+	}
+	return ""
+}
+
 // IsWritten reports whether path stands in the text itself.
 func (r *Report) IsWritten(path string) bool { return r.lines[path] > 0 }
 

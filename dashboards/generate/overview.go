@@ -43,7 +43,7 @@ func glance() []panel {
 		{
 			kind: number, title: "Limit in use", unit: share, w: 4, h: 4, steps: []step{{0.8, "yellow"}, {0.95, "red"}},
 			about:   "Permits held as a share of all limits together. Near 100 % the next request is queued or refused.",
-			queries: []query{{over(sum("", is("admitd_requests_in_flight", gate)), sum("", is("admitd_concurrency_limit", gate))), "in use"}},
+			queries: []query{{over(sum("", is("admitd_requests_in_flight", gate)), sum("", is("admitd_permits_limit", gate))), "in use"}},
 		},
 		{
 			kind: number, title: "Clock", unit: count, w: 4, h: 4, words: []word{{1, "trusted", "green"}, {0, "not trusted", "red"}},
@@ -104,7 +104,7 @@ func backend() []panel {
 			kind: series, title: "Limit against in flight", unit: count, w: 12,
 			about: "Permits that may be held, are held, and are waited for, per ingress. A limit that falls while latency rises is the gate at work.",
 			queries: []query{
-				{sum("ingress", is("admitd_concurrency_limit", gate)), "{{ingress}} limit"},
+				{sum("ingress", is("admitd_permits_limit", gate)), "{{ingress}} limit"},
 				{sum("ingress", is("admitd_requests_in_flight", gate)), "{{ingress}} in flight"},
 				{sum("ingress", is("admitd_requests_queued", gate)), "{{ingress}} queued"},
 			},
@@ -113,6 +113,16 @@ func backend() []panel {
 			kind: series, title: "Slowdown against no load", unit: factor, w: 12,
 			about:   "p50 as a multiple of the latency without load, for the ten slowest partitions. 1 is a backend at rest; above 2 requests wait for each other. Absent for algorithms that keep no base.",
 			queries: []query{{"topk(10, " + slow + " / on (ingress, partition) (" + most("ingress, partition", is("admitd_base_rtt_seconds", gate)) + " > 0))", "{{ingress}} / {{partition}}"}},
+		},
+		{
+			kind: stacked, title: "Failed by cause", unit: perSecond, w: 12,
+			about:   "Requests per second that were admitted and got no answer from the backend, by what it did: it could not be reached, hung up, was silent for too long, answered with nonsense.",
+			queries: []query{{sum("ingress, cause", per("admitd_backend_failures_total", gate)), "{{ingress}} {{cause}}"}},
+		},
+		{
+			kind: states, title: "Backends", unit: count, w: 12, words: []word{{1, "up", "green"}, {0, "down", "red"}},
+			about:   "Down: it failed three times over a second or more, and not one request was answered in between. Absent until somebody asked.",
+			queries: []query{{"min by (ingress, backend) (" + is("admitd_backend_up", gate) + ")", "{{ingress}} {{backend}}"}},
 		},
 		{
 			kind: series, title: "Dropped by the backend", unit: share, w: 12, steps: []step{{0.01, "yellow"}, {0.05, "red"}},
