@@ -279,7 +279,7 @@ func refusals() map[string][]string {
 			"10: tuner.signals[6].min: must be at most max (2)",
 			"12: tuner.policies[0].min: must be at most max (100)",
 			"12: tuner.policies[0].signal: is not the name of a signal (nothing)",
-			"13: tuner.policies[1].adjust: is not a number that can change while the gate runs, such as orders.requests.rate (orders.mode)",
+			"13: tuner.policies[1].adjust: needs allowMode: true, as it lets the policy stop the gate from refusing (orders.mode)",
 			"13: tuner.policies[1].below: must be at most above (10)",
 			"13: tuner.policies[1].name: is the name of tuner.policies[0] too (a)",
 			"13: tuner.policies[1].step: must be below 1 (1)",

@@ -126,6 +126,9 @@ type TunerPolicy struct {
 	// INGRESS.partitions.NAME.limit.maxLimit and the like. * stands for every
 	// ingress or partition.
 	Adjust string `yaml:"adjust" required:"true"`
+	// Lets it adjust INGRESS.mode, which it moves only towards refusing less:
+	// enforce is 2, shadow 1, off 0.
+	AllowMode bool `yaml:"allowMode" default:"false"`
 	// Least value that the policy sets.
 	Min float64 `yaml:"min" required:"true" min:"0" max:"1e9" for:"threshold target objective schedule"`
 	// Greatest value that the policy sets.

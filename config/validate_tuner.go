@@ -117,6 +117,9 @@ func (v validator) tunerPolicy(path string, c *Config, p *TunerPolicy) {
 			v.hour(at+".to", p.Hours[i].To)
 		}
 	}
+	if strings.HasSuffix(p.Adjust, ".mode") && !p.AllowMode {
+		v.relate("needs allowMode: true, as it lets the policy stop the gate from refusing", p.Adjust, path+".adjust", path+".allowMode")
+	}
 	if p.Adjust != "" && !c.adjustable(p.Adjust) {
 		v.relate("is not a number that can change while the gate runs, such as orders.requests.rate", p.Adjust, path+".adjust")
 	}
@@ -146,6 +149,8 @@ func (c *Config) adjustable(adjust string) bool {
 func (in *Ingress) adjustable(rest string) bool {
 	section, key, _ := strings.Cut(rest, ".")
 	switch section {
+	case "mode":
+		return key == ""
 	case "requests":
 		return isNumber(reflect.ValueOf(in.Requests), key)
 	case "connections":

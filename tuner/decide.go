@@ -139,6 +139,8 @@ func cut(p *Policy, l *lever, want float64) (value float64, bound string) {
 	switch {
 	case math.IsNaN(v), v == l.current, math.Abs(v-l.current) < worthIt*min(l.current, math.MaxFloat64):
 		return l.current, ""
+	case v > l.current && l.at.unit() == stance:
+		return l.current, "mode" // to refuse again is for people to decide
 	case p.Step == 0 && v == l.base:
 		return v, "" // what the file says needs no bound
 	}

@@ -22,7 +22,12 @@ const (
 	whole                 // a whole number
 	openWhole             // a whole number of which 0 means without bound
 	span                  // a duration; its value is in seconds
+	stance                // a mode: its place in stances; never raised by a policy
 )
+
+// stances are the modes of an ingress by how much they refuse; a setting's value
+// is the place of its mode.
+var stances = []string{"off", "shadow", "enforce"} //nolint:gochecknoglobals // a constant table
 
 // units lists every setting that can be moved, by its key below the ingress or
 // below a partition. Of each, less is more careful.
@@ -37,6 +42,8 @@ func units(key string, partition bool) (unit, bool) {
 			return whole, true
 		case "partitions.total":
 			return openWhole, true
+		case "mode":
+			return stance, true
 		}
 		return 0, false
 	}
@@ -62,8 +69,12 @@ type Setting struct {
 
 // ParseSetting reads INGRESS.requests.rate, INGRESS.connections.maxOpen,
 // INGRESS.partitions.total, INGRESS.partitions.NAME.limit.maxLimit and the like.
-// A * stands for every ingress or partition.
+// INGRESS.mode is 2 for enforce, 1 for shadow and 0 for off. A * stands for every
+// ingress or partition.
 func ParseSetting(text string) (Setting, error) {
+	if ingress, found := strings.CutSuffix(text, ".mode"); found && ingress != "" && !strings.Contains(text, ".partitions.") {
+		return Setting{Ingress: ingress, Key: "mode"}, nil
+	}
 	for _, section := range []string{".requests.", ".connections.", ".partitions."} {
 		ingress, rest, found := strings.Cut(text, section)
 		if !found || ingress == "" {
@@ -73,7 +84,7 @@ func ParseSetting(text string) (Setting, error) {
 		if section == ".partitions." && rest != "total" {
 			s = partitionSetting(ingress, rest)
 		}
-		if _, ok := units(s.Key, s.Partition != ""); ok {
+		if _, ok := units(s.Key, s.Partition != ""); ok && s.Key != "mode" {
 			return s, nil
 		}
 	}
@@ -161,6 +172,10 @@ func (s Setting) read(v any) (float64, bool) {
 		d, err := time.ParseDuration(text)
 		return d.Seconds(), err == nil
 	}
+	if text, ok := v.(string); ok && u == stance {
+		i := slices.Index(stances, text)
+		return float64(i), i >= 0
+	}
 	f, ok := v.(float64)
 	if (u == openRate || u == openWhole) && f == 0 {
 		f = math.Inf(1)
@@ -172,7 +187,7 @@ func (s Setting) read(v any) (float64, bool) {
 // choose, and at least one whole away from it.
 func (s Setting) round(v, was float64) float64 {
 	switch s.unit() {
-	case whole, openWhole:
+	case whole, openWhole, stance:
 		switch {
 		case math.IsInf(v, 0):
 			return v
@@ -212,6 +227,8 @@ func (s Setting) patch(v, follower float64) ([]byte, error) {
 		value = 0
 	case u == whole || u == openWhole:
 		value = int64(v)
+	case u == stance:
+		value = stances[min(max(int(v), 0), len(stances)-1)]
 	case u == span:
 		value = time.Duration(v * float64(time.Second)).Round(time.Microsecond).String()
 	}

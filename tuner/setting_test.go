@@ -21,7 +21,9 @@ func TestParseSetting(t *testing.T) {
 		"orders.partitions.default":                 {},
 		"orders.partitions.default.limit.algorithm": {},
 		".requests.rate":                            {},
-		"orders.mode":                               {},
+		"orders.mode":                               {Ingress: "orders", Key: "mode"},
+		"orders.partitions.mode":                    {},
+		".mode":                                     {},
 	} {
 		got, err := tuner.ParseSetting(text)
 		if bad := want == (tuner.Setting{}); bad != errors.Is(err, tuner.ErrSetting) || got != want {
@@ -63,5 +65,24 @@ func TestInitialLimitFollows(t *testing.T) {
 	w.run(2*time.Minute, u)
 	if a, b := value(t, w, most), value(t, w, initial); a != 50 || b != 20 {
 		t.Errorf("maxLimit, initialLimit = %v, %v; want 50, 20", a, b)
+	}
+}
+
+// A policy moves the mode towards refusing less, and never back: that is for
+// people to do.
+func TestModeMovesOneWay(t *testing.T) {
+	w := newWorld(t, 5000, 500, 400)
+	w.settings["orders"]["mode"] = "enforce"
+	down, up := wishing(t, "down", "orders.mode", 1), wishing(t, "up", "orders.mode", 2)
+	down.Min, down.Max, down.Step, up.Min, up.Max = 1, 2, 0.5, 0, 2
+	u := newTuner(t, w, tuner.Options{Policies: []tuner.Policy{down}})
+	w.run(time.Minute, u)
+	if got := w.settings["orders"]["mode"]; got != "shadow" {
+		t.Errorf("mode = %v; want shadow; %v", got, kinds(u))
+	}
+	u = newTuner(t, w, tuner.Options{Policies: []tuner.Policy{up}})
+	w.run(time.Hour, u)
+	if got := w.settings["orders"]["mode"]; got != "shadow" {
+		t.Errorf("mode = %v; want that it stays at shadow; %v", got, kinds(u))
 	}
 }
