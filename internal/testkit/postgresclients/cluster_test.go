@@ -25,6 +25,7 @@ type cluster struct {
 	t         *testing.T
 	bin, data string
 	port      int
+	tuner     string // the section of gates before it, behind a comma; "" = none
 }
 
 // tool returns the path of a program of PostgreSQL.
@@ -148,15 +149,16 @@ func freePort(t *testing.T) int {
 // gate is a daemon with one PostgreSQL ingress.
 type gate struct {
 	*limiter.Gate
-	port int
-	stop func() error
+	port  int
+	admin string // host:port
+	stop  func() error
 }
 
 // before runs a gate in front of the cluster, with further settings.
 func (c *cluster) before(t *testing.T, settings string) *gate {
 	t.Helper()
 	text := fmt.Sprintf(`{"log": {"level": "error", "format": "text"}, "admin": {"listen": "127.0.0.1:0"}, "ingresses": [{"name": "pg",
-		"protocol": "postgres", "listen": "127.0.0.1:0", "backend": "127.0.0.1:%d", "drainTimeout": "10s"%s}]}`, c.port, settings)
+		"protocol": "postgres", "listen": "127.0.0.1:0", "backend": "127.0.0.1:%d", "drainTimeout": "10s"%s}]%s}`, c.port, settings, c.tuner)
 	cfg, err := config.Parse("test", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +176,7 @@ func (c *cluster) before(t *testing.T, settings string) *gate {
 	case <-d.Up():
 	}
 	stopped := false
-	g := &gate{Gate: d.Gate("pg"), port: d.Address("pg").(*net.TCPAddr).Port}
+	g := &gate{Gate: d.Gate("pg"), port: d.Address("pg").(*net.TCPAddr).Port, admin: d.AdminAddress().String()}
 	g.stop = func() error {
 		if stopped {
 			return nil

@@ -1,0 +1,127 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// Every source that speaks HTTP dies in its turn while the tuner acts on it: its
+// policy holds still, the others go on, and when it is back so does its own.
+func TestEverySourceDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds of real time")
+	}
+	sources := []struct {
+		name, config, setting string
+		answer                func() string
+		server                *httptest.Server
+	}{
+		{name: "http", config: `source: http, path: lag`, setting: "orders.requests.rate", answer: func() string { return `{"lag": 20}` }},
+		{name: "scrape", config: `source: scrape, metric: lag`, setting: "orders.connections.maxOpen", answer: func() string { return "# TYPE lag gauge\nlag 20\n" }},
+		{name: "prometheus", config: `source: prometheus, query: lag`, setting: "orders.partitions.default.limit.limit", answer: func() string {
+			return fmt.Sprintf(`{"status":"success","data":{"resultType":"scalar","result":[%d.5,"20"]}}`, time.Now().Unix())
+		}},
+	}
+	signals, policies := "", ""
+	for i := range sources {
+		s := &sources[i]
+		s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.answer()) }))
+		t.Cleanup(s.server.Close)
+		signals += fmt.Sprintf("    - { name: %s, %s, url: %q, every: 1s, timeout: 500ms, maxAge: 2s }\n", s.name, s.config, s.server.URL)
+		policies += fmt.Sprintf("    - { name: %s, signal: %s, above: 10, below: 3, adjust: %s, min: 1, max: 100000, step: 0.01, cooldown: 1s }\n", s.name, s.name, s.setting)
+	}
+	r := run(t, `
+admin: { listen: "127.0.0.1:0" }
+tuner:
+  mode: act
+  signals:
+`+signals+"  policies:\n"+policies+`
+ingresses: [{ name: orders, requests: { rate: 100000 }, connections: { maxOpen: 100000 }, partitions: { default: { limit: { algorithm: fixed, limit: 10000 } } } }]
+`)
+	type state struct {
+		Policies []struct {
+			Name, Held string
+			Changes    int
+		}
+		Settings []struct {
+			Setting string
+			Value   float64
+		}
+	}
+	look := func() (s state, values map[string]float64, held map[string]bool) {
+		t.Helper()
+		_, answer := r.ask(http.MethodGet, "/v1/tuner", "")
+		if err := json.Unmarshal([]byte(answer), &s); err != nil {
+			t.Fatal(err)
+		}
+		values, held = map[string]float64{}, map[string]bool{}
+		for _, v := range s.Settings {
+			values[v.Setting] = v.Value
+		}
+		for _, p := range s.Policies {
+			held[p.Name] = p.Held != ""
+		}
+		return s, values, held
+	}
+	await := func(what string, is func(values map[string]float64, held map[string]bool) bool) map[string]float64 {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if _, values, held := look(); is(values, held) {
+				return values
+			}
+		}
+		s, _, _ := look()
+		t.Fatalf("waited in vain until %s: %+v", what, s)
+		return nil
+	}
+	below := func(was map[string]float64, but string) func(map[string]float64, map[string]bool) bool {
+		return func(values map[string]float64, _ map[string]bool) bool {
+			for _, s := range sources {
+				if s.setting != but && values[s.setting] >= was[s.setting] {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	_, first, _ := look()
+	await("all act", below(first, ""))
+	for i := range sources {
+		s := &sources[i]
+		address := s.server.Listener.Addr().String()
+		s.server.CloseClientConnections()
+		s.server.Close()
+		blind := await(s.name+" is held", func(_ map[string]float64, held map[string]bool) bool { return held[s.name] })
+		now := await("the others go on without "+s.name, below(blind, s.setting))
+		if now[s.setting] != blind[s.setting] {
+			t.Errorf("without %s its setting moved from %v to %v", s.name, blind[s.setting], now[s.setting])
+		}
+		s.server = r.revive(address, s.answer)
+		await(s.name+" acts again", below(now, ""))
+	}
+}
+
+// revive serves at an address again.
+func (r *running) revive(address string, answer func() string) *httptest.Server {
+	r.t.Helper()
+	again := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer()) }))
+	_ = again.Listener.Close()
+	var err error
+	if again.Listener, err = listenAt(r.t, address); err != nil {
+		r.t.Fatal(err)
+	}
+	again.Start()
+	r.t.Cleanup(again.Close)
+	return again
+}
+
+func listenAt(t *testing.T, address string) (net.Listener, error) {
+	t.Helper()
+	return new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+}
