@@ -39,8 +39,8 @@ func (s *HTTPSender) once(ctx context.Context, url, header, value string) measur
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		var gaveUp *client.Error
-		if errors.As(err, &gaveUp) && gaveUp.Attempts > 0 && ctx.Err() == nil {
+		// Whoever gave up after an answer was refused; a broken connection is no answer.
+		if answer := (*client.StatusError)(nil); errors.As(err, &answer) && ctx.Err() == nil {
 			return measure.Refused
 		}
 		return measure.Failed
