@@ -28,17 +28,21 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 // seek spends the tokens of a request that may go on, and asks for its permit.
 func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket, cause) {
 	p, g := s.part, s.part.gate
+	if req.Shape != nil && p.culprit.capped(req.Shape) {
+		req.Shape.refused.Add(1)
+		return Permit{}, nil, fullPartition
+	}
 	cost, limit := req.cost(), s.reach(p.places(s), e)
 	full := p.tally.held() >= limit && s.mustRefuse(req)
 	if full && now == unread && s.holds(p.lastTouch(), cost) {
-		s.unroomed(now, e)
+		s.unroomed(now, e, req.Shape)
 		return Permit{}, nil, fullPartition
 	}
 	now = g.clock.at(now)
 	p.touch(now)
 	s.steered(now)
 	if full && s.holds(now, cost) {
-		s.unroomed(now, e)
+		s.unroomed(now, e, req.Shape)
 		return Permit{}, nil, fullPartition
 	}
 	if !s.take(now, cost) {
@@ -50,7 +54,7 @@ func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket,
 	if s.mayPass(req, e.rank) {
 		held, full, ok := p.acquire(s, limit, s.reach(s.whole(), e))
 		if ok {
-			return p.grant(now, held, s), nil, admitted
+			return p.grant(now, held, s, req.Shape), nil, admitted
 		}
 		p.stepBack(now, full)
 		why = full
@@ -58,12 +62,12 @@ func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket,
 	if s.mayQueue(now, req) {
 		if ticket := newTicket(now, s, req); g.line.join(now, ticket) {
 			if ticket.crowded {
-				s.unroomed(now, e)
+				s.unroomed(now, e, req.Shape)
 			}
 			return Permit{}, ticket, admitted
 		}
 	}
-	s.unroomed(now, e)
+	s.unroomed(now, e, req.Shape)
 	s.refund(cost) // no work ran (ADR 1)
 	return Permit{}, nil, why
 }
@@ -125,15 +129,15 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	p, cost := s.part, req.cost()
 	switch {
 	case s.mode == Off:
-		permit := p.grant(now, p.force(s), s)
+		permit := p.grant(now, p.force(s), s, req.Shape)
 		permit.word |= permitBare
 		return permit
 	case req.Exempt && req.Continues:
-		return p.grant(now, p.force(s), s)
+		return p.grant(now, p.force(s), s, req.Shape)
 	case req.Exempt:
 		p.counts.exempted.Add(1)
 		s.spend(now, cost)
-		return p.grant(now, p.force(s), s)
+		return p.grant(now, p.force(s), s, req.Shape)
 	}
 	var why cause
 	dues := s.dues(cost)
@@ -143,13 +147,13 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	} else {
 		held, full, ok := p.acquire(s, p.places(s), s.whole())
 		if ok {
-			return p.grant(now, held, s)
+			return p.grant(now, held, s, req.Shape)
 		}
 		paid.Refund() // as the refusal would
 		why = full
 	}
 	p.counts.wouldReject[why].Add(1)
-	permit := p.grant(now, p.force(s), s)
+	permit := p.grant(now, p.force(s), s, req.Shape)
 	permit.word |= permitUnpaid
 	return permit
 }

@@ -37,10 +37,11 @@ type Gate struct {
 	rand     func() uint64
 	name     string
 
-	_        [64]byte     // keeps what changes all the time off the lines that every request reads
-	line     line         // who waits, and the total
-	shed     shedder      // of the total
-	pool     pool         // of the one limit, if there is one
+	_        [64]byte // keeps what changes all the time off the lines that every request reads
+	line     line     // who waits, and the total
+	shed     shedder  // of the total
+	pool     pool     // of the one limit, if there is one
+	shapes   shapes
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 	census   census
 }
@@ -72,6 +73,7 @@ func (g *Gate) Drain() { g.draining.Store(true) }
 // never a mixture; those that wait go on under the new one.
 func (g *Gate) Apply(policy *Policy) {
 	now := g.clock.Now()
+	g.shapes.apply(policy.Shapes)
 	g.roster.apply(now, policy)
 	g.line.review(now, g.roster.find)
 }
@@ -110,6 +112,7 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 		now = g.clock.at(now)
 		g.tracer.Offered(now, req.Key, req.cost())
 	}
+	asked := req.cost()
 	for {
 		version := g.roster.version.Load()
 		s := g.roster.find(req.Key)
@@ -119,6 +122,9 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 		}
 		if s.witness != nil {
 			now = g.clock.at(now)
+		}
+		if req.Shape != nil {
+			req.Cost = s.priced(asked, req.Shape)
 		}
 		permit, ticket, why := s.decide(now, req)
 		settled := why == admitted || version&1 == 0 && version == g.roster.version.Load()

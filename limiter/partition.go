@@ -27,12 +27,13 @@ type partition struct {
 	touched  atomic.Uint32 // coarse second of the last request or end of one
 	left     atomic.Int32  // permits held whose callers have gone
 
-	counts counts
-	name   string // a client's key for dynamic partitions
-	label  string // as metrics carry it: never a client's key (ADR 6)
-	hash   uint64 // of the name, the same in every gate
-	crowd  crowd
-	shed   shedder // of the partition's own limit
+	counts  counts
+	name    string // a client's key for dynamic partitions
+	label   string // as metrics carry it: never a client's key (ADR 6)
+	hash    uint64 // of the name, the same in every gate
+	crowd   crowd
+	shed    shedder // of the partition's own limit
+	culprit culprit
 
 	lanes [ranks]lane // who waits, by class
 
@@ -243,7 +244,7 @@ func (p *partition) force(s *partitionSpec) (held int64) {
 }
 
 // grant makes the permit for a place that was taken under s.
-func (p *partition) grant(now, held int64, s *partitionSpec) Permit {
+func (p *partition) grant(now, held int64, s *partitionSpec, shape *Shape) Permit {
 	word := newPermitWord(p.gate.clock.Epoch(), held)
 	if s.pooled() {
 		word |= permitTotal
@@ -251,7 +252,11 @@ func (p *partition) grant(now, held int64, s *partitionSpec) Permit {
 	if s.shared {
 		p.gate.pool.granted.Add(1)
 	}
-	return Permit{spec: s, start: now, word: word}
+	if shape != nil && p.culprit.shape.Load() == shape {
+		p.culprit.held.Add(1)
+		word |= permitCapped
+	}
+	return Permit{spec: s, start: now, word: word, shape: shape}
 }
 
 // end releases a permit, teaches the limit and wakes who waits.
@@ -286,9 +291,33 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	if w := permit.spec.witness; w != nil {
 		w.Ended(permit.start, now, latency, o)
 	}
+	if permit.shape != nil {
+		p.settle(now, latency, permit, o)
+	}
 	permit.spec.steered(now)
 	if line := &p.gate.line; line.waiting.Load() > 0 {
 		line.next(now, p)
+	}
+}
+
+// settle notes what a request of a shape took, and charges or refunds what it cost
+// more or less than its shape is taken to.
+func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Outcome) {
+	if permit.word&permitCapped != 0 {
+		p.culprit.held.Add(-1)
+	}
+	if o == Ignored || latency <= 0 {
+		return
+	}
+	s := permit.spec
+	more := p.gate.shapes.learned(now, permit.shape, latency)
+	p.culprit.ended(now, permit.shape, latency, s.bound(), p.gate.shapes.cost)
+	switch {
+	case permit.word&(permitBare|permitUnpaid) != 0 || s.ingress == nil && s.own == nil:
+	case more > 0:
+		s.spend(now, more)
+	case more < 0:
+		s.refund(-more)
 	}
 }
 

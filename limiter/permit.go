@@ -15,12 +15,13 @@ type Permit struct {
 	spec  *partitionSpec // what it was granted and paid under; nil in the zero Permit
 	start int64          // monotonic ns when it was granted
 	word  permitWord     // 0 once ended; by atomic operations
+	shape *Shape         // of the request; nil = nothing is learned of it
 }
 
 // permitWord is what a permit knows besides, in one word: three words travel
 // from call to call in registers.
 //
-//	bits 0-4    permitHeld, permitBare, permitTotal, permitLeft, permitUnpaid
+//	bits 0-5    permitHeld, permitBare, permitTotal, permitLeft, permitUnpaid, permitCapped
 //	bits 8-31   permits held in the partition when it was granted, itself included
 //	bits 32-63  the clock's epoch then
 type permitWord uint64
@@ -31,6 +32,7 @@ const (
 	permitTotal                         // counted in the gate's total
 	permitLeft                          // the caller has gone
 	permitUnpaid                        // shadow mode passed it without its tokens
+	permitCapped                        // counted among those of a culprit
 
 	seenShift  = 8
 	epochShift = 32
@@ -54,7 +56,7 @@ func (p *Permit) take() Permit {
 	if word == 0 {
 		return Permit{}
 	}
-	return Permit{spec: p.spec, start: p.start, word: word}
+	return Permit{spec: p.spec, start: p.start, word: word, shape: p.shape}
 }
 
 // markLeft notes in the permit that its caller has gone, and reports whether

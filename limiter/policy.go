@@ -49,6 +49,9 @@ type Policy struct {
 	Keys map[string]*PartitionPolicy
 	// Classes says who goes first when not everything fits; nil = who comes first.
 	Classes *Classes
+	// Shapes is how many shapes the gate learns the cost of; 0 = it learns none, and
+	// [Gate.Shape] returns none. At most 100,000.
+	Shapes int
 	// Witness is told of every decision; nil = nobody is, at no cost.
 	Witness Witness
 }

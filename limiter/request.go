@@ -30,6 +30,9 @@ type Request struct {
 	Class labels.Class
 	// Unclear marks a request that named a class which there is not; it is counted.
 	Unclear bool
+	// Shape is what the request has in common with others, from [Gate.Shape]: Cost is
+	// then multiplied by what the shape is seen to cost. nil = nothing is known.
+	Shape *Shape
 	// MaxWait is the longest this caller can wait in queues. 0 sets no bound
 	// beyond the policy's, [NoWait] forbids waiting.
 	MaxWait time.Duration

@@ -143,7 +143,10 @@ func (s *partitionSpec) passes(now int64, req *Request) entry {
 
 // unroomed notes that a request passed the line and found no room. Those who only
 // wait behind a few others have found it.
-func (s *partitionSpec) unroomed(now int64, e entry) {
+func (s *partitionSpec) unroomed(now int64, e entry, shape *Shape) {
+	if shape != nil {
+		s.part.culprit.unroomed(shape)
+	}
 	if s.shed == nil {
 		return
 	}

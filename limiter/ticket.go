@@ -140,7 +140,7 @@ func (t *Ticket) refuse(now int64, why cause) error {
 	t.paid.Refund()
 	t.spec.classed(&t.req, why)
 	if !t.crowded {
-		t.spec.unroomed(now, entry{rank: t.spec.rank(&t.req)})
+		t.spec.unroomed(now, entry{rank: t.spec.rank(&t.req)}, t.req.Shape)
 	}
 	if w := t.spec.witness; w != nil {
 		w.Waited(t.at, now, Refused)
@@ -200,7 +200,7 @@ func (t *Ticket) grant(now, held int64, s *partitionSpec) Permit {
 	if s.witness != nil {
 		s.witness.Waited(t.at, now, Admitted)
 	}
-	return s.part.grant(now, held, t.paying(s))
+	return s.part.grant(now, held, t.paying(s), t.req.Shape)
 }
 
 // paying returns s with the purse that this ticket was paid to, which differs

@@ -39,6 +39,7 @@ type source struct {
 type fate struct {
 	offered, served, shed, refused int
 	worst                          time.Duration // from the offer to the end
+	took                           []time.Duration
 }
 
 type due struct {
@@ -150,6 +151,7 @@ func (y *yard) wait(s *source, o *fate, began int64, permit limiter.Permit, tick
 	y.after(y.holds(s), func() {
 		permit.End(limiter.Success)
 		o.served++
+		o.took = append(o.took, time.Duration(y.clock.Now()-began))
 		o.worst = max(o.worst, time.Duration(y.clock.Now()-began))
 		y.back(s)
 	})
