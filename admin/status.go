@@ -63,6 +63,12 @@ func newIngress(in *Ingress) status.Ingress {
 		Counts: sum, Partitions: []status.Partition{}, PartitionCount: g.PartitionCount, Details: in.Details,
 	}
 	d.Classes = newClasses(g)
+	for i := range g.Shapes {
+		s := &g.Shapes[i]
+		d.Shapes = append(d.Shapes, status.Shape{
+			Name: s.Name, Ended: s.Ended, Refused: s.Refused, MeanMS: milliseconds(s.Mean), Share: s.Share, Bytes: s.Bytes, Cost: s.Cost,
+		})
+	}
 	for i := range in.Backends {
 		b := newBackend(&in.Backends[i])
 		for _, n := range b.Failures {

@@ -307,6 +307,8 @@ func refusals() map[string][]string {
 			"4: ingresses[0].partitions.named[0].weight: must be at least 1 (0)",
 			"5: ingresses[0].partitions.named[1].maxShare: must be at most 1 (2)",
 			"7: ingresses[1].partitions.named[0].maxShare: is a share of nothing: it needs share: one, or a total (0.5)",
+			"9: ingresses[2].cost.shapes.learn: is learned, or told by default, byOperation and header: not both (true)",
+			"9: ingresses[2].cost.shapes.max: must be at least 1 (0)",
 		},
 		"classes": {
 			"4: ingresses[0].classes.by: must begin with header, query or priority for protocol http, did you mean \"header\"? (headers:X)",

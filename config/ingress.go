@@ -112,6 +112,20 @@ type Cost struct {
 	// MongoDB: a command name, or a class: read, write, admin, release, other.
 	// PostgreSQL: select, insert, update, delete, ddl, copy, begin, control, other.
 	ByOperation map[string]float64 `yaml:"byOperation" min:"0.001" max:"1e9"`
+	// What requests of a shape are seen to cost.
+	Shapes Shapes `yaml:"shapes"`
+}
+
+// Shapes learns what requests cost that ask for the same with other values: a
+// method and a route, a command with the fields it chooses by, a statement
+// without its literals.
+type Shapes struct {
+	// Charges each request what its shape was seen to take at the backend, in time
+	// and bytes, as a multiple of what requests take in the mean; and caps a shape
+	// that takes more than half of the time when others find no room.
+	Learn bool `yaml:"learn" default:"false"`
+	// Shapes that are known; those that are asked for least make room for others.
+	Max int `yaml:"max" default:"1000" min:"1" max:"100000"`
 }
 
 // Connections is the ingress connection rate limiter.

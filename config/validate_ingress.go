@@ -189,6 +189,9 @@ func (v validator) cost(path string, in *Ingress) {
 	for _, op := range slices.Sorted(maps.Keys(in.Cost.ByOperation)) {
 		v.operation(join(path+".byOperation", op), op, proto, true)
 	}
+	if in.Cost.Shapes.Learn && (len(in.Cost.ByOperation) > 0 || in.Cost.Header != "" || in.Cost.Default != 1) {
+		v.relate("is learned, or told by default, byOperation and header: not both", true, path+".shapes.learn")
+	}
 }
 
 func (v validator) requests(path string, in *Ingress) {

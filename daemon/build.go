@@ -34,6 +34,7 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 		MaxPartitions: in.Partitions.Max,
 		Gates:         in.Gates,
 		Classes:       classPolicy(in),
+		Shapes:        shapesOf(in),
 	}
 	form := in.Partitions.Default
 	p.Default, err = buildPartition(in, limiter.DefaultPartition, &form, tune)

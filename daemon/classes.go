@@ -67,3 +67,11 @@ func setClass(in *config.Ingress, a *decide.Ask, req *limiter.Request) {
 	}
 	req.Exempt = req.Exempt || req.Class == labels.ExemptClass
 }
+
+// shapesOf returns how many shapes the gate learns, 0 = none.
+func shapesOf(in *config.Ingress) int {
+	if !in.Cost.Shapes.Learn {
+		return 0
+	}
+	return in.Cost.Shapes.Max
+}

@@ -303,7 +303,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 // settle notes what a request of a shape took, and charges or refunds what it cost
 // more or less than its shape is taken to.
 func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Outcome) {
-	if permit.word&permitCapped != 0 {
+	if permit.word&permitCapped != 0 && p.culprit.shape.Load() == permit.shape {
 		p.culprit.held.Add(-1)
 	}
 	if o == Ignored || latency <= 0 {

@@ -30,6 +30,9 @@ type Status struct {
 	ShedThreshold int
 	// UnknownClasses counts the requests that named a class which there is not.
 	UnknownClasses uint64
+	// Shapes are those that took most of the backend's time, the greatest first; nil
+	// where nothing is learned of them.
+	Shapes []ShapeStatus
 	// Partitions lists the named ones in the order of the policy, then
 	// "default", "overflow", and those of clients' keys by name. A client may
 	// choose a key that is the name of another: see [PartitionStatus.Key].
@@ -87,6 +90,9 @@ type LabelStatus struct {
 	Counts      Counts
 }
 
+// shownShapes is how many shapes a status lists.
+const shownShapes = 20
+
 // Status returns a snapshot of the gate, see [Gate.Page].
 func (g *Gate) Status() Status { return g.Page(StatusOptions{}) }
 
@@ -127,6 +133,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 	}
 	s.InFlight += int(gone.held)
 	s.classify(t, sums)
+	s.Shapes = g.Shapes(shownShapes)
 	return s
 }
 

@@ -67,6 +67,9 @@ type Ingress struct {
 	// Top is who makes the load, by kind, the first three of each; more are at
 	// /v1/top.
 	Top map[string][]Asker `json:"top,omitempty"`
+	// Shapes are those that took most of the backend's time, at most 20, the
+	// greatest first; none where nothing is learned of them.
+	Shapes []Shape `json:"shapes,omitempty"`
 	// Partitions are those of the configuration, and some of clients' keys:
 	// those that are asked most unless others were asked for.
 	Partitions []Partition `json:"partitions"`
@@ -99,6 +102,17 @@ type ClassCount struct {
 	Rejected uint64 `json:"rejected"` // otherwise than by shedding
 	Shed     uint64 `json:"shed"`
 	Exempted uint64 `json:"exempted"`
+}
+
+// Shape is what requests have in common that ask for the same with other values.
+type Shape struct {
+	Name    string  `json:"name"`
+	Ended   uint64  `json:"ended"`
+	Refused uint64  `json:"refused"` // because it takes too much
+	MeanMS  float64 `json:"meanMS"`  // at the backend, of late
+	Share   float64 `json:"share"`   // of the time that all took, 0 to 1
+	Bytes   uint64  `json:"bytes"`
+	Cost    float64 `json:"cost"` // tokens
 }
 
 // Mark is something that somebody did, to be seen in the charts.

@@ -28,6 +28,7 @@ type Options struct {
 	Ingress   string        // only this one; "" = all
 	Interval  time.Duration // between two readings, at least 100 ms
 	Once      bool          // print one snapshot and return
+	Shapes    bool          // print what requests cost by shape, and return
 }
 
 // Run shows the daemon on out until the user quits or ctx is done. With Once, or
@@ -44,6 +45,9 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 	r, err := newStatusReader(o)
 	if err != nil {
 		return err
+	}
+	if o.Shapes {
+		return shapes(ctx, out, r, o.Ingress)
 	}
 	view := &View{Order: order, Ingress: o.Ingress, Colour: os.Getenv("NO_COLOR") == ""}
 	file, isFile := out.(*os.File)

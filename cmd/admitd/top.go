@@ -33,6 +33,7 @@ the rates of one interval and ends. NO_COLOR switches colours off.`,
 	f.StringVar(&o.Sort, "sort", "rejected", "order: "+strings.Join(top.OrderNames(), ", "))
 	f.StringVar(&o.Ingress, "ingress", "", "only this ingress")
 	f.DurationVar(&o.Interval, "interval", time.Second, "time between two readings, at least 100ms")
+	f.BoolVar(&o.Shapes, "shapes", false, "print the shapes that take most of the backend, and end")
 	f.BoolVar(&o.Once, "once", false, "print one snapshot and end")
 	_ = cmd.MarkFlagFilename("token-file")
 	_ = cmd.RegisterFlagCompletionFunc("ingress", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {

@@ -241,6 +241,7 @@ func (d *doorstep) decide(raw []byte) (refused bool, err error) {
 	}
 	sc.r.RemoteAddr = d.RemoteAddr().String()
 	req := rt.id.identify(&sc.r)
+	req.Shape = rt.shapeOf(&sc.r)
 	req.Key = strings.Clone(req.Key) // a partition keeps it; it must not keep the head
 	permit, ticket, err := rt.gate.Offer(rt.gate.Now(), req)
 	if err == nil {

@@ -135,6 +135,7 @@ func (x *exchange) copyBody(stream bool, o limiter.Outcome) error {
 // copyOnce passes on what one read yields and reports whether that was the end.
 func (x *exchange) copyOnce(first, stream bool, o limiter.Outcome) (over bool, err error) {
 	n, err := x.fetch(stream)
+	x.permit.Carried(int64(n))
 	if over = errors.Is(err, io.EOF) || err == nil && x.body.IsOver(); over {
 		x.finish(o)
 		err = nil

@@ -70,6 +70,7 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	decided := decidedFor(r)
 	if !decided.ok {
 		decided.req = rt.id.identify(r)
+		decided.req.Shape = rt.shapeOf(r)
 	}
 	req := decided.req
 	var until time.Time

@@ -142,6 +142,7 @@ func (ses *session) judged(r *relay.Session, m *message, length int) {
 // charge reconciles the cost with the size of what was asked and answered.
 func (ses *session) charge(r *relay.Session, length int) {
 	per, a := ses.s.o.ReplyBytesPerToken, &ses.asked
+	r.Carried(a.size + length)
 	if per <= 0 {
 		return
 	}

@@ -28,6 +28,7 @@ type gate interface {
 // ingress.Handler and is safe for concurrent use.
 type Server struct {
 	gate      gate
+	learner   *limiter.Gate // that learns shapes; nil = another decides
 	o         Options
 	log       *slog.Logger
 	commands  commandTable
@@ -68,6 +69,7 @@ func newServer(g gate, o Options) (*Server, error) {
 		hellos:    hellos{mode: o.Topology.Mode, members: o.Topology.Members},
 		anyExempt: len(o.Exempt.Clients)+len(o.Exempt.Applications) > 0,
 	}
+	s.learner, _ = g.(*limiter.Gate)
 	if o.TestCommands {
 		s.points = &failPoints{}
 	}

@@ -174,6 +174,7 @@ func (ses *session) admit(r *relay.Session, h header, k command) (relay.Verdict,
 	c := &ses.s.counters
 	req := limiter.Request{Key: ses.partition(), Cost: k.cost, Exempt: k.exempt || ses.exempt, MaxWait: ses.maxWait(), Deadline: ses.f.maxTime}
 	ses.classify(&req)
+	req.Shape = ses.shape()
 	if r.Draining() && !req.Exempt {
 		if !ses.continues() {
 			return ses.refuse(h, &limiter.Rejection{

@@ -46,3 +46,6 @@ func Startup(m []byte) (user, database, application string, timeout time.Duratio
 
 // StartupSize opens startupSize.
 func StartupSize(b []byte) (int, error) { return startupSize(b) }
+
+// Normalise opens the text of a shape to tests.
+func Normalise(text string) string { return string(normalise(nil, []byte(text))) }

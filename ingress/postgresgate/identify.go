@@ -93,7 +93,7 @@ func (s *session) request(st *statement) limiter.Request {
 		s.key = string(s.keyBuf)
 	}
 	req := limiter.Request{
-		Key: s.key, Cost: s.srv.cost(st), Exempt: s.srv.o.isExempt(&f), MaxWait: s.who.timeout, Deadline: s.who.timeout,
+		Key: s.key, Shape: st.shape, Cost: s.srv.cost(st), Exempt: s.srv.o.isExempt(&f), MaxWait: s.who.timeout, Deadline: s.who.timeout,
 	}
 	if s.srv.o.Classes != nil {
 		setClass(s.srv.o.Classes, &f, &req)

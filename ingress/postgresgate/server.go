@@ -29,6 +29,7 @@ type gate interface {
 type Server struct {
 	name     string
 	o        Options
+	learner  *limiter.Gate // that learns shapes; nil = another decides
 	corridor *relay.Corridor
 	dialer   *relay.Dialer
 	parts    []part
@@ -58,6 +59,7 @@ func New(g gate, o Options) (*Server, error) {
 		dial = relay.WithTLS(askTLS(dial), o.BackendTLS)
 	}
 	s := &Server{name: g.Name(), o: o, parts: parts, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
+	s.learner, _ = g.(*limiter.Gate)
 	s.dialer.Health().Log(g.Name(), o.Log)
 	for op := range s.costs {
 		s.costs[op] = o.Costs[operation(op).String()]

@@ -39,6 +39,7 @@ type session struct {
 	prepared map[string]statement // by name; the client's side only
 	key      string               // the last partition key, so that it is not made anew
 	keyBuf   []byte
+	shapeBuf []byte // scratch, of the client's side
 
 	cancelKey string // guarded by the server's keys
 

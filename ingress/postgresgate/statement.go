@@ -1,6 +1,10 @@
 package postgresgate
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/admitd/admitd/limiter"
+)
 
 // operation is what a statement does, as far as admission is concerned.
 type operation uint8
@@ -53,6 +57,7 @@ type statement struct {
 	// forgets: names may stand for other prepared statements from now on.
 	// resets: settings are what they were at first.
 	forgets, resets bool
+	shape           *limiter.Shape // nil = nothing is learned of it
 }
 
 // parseStatement reads a text, of which the end may be missing. It knows what

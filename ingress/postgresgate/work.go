@@ -116,6 +116,7 @@ func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	st := statement{op: opOther, n: 1}
 	if m.Bytes[0] == msgQuery {
 		st = parseShown(m.Bytes[headerLen:])
+		st.shape = s.shape(m.Bytes[headerLen:])
 		s.follow(&st)
 	}
 	if st.n > 0 {
@@ -258,6 +259,7 @@ func (s *session) prepare(body []byte) {
 		return
 	}
 	st := parseShown(rest)
+	st.shape = s.shape(rest)
 	st.tags, st.set = kept(st.tags), kept(st.set)
 	old, known := s.prepared[string(name)]
 	switch {

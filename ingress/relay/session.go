@@ -124,6 +124,10 @@ func (s *Session) backendEnded() <-chan struct{} {
 // use.
 func (s *Session) End(o limiter.Outcome) { s.turn.end(s.c.gate.Now, o) }
 
+// Carried tells how many bytes the request of the permit moved; see
+// [limiter.Permit.Carried].
+func (s *Session) Carried(bytes int) { s.turn.carried(bytes) }
+
 // Charge spends further tokens on account of the permit; see
 // [limiter.Permit.Charge].
 func (s *Session) Charge(tokens float64) { s.turn.charge(tokens) }

@@ -142,6 +142,13 @@ func (t *turn) end(now func() int64, o limiter.Outcome) {
 	t.permit.EndSampled(latency, o)
 }
 
+// carried tells how many bytes were moved on account of the permit.
+func (t *turn) carried(bytes int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.permit.Carried(int64(bytes))
+}
+
 // charge spends further tokens on account of the permit.
 func (t *turn) charge(tokens float64) {
 	t.mu.Lock()
