@@ -187,7 +187,7 @@ func TestWhyAndWhatIf(t *testing.T) {
 	p := open(t, d)
 	p.until(`document.getElementById("why-title").innerText === "Refused most: batch"`)
 	p.until(`document.getElementById("why-text").innerText.startsWith("The limit of batch is 4")`)
-	p.until(`/^Switched off, \d+\/s more would pass/.test(document.getElementById("forecast").innerText)`)
+	p.until(`/^Switched off, it would pass \d+\/s more/.test(document.getElementById("forecast").innerText)`)
 	p.do(chromedp.Click("#search"), chromedp.KeyEvent("checkout"), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
 	p.until(`document.getElementById("why-title").innerText === "Why: checkout"`)
 	p.until(`document.getElementById("why-text").innerText.startsWith("The limit of checkout is")`)
@@ -195,5 +195,55 @@ func TestWhyAndWhatIf(t *testing.T) {
 	p.click("settings")
 	p.until(`document.getElementById("dialog").open`)
 	p.choose("choice", "off")
-	p.until(`document.getElementById("consequence").innerText.startsWith("Switched off, ")`)
+	p.until(`document.getElementById("consequence").innerText.startsWith("Switched off, it would pass")`)
+}
+
+// Two people change the same thing: the second one is told, and loses nothing.
+func TestLostUpdateIsRefused(t *testing.T) {
+	d := start(t)
+	p := open(t, d)
+	p.click("settings")
+	p.until(`document.getElementById("dialog").open`)
+	p.choose("setting", "1") // the request rate
+	p.choose("value", "1500")
+	p.choose("token", token)
+	d.patch(t, `{"requests": {"rate": 900}}`)
+	p.click("next")
+	p.until(`!document.getElementById("review").hidden`)
+	p.click("next")
+	p.until(`document.getElementById("dialog-error").innerText.startsWith("Somebody else changed it meanwhile")`)
+	if requests, _ := d.ingress(t, "orders")["requests"].(map[string]any); requests["rate"] != 900.0 {
+		t.Errorf("the rate is %v; want what the first one set, 900", requests["rate"])
+	}
+}
+
+// Who makes the load is told with names that clients choose, as text; what does
+// not exist has no place on the page.
+func TestWhoMakesTheLoad(t *testing.T) {
+	d := start(t)
+	d.load(t, "checkout", 60)
+	p := open(t, d)
+	p.until(`document.getElementById("load-rows").innerText.includes("127.0.0.1")`)
+	for _, id := range []string{"classes", "fleet", "candidates", "tuner"} {
+		if eval[bool](p, `document.getElementById("`+id+`").checkVisibility()`) {
+			t.Errorf("%s is shown, though there is none", id)
+		}
+	}
+	got := events[[]string](p, `
+		const { showPanels } = await import("./panels.js");
+		const doc = decodeStatus({ at: at(5), uptimeSeconds: 5, shadow: [{ name: "<b>wider", ingress: "orders", rejectedShare: 0.25 }],
+			fleet: { group: "g", gates: 2, mode: "fair", problem: "redis does not answer", quotas: [{ name: "orders/requests", perSecond: 100, share: 50 }] },
+			ingresses: [{ name: "orders", classes: { counts: [{ class: "critical", admitted: 3 }] }, top: { client: [{ name: "<img src=x onerror=window.owned=1>", received: 4 }] } }] });
+		store.take(doc, true);
+		showPanels(doc, store.ingresses.get("orders"));
+		return ["load", "classes", "fleet", "candidates"].map((id) => document.getElementById(id).innerText);
+	`)
+	for i, want := range []string{"<img src=x onerror=window.owned=1>", "critical", "fair, redis does not answer", "<b>wider"} {
+		if !strings.Contains(got[i], want) {
+			t.Errorf("panel %d says %q; want %q as text", i, got[i], want)
+		}
+	}
+	if eval[bool](p, `Boolean(window.owned)`) {
+		t.Error("a name was more than text")
+	}
 }

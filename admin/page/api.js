@@ -27,10 +27,17 @@ export async function needsToken() {
   return asks && token === "";
 }
 
+/** The tag of an ingress's settings as they are now: a change that carries it is refused when somebody was faster. */
+export async function tagOf(ingress) {
+  const answer = await fetch(`v1/ingresses/${encodeURIComponent(ingress)}`).catch(() => null);
+  return answer?.ok ? answer.headers.get("ETag") : null;
+}
+
 /** Changes something; returns the answer, or throws what is wrong in the gate's words. */
-export async function change(method, path, body) {
+export async function change(method, path, body, tag = null) {
   const headers = { "Content-Type": "application/json" };
   if (token) headers.Authorization = `Bearer ${token}`;
+  if (tag !== null) headers["If-Match"] = tag;
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   const doc = await answer.json().catch(() => ({}));
   if (answer.status === 401) {
@@ -38,6 +45,7 @@ export async function change(method, path, body) {
     [token, asks] = ["", true];
     throw new Error(wrong ? "Refused: the token is not the right one. Nothing was changed." : "Refused: a token is needed. Nothing was changed.");
   }
+  if (answer.status === 412) throw new Error("Somebody else changed it meanwhile. Nothing was changed: close this and look again.");
   if (!answer.ok) throw new Error([doc.detail ?? `Refused: status ${answer.status}`, ...(doc.problems ?? [])].join("\n"));
   return doc;
 }

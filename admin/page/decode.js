@@ -16,11 +16,15 @@
  * @typedef {{ name: string, protocol: string, listen: string, backend: string, mode: string, draining: boolean, fallback: boolean,
  *   verdict: { level: string, text: string, told: string }, backends: Backend[], inFlight: number, queued: number,
  *   limit: number, baseRTTMS: number, p99MS: number, requests: Bucket | null, connections: Connections | null, counts: Counts, partitions: Partition[],
- *   partitionCount: number, gone: string[] }} Ingress
+ *   partitionCount: number, gone: string[], forecast: string, classes: Classes | null, top: Map<string, Asker[]> }} Ingress
+ * @typedef {{ name: string, received: number, refused: number, over: number }} Asker
+ * @typedef {{ unknown: number, counts: { name: string, admitted: number, rejected: number, shed: number, exempted: number }[] }} Classes
+ * @typedef {{ group: string, gate: string, mode: string, problem: string, gates: number, quotaCount: number,
+ *   quotas: { name: string, perSecond: number, share: number, demand: number, stock: number, gates: number, mode: string }[] }} Fleet
  * @typedef {{ name: string, words: string }} Reason
  * @typedef {{ version: string, at: string, uptimeSeconds: number, draining: boolean, clock: { trusted: boolean, detail: string },
  *   config: { lastSuccessful: boolean, lastSuccess: string, problems: string[], changed: number }, reasons: Reason[],
- *   ingresses: Ingress[], shadow: Candidate[], marks: { at: string, ingress: string, text: string }[] }} Status
+ *   fleet: Fleet | null, ingresses: Ingress[], shadow: Candidate[], marks: { at: string, ingress: string, text: string }[] }} Status
  */
 
 const number = (v, otherwise = 0) => (typeof v === "number" && Number.isFinite(v) ? v : otherwise);
@@ -58,6 +62,28 @@ function connections(c) {
   return { open: number(c.open), maxOpen: number(c.maxOpen), refused: [...numbers(c.rejected).values()].reduce((a, n) => a + n, 0) };
 }
 
+/** @returns {Asker} */
+const asker = (a) => ({ name: text(a.name), received: number(a.received), refused: number(a.refused), over: number(a.over) });
+
+/** @returns {Classes | null} */
+function classes(c) {
+  if (!c) return null;
+  const row = (n) => ({ name: text(n.class), admitted: number(n.admitted), rejected: number(n.rejected), shed: number(n.shed), exempted: number(n.exempted) });
+  return { unknown: number(c.unknown), counts: list(c.counts, row) };
+}
+
+/** @returns {Fleet | null} */
+function fleet(f) {
+  if (!f) return null;
+  const quota = (q) => ({
+    name: text(q.name), perSecond: number(q.perSecond), share: number(q.share), demand: number(q.demand), stock: number(q.stock), gates: number(q.gates), mode: text(q.mode),
+  });
+  return {
+    group: text(f.group), gate: text(f.gate), mode: text(f.mode), problem: text(f.problem), gates: number(f.gates),
+    quotaCount: number(f.quotaCount), quotas: list(f.quotas, quota),
+  };
+}
+
 /** @returns {Ingress} */
 function ingress(i) {
   const partitions = list(i.partitions, partition), verdict = object(i.verdict);
@@ -68,7 +94,8 @@ function ingress(i) {
     backends: list(i.backends, (b) => ({ address: text(b.address), state: text(b.state), since: text(b.since), cause: text(b.cause) })),
     inFlight: number(i.inFlight), queued: number(i.queued), limit: number(i.limit), baseRTTMS: number(i.baseRTTMS), p99MS: number(i.p99MS),
     requests: bucket(i.requests), connections: connections(i.connections), counts: counts(i.counts), partitions,
-    partitionCount: number(i.partitionCount, partitions.length), gone: texts(i.gone),
+    partitionCount: number(i.partitionCount, partitions.length), gone: texts(i.gone), forecast: text(i.forecast),
+    classes: classes(i.classes), top: new Map(Object.entries(object(i.top)).map(([kind, l]) => [kind, list(l, asker)])),
   };
 }
 
@@ -95,7 +122,7 @@ export function decodeStatus(v) {
     clock: { trusted: clock.trusted === true, detail: text(clock.detail) },
     config: { lastSuccessful: c.lastSuccessful === true, lastSuccess: text(c.lastSuccess), problems: texts(c.problems), changed: number(c.changed) },
     reasons: list(d.reasons, (r) => ({ name: text(r.name), words: text(r.words) })),
-    ingresses: list(d.ingresses, ingress), shadow: list(d.shadow, candidate),
+    fleet: fleet(d.fleet), ingresses: list(d.ingresses, ingress), shadow: list(d.shadow, candidate),
     marks: list(d.marks, (m) => ({ at: text(m.at), ingress: text(m.ingress), text: text(m.text) })),
   };
 }

@@ -2,16 +2,16 @@
 // shows one ingress at a time.
 
 import { read } from "./api.js";
-import { showCandidates } from "./candidates.js";
 import { Changed } from "./changed.js";
 import { Charts } from "./charts.js";
 import { decodeHistory, decodeStatus } from "./decode.js";
 import { age, reasons, setText } from "./format.js";
 import { showBackends, showPills, showTabs } from "./overview.js";
+import { showPanels } from "./panels.js";
 import { Settings } from "./settings.js";
 import { Store } from "./store.js";
 import { Table } from "./table.js";
-import { Tiles, forecast } from "./tiles.js";
+import { Tiles } from "./tiles.js";
 import { Tuner } from "./tuner.js";
 import { Why } from "./why.js";
 
@@ -36,7 +36,7 @@ function announce(text, state) {
 const charts = new Charts(byId("charts"));
 const tiles = new Tiles(byId("tiles"));
 const changed = new Changed(announce);
-const settings = new Settings(announce, (ingress) => forecast(store, store.ingresses.get(ingress)));
+const settings = new Settings(announce, (ingress) => store.ingresses.get(ingress)?.entity.doc.forecast ?? "");
 new Tuner(announce); // looks after itself
 const act = (does, name) => {
   const entity = store.ingresses.get(view.ingress)?.partitions.get(name);
@@ -127,7 +127,7 @@ function showNow() {
   document.body.classList.toggle("stale", lost());
   announce(v.told, "verdict");
   showBackends(doc, now.doc.at);
-  setText(byId("forecast"), lost() ? "" : forecast(now, ingress));
+  setText(byId("forecast"), lost() ? "" : doc.forecast);
   tiles.show(ingress);
   if (view.partition !== null && !ingress.partitions.has(view.partition)) view.partition = null;
   const part = view.partition === null ? null : ingress.partitions.get(view.partition);
@@ -137,7 +137,7 @@ function showNow() {
   charts.show(now, ingress.entity, part, view.seconds);
   table.show([...ingress.partitions.values()], view.partition, doc.partitionCount);
   why.show(view.ingress, view.partition ?? worst(ingress), view.partition !== null);
-  showCandidates(now.doc, view.ingress);
+  showPanels(now.doc, ingress);
 }
 
 let due = false;

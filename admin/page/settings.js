@@ -1,7 +1,7 @@
 // The dialog that changes one thing: what, to which number, for how long. It
 // shows before and after, and then applies.
 
-import { change, configuration, needsToken, read, useToken } from "./api.js";
+import { change, configuration, needsToken, read, tagOf, useToken } from "./api.js";
 import { overrideWords } from "./changed.js";
 import { decodeOverrides } from "./decode.js";
 import { element } from "./format.js";
@@ -66,6 +66,7 @@ export class Settings {
     byId("dialog-title").textContent = title;
     byId("dialog-error").textContent = "";
     try {
+      this.tag = await tagOf(ingress);
       this.config = (await configuration()).ingresses.find((i) => i.name === ingress);
       if (!this.config) throw new Error("the ingress is gone");
       this.overrides = decodeOverrides(await read(`v1/ingresses/${encodeURIComponent(ingress)}/overrides`));
@@ -211,7 +212,7 @@ export class Settings {
     byId("token").value = "";
     byId("next").disabled = true;
     try {
-      const doc = await change("PATCH", `v1/ingresses/${encodeURIComponent(this.ingress)}`, patch);
+      const doc = await change("PATCH", `v1/ingresses/${encodeURIComponent(this.ingress)}`, patch, this.tag);
       const now = this.target.kind === "key" ? overrideWords(decodeOverrides({ overrides: [doc.after] })[0]) : get(this.#settingsOf(doc.after), this.setting.path) ?? after;
       this.#table(this.#what(), this.blocks ? "as configured" : this.before, now);
       this.#stage("done");
@@ -226,7 +227,7 @@ export class Settings {
   /** The part of the answer that the target stands for. */
   #settingsOf(after) {
     const [, which, name] = this.target.prefix;
-    if (which === "named") return after.partitions?.named?.find((n) => n.name === name);
+    if (which === "named") return Object.hasOwn(after.partitions?.named ?? {}, name) ? after.partitions.named[name] : undefined;
     return which === "default" ? after.partitions?.default : after;
   }
 }

@@ -56,19 +56,3 @@ export class Tiles {
     });
   }
 }
-
-/** What would come if the gate did not refuse, in a sentence; "" when nothing is refused. */
-export function forecast(store, { entity }) {
-  const refused = entity.mean.rejected;
-  if (!(refused > 0.05)) return "";
-  const { columns: [, admitted, failed] } = store.history(entity, ["admitted", "failed"], Infinity);
-  let most = 0, sum = 0;
-  const served = admitted.map((v, i) => Math.max(0, (v ?? 0) - (failed[i] ?? 0)));
-  served.forEach((v, i) => {
-    sum += v - (served[i - 10] ?? 0);
-    if (i >= 9) most = Math.max(most, sum / 10);
-  });
-  const come = entity.mean.admitted + refused;
-  const over = most > 0 && come > most ? `, ${percent(come / most - 1)} over the ${number(most)}/s that the backend has done at most in the last 30 min` : "";
-  return `Switched off, ${number(refused)}/s more would pass${over}.`;
-}
