@@ -6,7 +6,7 @@ set -euo pipefail
 
 # command:package
 required=(git:git gcc:gcc)
-optional=(curl:curl ip:iproute2 nginx:nginx-light haproxy:haproxy promtool:prometheus chromium:chromium initdb:postgresql redis-server:redis-server redis-sentinel:redis-sentinel)
+optional=(curl:curl ip:iproute2 nginx:nginx-light haproxy:haproxy caddy:caddy promtool:prometheus chromium:chromium initdb:postgresql redis-server:redis-server redis-sentinel:redis-sentinel)
 
 PATH=$PATH:/usr/sbin:/sbin
 for bin in /usr/lib/postgresql/*/bin; do PATH=$PATH:$bin; done # where Debian keeps the server's programs
