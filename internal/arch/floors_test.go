@@ -35,6 +35,7 @@ var floors = map[string][]string{
 	"status":            {"labels"},
 	"limiter/limittest": {"limiter"},
 	"client":            {"labels"},
+	"client/permits":    {"labels"},
 	"client/selection":  {"labels"},
 
 	// 2
