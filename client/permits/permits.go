@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -143,7 +144,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, out any) e
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	if end, ok := ctx.Deadline(); ok {
-		r.Header.Set(labels.HeaderDeadline, fmt.Sprint(max(time.Until(end).Milliseconds(), 1)))
+		r.Header.Set(labels.HeaderDeadline, strconv.FormatInt(max(time.Until(end).Milliseconds(), 1), 10))
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
