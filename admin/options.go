@@ -161,6 +161,8 @@ type Ingress struct {
 	// Latencies counts what succeeded since the start, by the upper bounds of
 	// buckets in seconds; nil = not counted.
 	Latencies func() map[float64]uint64
+	// Own is the same of what the gate itself took of requests; nil = not counted.
+	Own func() map[float64]uint64
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
 	// Recall returns what was learned of a partition in an earlier life of the

@@ -71,6 +71,9 @@ func (p *press) beat(now time.Time) {
 		if in.Latencies != nil {
 			r.Latencies = in.Latencies()
 		}
+		if in.Own != nil {
+			r.Own = in.Own()
+		}
 		all = append(all, r)
 	}
 	p.book.Take(now, all)

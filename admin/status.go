@@ -31,11 +31,13 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		in.Verdict = newVerdict(book.Verdict(in.Name, now))
 		p50, p99 := book.Quantiles(in.Name)
 		in.P50MS, in.P99MS = milliseconds(p50), milliseconds(p99)
+		p50, p99 = book.OwnQuantiles(in.Name)
+		in.GateP50MS, in.GateP99MS = milliseconds(p50), milliseconds(p99)
 		judgeBackends(&in)
 		configured := map[string]bool{}
 		for j := range s.Ingresses[i].Gate.Partitions {
 			p := newPartition(&s.Ingresses[i].Gate.Partitions[j], in.Fallback)
-			p.Explain = book.Sentence(in.Name, p.Name, p.Key, now)
+			p.Explain = book.Sentence(in.Name, p.Name, p.Key)
 			if !p.Key {
 				configured[p.Name] = true // these come first
 			} else if configured[p.Name] {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/config"
@@ -84,7 +85,7 @@ func DefaultsOf(in *config.Ingress) (given, own any, err error) {
 	switch in.Protocol {
 	case "http":
 		p := protocolHTTP()
-		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }, Askers: func(string) *askers.Board { return nil }}
+		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }, Askers: func(string) *askers.Board { return nil }, Own: func(string) func(time.Duration) { return nil }}
 		o, _, err := p.httpOptions(k, in, nil)
 		return o.WithDefaults(), httpgate.Options{}.WithDefaults(), err
 	case "mongodb":

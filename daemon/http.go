@@ -97,7 +97,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 		Classes: classesOf(in),
 		Rate:    rateOf(g), CancelAbandoned: in.Abandon == "cancel",
 		RequestTimeout: orForever(in.BackendTimeout), MaxHeader: int(in.MaxHeaderBytes), MaxBody: int64(in.MaxBodyBytes),
-		Observer: k.HTTPObserver(in.Name), Askers: k.Askers(in.Name),
+		Observer: k.HTTPObserver(in.Name), Askers: k.Askers(in.Name), Own: k.Own(in.Name),
 		Ingress: porch,
 	}
 	if o.MaxBody == 0 {

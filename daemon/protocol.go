@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -84,6 +85,8 @@ type Kit struct {
 	// Hello describes an ingress to clients that select servers, and whether it
 	// serves.
 	Hello func(ingress string) (labels.Hello, bool)
+	// Own returns what is told how long the gate of an ingress itself took.
+	Own func(ingress string) func(time.Duration)
 	// Askers returns where an ingress tells who sends its requests.
 	Askers func(ingress string) *askers.Board
 	// HTTPObserver returns who follows the requests of an HTTP ingress; nil =
@@ -94,7 +97,7 @@ type Kit struct {
 // kit returns what sh lends to who builds servers.
 func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *Kit {
 	return &Kit{
-		Log: sh.log, Clock: sh.clock, Hello: hello, HTTPObserver: sh.httpObserver, Askers: sh.crowd.of,
+		Log: sh.log, Clock: sh.clock, Hello: hello, HTTPObserver: sh.httpObserver, Askers: sh.crowd.of, Own: sh.metrics.Own,
 		Register: func(all ...prometheus.Collector) error {
 			for _, c := range all {
 				if err := sh.metrics.Register(c); err != nil {

@@ -57,10 +57,10 @@ func (s *settings) sourceOf(in *config.Ingress) func(setting, partition string) 
 			return ""
 		}
 		keys, path := []string{"partitions", "total"}, "partitions.total"
-		switch {
-		case setting == "requests.rate":
+		switch setting {
+		case "requests.rate":
 			keys, path = []string{"requests", "rate"}, setting
-		case setting == "rate":
+		case "rate":
 			if s.overridden(in.Name, partition) {
 				return "an override"
 			}

@@ -75,6 +75,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 		row.Askers = fc.crowd.of(in.Name)
 		row.Source = fc.settings.sourceOf(in)
 		row.Recall = fs.memory.told(in)
+		row.Own = func() map[float64]uint64 { return fc.metrics.OwnTimes(in.Name) }
 		row.Latencies = fc.latencies(in.Name, row.Gate.Labels)
 		if f.server != nil {
 			door := f.server.Connections()

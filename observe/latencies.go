@@ -13,14 +13,19 @@ import (
 // partition is a metric label as in [limiter.Permit.Label]. Bounds lie a tenth
 // apart, and further when latencies spread widely. An unknown series is empty.
 func (m *Metrics) Latencies(ingress, partition string, o limiter.Outcome) map[float64]uint64 {
-	out := map[float64]uint64{}
 	m.durations.mu.RLock()
 	r := m.durations.recorders[seriesKey{ingress, partition}]
 	m.durations.mu.RUnlock()
 	if r == nil {
-		return out
+		return map[float64]uint64{}
 	}
-	s := r.series[min(int(o), outcomes-1)].Load()
+	return r.series[min(int(o), outcomes-1)].Load().counts()
+}
+
+// counts returns how many there were, by the upper bound of their bucket; nothing
+// of a series that is not there.
+func (s *series) counts() map[float64]uint64 {
+	out := map[float64]uint64{}
 	if s == nil {
 		return out
 	}

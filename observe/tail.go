@@ -44,7 +44,7 @@ func (t *Tail) Write(b []byte) (int, error) {
 
 // secret finds what must not be told: whatever follows a word for a secret, and
 // the user part of URLs. The daemon logs none; a backend's error may.
-var secret = regexp.MustCompile(`(?i)((?:bearer|basic) +|(?:authorization|password|passwd|secret|token|api[_-]?key)[\\"']*[:=] *[\\"']*(?:(?:bearer|basic) +)?)[^\s"'\\,;&}]+|(://)[^/@\s"]+@`) //nolint:gochecknoglobals // a constant
+var secret = regexp.MustCompile(`(?i)((?:bearer|basic) +|(?:authorization|password|passwd|secret|token|api[_-]?key)[\\"']*[:=] *[\\"']*(?:(?:bearer|basic) +)?)[^\s"'\\,;&}]+|(://)[^/@\s"]+@`)
 
 // Lines returns the last lines, the oldest first, without what looks like a
 // secret.

@@ -37,22 +37,27 @@ type Reason struct {
 
 // Ingress is one ingress with its gate.
 type Ingress struct {
-	Name        string       `json:"name"`
-	Protocol    string       `json:"protocol"`
-	Listen      string       `json:"listen"`
-	Backend     string       `json:"backend"`
-	Mode        string       `json:"mode"`
-	ETag        string       `json:"etag,omitempty"` // of its settings, for If-Match
-	Draining    bool         `json:"draining"`
-	Fallback    bool         `json:"fallback"`
-	Verdict     Verdict      `json:"verdict"`
-	Forecast    string       `json:"forecast,omitempty"` // what would be without the gate, in a sentence
-	Backends    []Backend    `json:"backends,omitempty"`
-	InFlight    int          `json:"inFlight"`
-	Queued      int          `json:"queued"`
-	Total       int          `json:"total"` // bound on permits, 0 = none
-	P50MS       float64      `json:"p50MS"` // latency over the last seconds, in milliseconds; 0 = unknown
-	P99MS       float64      `json:"p99MS"`
+	Name     string    `json:"name"`
+	Protocol string    `json:"protocol"`
+	Listen   string    `json:"listen"`
+	Backend  string    `json:"backend"`
+	Mode     string    `json:"mode"`
+	ETag     string    `json:"etag,omitempty"` // of its settings, for If-Match
+	Draining bool      `json:"draining"`
+	Fallback bool      `json:"fallback"`
+	Verdict  Verdict   `json:"verdict"`
+	Forecast string    `json:"forecast,omitempty"` // what would be without the gate, in a sentence
+	Backends []Backend `json:"backends,omitempty"`
+	InFlight int       `json:"inFlight"`
+	Queued   int       `json:"queued"`
+	Total    int       `json:"total"` // bound on permits, 0 = none
+	P50MS    float64   `json:"p50MS"` // latency over the last seconds, in milliseconds; 0 = unknown
+	P99MS    float64   `json:"p99MS"`
+	// GateP50MS and GateP99MS are what the gate itself took of requests over the
+	// last seconds, without the backend and without waiting, in milliseconds; 0 =
+	// unknown: it is measured for HTTP only, on a sample.
+	GateP50MS   float64      `json:"gateP50MS,omitempty"`
+	GateP99MS   float64      `json:"gateP99MS,omitempty"`
 	Requests    *Bucket      `json:"requests,omitempty"`
 	Connections *Connections `json:"connections,omitempty"`
 	Counts      Counts       `json:"counts"` // over all partitions

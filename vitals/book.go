@@ -35,6 +35,7 @@ type Reading struct {
 	// process; nil = nothing was.
 	Recall    func(partition string, key bool) (Baseline, bool)
 	Latencies Latencies // of what succeeded since the start; nil = not counted
+	Own       Latencies // what the gate itself took of requests; nil = not counted
 }
 
 // Book keeps what was read. The zero value is empty and ready. It is safe for
@@ -55,6 +56,7 @@ type record struct {
 	window     []totals // the last readings, the oldest first
 	pace       pace
 	latencies  latencies
+	own        latencies
 	partitions map[who]*partition
 	ranked     []*partition // of clients' keys: the busiest, the first of them first
 	reading    uint64       // counts readings
@@ -149,6 +151,7 @@ func (r *record) take(now time.Time, in *Reading) {
 		r.glance(now, seconds, in.Partitions)
 	}
 	r.latencies.take(in.Latencies)
+	r.own.take(in.Own)
 	r.pace = r.paceNow()
 	r.remember(now)
 }

@@ -204,7 +204,7 @@ func (c *Change) because() string {
 }
 
 // sentence is a line of sentences that stays the same while nothing happens.
-func (p *partition) sentence(r *record, now time.Time) string {
+func (p *partition) sentence(r *record) string {
 	text := "It has not moved since it was first seen."
 	if n := len(p.changes); n > 0 {
 		text = "It was " + p.changes[n-1].because() + "."

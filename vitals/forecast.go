@@ -66,7 +66,7 @@ func (s *Series) most(column string) (most float64) {
 
 // Sentence says in a line why the limit of a partition is what it is, in times
 // that do not change every second; "" when there is no such partition.
-func (b *Book) Sentence(name, partition string, key bool, now time.Time) string {
+func (b *Book) Sentence(name, partition string, key bool) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.ingresses[name]
@@ -77,5 +77,5 @@ func (b *Book) Sentence(name, partition string, key bool, now time.Time) string 
 	if p == nil {
 		return ""
 	}
-	return p.sentence(r, now)
+	return p.sentence(r)
 }

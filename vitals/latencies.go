@@ -73,3 +73,13 @@ func (b *Book) Quantiles(name string) (p50, p99 time.Duration) {
 	}
 	return 0, 0
 }
+
+// OwnQuantiles is [Book.Quantiles] of what the gate itself took of requests.
+func (b *Book) OwnQuantiles(name string) (p50, p99 time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.ingresses[name]; r != nil {
+		return r.own.p50, r.own.p99
+	}
+	return 0, 0
+}

@@ -101,6 +101,14 @@ func ingressBuckets() []panel {
 func ingressLatency() []panel {
 	return []panel{
 		{
+			kind: series, title: "The gate's own time", unit: seconds, w: 24,
+			about: "p50 and p99 of what the gate itself took of a request, without the backend and without waiting. HTTP only, of a sample.",
+			queries: []query{
+				{"histogram_quantile(0.5, " + sum("ingress, le", per("admitd_gate_duration_seconds_bucket", gate)) + ")", "{{ingress}} p50"},
+				{"histogram_quantile(0.99, " + sum("ingress, le", per("admitd_gate_duration_seconds_bucket", gate)) + ")", "{{ingress}} p99"},
+			},
+		},
+		{
 			kind: series, title: "Gate latency: time permits are held", unit: seconds, w: 12,
 			about: "p50 and p99 per ingress of the time from permit to answer. It includes the backend; the gate has no metric for its own share alone, see CPU per request below.",
 			queries: []query{

@@ -61,6 +61,7 @@ type exchange struct {
 	waited  int64         // ns of it spent waiting for the client
 	taken   int64         // bytes of the answer's body that the client took
 	sampled bool          // the permit was held before start: its own latency is too long
+	own     ownTime
 	touched time.Time
 	rc      *http.ResponseController // nil until control is called
 }
@@ -108,9 +109,11 @@ func (x *exchange) serve() result {
 
 // run takes the request to the backend and the answer to the client.
 func (x *exchange) run() result {
+	x.own.pause()
 	if err := x.readSmall(); err != nil {
 		return x.failed(err, x.ctx.Err() != nil)
 	}
+	x.own.resume()
 	x.start, x.sampled = x.rt.gate.Now(), x.r.ContentLength != 0
 	err := x.attempt(false)
 	if err != nil && x.mayRetry(err) {
@@ -166,6 +169,9 @@ func (x *exchange) attempt(fresh bool) (err error) {
 	if err != nil {
 		return err
 	}
+	if fresh || !x.bc.Used {
+		x.own.drop() // connecting is the backend's time
+	}
 	x.stop = context.AfterFunc(x.ctx, x.bc.Leave)
 	x.arm(x.rt.o.RequestTimeout)
 	x.out = x.rt.appendRequest(x.out[:0], x.r, x.upgrade)
@@ -179,7 +185,10 @@ func (x *exchange) attempt(fresh bool) (err error) {
 		x.up = startUpload(x)
 	}
 	x.sent = x.up == nil
-	return x.readAnswer()
+	x.own.pause()
+	err = x.readAnswer()
+	x.own.resume()
+	return err
 }
 
 // readAnswer reads the head of the answer, past interim ones.

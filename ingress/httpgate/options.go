@@ -138,6 +138,9 @@ type Options struct {
 	// Hello answers GET /v1/hello, before admission and while draining too;
 	// nil = the path is the backend's. See labels.ServeHello.
 	Hello http.Handler
+	// Own is told, of a sample of requests, how long the gate itself took, without
+	// the backend and without waiting; nil = nobody.
+	Own func(d time.Duration)
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
 	// Observer is told of every request; nil = nobody.

@@ -31,6 +31,8 @@ func (x *exchange) relay() result {
 		x.openEnd()
 	}
 	x.w.WriteHeader(x.head.Status)
+	x.own.pause()
+	x.own.tell(x.rt)
 	if b := &x.body; !stream && !b.IsOver() && !b.IsHere() {
 		x.arm(x.rt.o.StreamIdle) // until now it was for the head
 	}

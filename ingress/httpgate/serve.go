@@ -67,6 +67,7 @@ func (rt *route) observed(w http.ResponseWriter, r *http.Request) (cut bool) {
 // serve identifies, admits and forwards, and reports how it ended and whether
 // the answer was cut off.
 func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) (Result, bool) {
+	own := rt.beginOwn()
 	decided := decidedFor(r)
 	if !decided.ok {
 		decided.req = rt.id.identify(r)
@@ -81,6 +82,9 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	permit, err := rt.admit(ctx, w, &decided)
 	wait := waited()
 	rt.saw(r, err)
+	if decided.ticket != nil {
+		own.drop() // it waited
+	}
 	if err != nil {
 		rej, ok := errors.AsType[*limiter.Rejection](err)
 		if !ok { // the client went away while it waited
@@ -94,7 +98,7 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return Result{Status: status, Partition: rej.Partition, Wait: wait, Err: rej}, cut
 	}
 	x, _ := exchanges.Get().(*exchange)
-	x.rt, x.w, x.r, x.ctx, x.permit = rt, w, r, ctx, permit
+	x.rt, x.w, x.r, x.ctx, x.permit, x.own = rt, w, r, ctx, permit, own
 	x.method, x.deadline, x.upgrade = r.Method, until, upgradeOf(r)
 	res := x.serve()
 	return Result{
