@@ -20,7 +20,8 @@ const (
 type Listener struct {
 	inner  net.Listener
 	door   *Door
-	ready  chan net.Conn
+	ready  chan net.Conn   // what waits for Accept
+	hand   func(net.Conn)  // takes what came in
 	ctx    context.Context //nolint:containedctx // the listener's own life: done when it is closed
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the acceptor and whoever waits
@@ -35,7 +36,16 @@ const lastCall = 100 * time.Millisecond
 // Listen puts inner behind the door and starts to accept. The listener is
 // closed, and inner with it, by Close or when ctx is done.
 func (d *Door) Listen(ctx context.Context, inner net.Listener) *Listener {
-	l := &Listener{inner: inner, door: d, ready: make(chan net.Conn), over: make(chan struct{})}
+	return d.listen(ctx, inner, nil)
+}
+
+// listen is Listen for whoever takes connections the moment they come in; nil =
+// Accept returns them. hand must not wait.
+func (d *Door) listen(ctx context.Context, inner net.Listener, hand func(net.Conn)) *Listener {
+	l := &Listener{inner: inner, door: d, ready: make(chan net.Conn), hand: hand, over: make(chan struct{})}
+	if hand == nil {
+		l.hand = l.offer
+	}
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.ctx = ctx
 	context.AfterFunc(ctx, func() { _ = inner.Close() })
@@ -57,11 +67,20 @@ func (l *Listener) Accept() (net.Conn, error) {
 	case c := <-l.ready:
 		return c, nil
 	case <-l.over:
-		if l.err != nil && !errors.Is(l.err, net.ErrClosed) {
-			return nil, l.err
+		if err := l.failed(); err != nil {
+			return nil, err
 		}
 		return nil, net.ErrClosed
 	}
+}
+
+// failed returns, once it is over, why accepting stopped; nil = the listener was
+// closed.
+func (l *Listener) failed() error {
+	if errors.Is(l.err, net.ErrClosed) {
+		return nil
+	}
+	return l.err
 }
 
 // Close stops accepting, turns away who is waiting, and returns when nothing
@@ -158,9 +177,14 @@ func (l *Listener) takeLater(c *conn, owed debt) {
 	l.deliver(c)
 }
 
-// deliver hands c to Accept.
+// deliver hands over a connection that came in.
 func (l *Listener) deliver(c *conn) {
 	l.door.opened(c)
+	l.hand(c)
+}
+
+// offer hands a connection to Accept.
+func (l *Listener) offer(c net.Conn) {
 	select {
 	case l.ready <- c:
 		return

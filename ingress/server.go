@@ -58,47 +58,33 @@ func NewServer(name string, h Handler, o Options) *Server {
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := s.Listen(ctx, ln)
+	l := s.listen(ctx, ln, func(c net.Conn) { s.welcome(ctx, c) })
 	defer func() { _ = l.Close() }() // a second Close finds it closed
 	stop := context.AfterFunc(ctx, func() { _ = s.Drain(context.WithoutCancel(ctx)) })
 	defer stop()
 
-	failed := make(chan error, 1)
-	go s.acceptAll(ctx, l, failed)
 	select {
-	case err := <-failed:
-		if err != nil {
+	case <-l.over:
+		if err := l.failed(); err != nil {
 			return fmt.Errorf("ingress: accept: %w", err)
 		}
 	case <-s.drain:
 	}
-	_ = l.Close()
-	stop()             // the drain has begun already
-	cancel()           // tells the handlers
-	for range failed { // closed when nothing is on its way from the door to a handler
-	}
+	_ = l.Close() // and nothing is on its way from the door to a handler
+	stop()        // the drain has begun already
+	cancel()      // tells the handlers
 	<-s.over
 	return nil
 }
 
-// acceptAll starts a goroutine for every connection. It closes failed when it
-// returns.
-func (s *Server) acceptAll(ctx context.Context, l *Listener, failed chan<- error) {
-	defer close(failed)
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				failed <- err
-			}
-			return
-		}
-		if !s.enlist(c) {
-			_ = c.Close()
-			continue
-		}
-		go s.serveConn(ctx, c)
+// welcome starts a goroutine for a connection that came in, unless the drain has
+// begun.
+func (s *Server) welcome(ctx context.Context, c net.Conn) {
+	if !s.enlist(c) {
+		_ = c.Close()
+		return
 	}
+	go s.serveConn(ctx, c)
 }
 
 // Drain stops accepting, cancels the handlers' contexts and waits until they
