@@ -106,12 +106,23 @@ measure: ## the figures in docs, as tests that assert times: on a quiet machine 
 	ADMITD_BENCH=1 $(GO) test -count=1 -v -run 'Cost|Idle|Storm|Neighbour|Scrap' ./ingress/... ./observe ./dashboards
 	cd internal/testkit/mongobackend && ADMITD_BENCH=1 $(GO) test -count=1 -v -run Overload .
 
-fuzz: ## every fuzz target for FUZZ_S each
+# What fuzzing finds interesting is kept here; what fails goes to testdata.
+FUZZ_CORPUS ?= $(HOME)/.cache/admitd-fuzz
+
+fuzz: ## every fuzz target for FUZZ_S seconds each; the corpus is kept in FUZZ_CORPUS
 	@$(GO) list ./... | while read -r p; do \
 	  { $(GO) test -list '^Fuzz' "$$p" | grep '^Fuzz' || true; } | while read -r f; do \
-	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ_S) "$$p"; \
-	  done; \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(if $(filter %s %m %h %x,$(FUZZ_S)),$(FUZZ_S),$(FUZZ_S)s) "$$p" \
+	      -args -test.fuzzcachedir="$(FUZZ_CORPUS)/$$p" || exit 1; \
+	  done || exit 1; \
 	done
+
+SOAK ?= 100000000
+soak: ## 10^8 decisions under the race detector, permits counted by the test (SOAK=…)
+	ADMITD_SOAK=$(SOAK) $(GO) test -race -count=1 -timeout 12h -run PermitsAreConserved ./limiter
+
+mutants: ## 30 small mutations of limiter and algorithms, each of which a test must catch
+	scripts/mutants.sh
 
 bench: ## benchmarks of the main module, COUNT runs each
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.new
@@ -157,4 +168,4 @@ clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
 .PHONY: help build install run test test-nested prove prove-table deps check race cpus arch vet lint fmt fmt-check tidy-check \
-  measure fuzz bench bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs image clean
+  measure fuzz soak mutants bench bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs image clean

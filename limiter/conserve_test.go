@@ -3,7 +3,9 @@ package limiter_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,12 +56,16 @@ func raise(most *atomic.Int64, n int64) {
 // never passes the total, and what a partition holds never its limit. Each
 // worker holds several permits while others ask, since one that gives back at
 // once never meets the total: a gate that admitted a thousand too many passed
-// this test once. The operations are millions, fewer under -short.
+// this test once. The operations are millions, fewer under -short, and as many as
+// ADMITD_SOAK says where it is set (make soak).
 func TestPermitsAreConserved(t *testing.T) {
 	const workers = 64
 	perWorker := 2_000_000 / workers
 	if testing.Short() || raceEnabled {
 		perWorker /= 20
+	}
+	if soak, err := strconv.Atoi(os.Getenv("ADMITD_SOAK")); err == nil {
+		perWorker = soak / workers
 	}
 	c := &holders{total: 40, gold: 10}
 	policies := [2]*limiter.Policy{}

@@ -55,6 +55,7 @@ public class Driver {
 
     public void connectionClosed(ConnectionClosedEvent e) {
       closed.incrementAndGet();
+      System.out.println("# closed: " + e.getReason());
     }
   }
 
