@@ -6,7 +6,7 @@ import urllib.request
 
 import pulsar
 
-from facts import end, fact
+from facts import brisk, end, fact
 
 URL, TLS, FEW, TOKEN, CERT, ADMIN = (os.environ[n] for n in ("GATE_URL", "GATE_TLS_URL", "FEW_URL", "TOKEN", "CERT", "BROKER_ADMIN"))
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -90,7 +90,7 @@ def held(c):
         fast.send(b"x")
         published += 1
     fact("60 messages to a topic of 20 a second arrive at their rate, and none fails", results == [pulsar.Result.Ok] * 60 and took[0] > 1.5, (took, results))
-    fact("a neighbour on the same connection publishes at least 5 times as much meanwhile", published >= 300, published)
+    brisk("a neighbour on the same connection publishes at least 5 times as much meanwhile", published >= 300, published)
     fact("what was held is in order", receive(s, 60) == numbers(60))
     s.close()
 

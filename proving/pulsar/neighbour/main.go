@@ -54,9 +54,9 @@ func main() {
 	for i, c := range contests[2:] {
 		r := results[i+2]
 		// The median decides: on a busy machine the p99 is the machine's.
-		f.Tell(fmt.Sprintf("a neighbour on the connection of a topic at its rate of %d/s: p50 %v, p99 %v with the broker's own limit, p50 %v, p99 %v with %s, p50 %v, p99 %v without a limit",
+		f.TellBrisk(fmt.Sprintf("a neighbour on the connection of a topic at its rate of %d/s: p50 %v, p99 %v with the broker's own limit, p50 %v, p99 %v with %s, p50 %v, p99 %v without a limit",
 			rate, short(frozen.p50), short(frozen.p99), short(r.p50), short(r.p99), c.name, short(results[0].p50), short(results[0].p99)), 3*r.p50 < frozen.p50)
-		f.Tell(fmt.Sprintf("%s: the slow topic gets its rate: %.0f/s", c.name, float64(r.slow)/duration.Seconds()),
+		f.TellBrisk(fmt.Sprintf("%s: the slow topic gets its rate: %.0f/s", c.name, float64(r.slow)/duration.Seconds()),
 			within(r.slow, rate*int(duration.Seconds())), r.slow)
 	}
 	f.End()

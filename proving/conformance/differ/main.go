@@ -1,0 +1,177 @@
+// Command differ sends requests that servers are known to read in different ways
+// through the gate to nginx, HAProxy and Node, and compares what the gate took
+// for a request with what the backend took for one. A request that only the
+// backend saw, or saw with another path or tenant, got past the gate's limits.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/limiter"
+)
+
+// seen is a request as one side understood it.
+type seen struct{ method, target, tenant string }
+
+// ledger is what one side saw, by the vector that the target names.
+type ledger struct {
+	mu   sync.Mutex // guards rows
+	rows map[string][]seen
+}
+
+func (l *ledger) add(s seen) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rows[vectorOf(s.target)] = append(l.rows[vectorOf(s.target)], s)
+}
+
+var numbered = regexp.MustCompile(`v\d+v`) //nolint:gochecknoglobals // a constant
+
+// vectorOf returns the number of the vector, which is in nearly each target.
+func vectorOf(target string) string { return numbered.FindString(target) }
+
+// watcher is the gate's observer.
+type watcher struct{ ledger }
+
+// Begin implements [httpgate.Observer].
+func (w *watcher) Begin(r *http.Request) (context.Context, httpgate.Span) {
+	target := r.RequestURI
+	if r.URL.Host != "" && !strings.HasPrefix(target, "/") {
+		target = r.URL.RequestURI()
+	}
+	var tenant string
+	if v := r.Header["X-Tenant"]; len(v) > 0 {
+		tenant = v[0]
+	}
+	w.add(seen{r.Method, target, tenant})
+	return r.Context(), nil
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: differ nginx|haproxy|node")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Println("not ok", err)
+		os.Exit(1)
+	}
+}
+
+func run(kind string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Second)
+	defer cancel()
+	back := &ledger{rows: map[string][]seen{}}
+	address, stop, err := backend(ctx, kind, back)
+	if err != nil {
+		return err
+	}
+	front := &watcher{ledger{rows: map[string][]seen{}}}
+	limits := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return roomy{} }}}
+	gate, err := httpgate.New(limiter.New("differ", limits, limiter.Options{}), httpgate.Options{
+		Backend: "http://" + address, By: []string{"header:X-Tenant"}, Observer: front,
+	})
+	if err != nil {
+		return err
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	served, quit := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- gate.Serve(served, ln) }()
+	vectors := append(overHTTP1(), overHTTP2()...)
+	answers := sendAll(ctx, ln.Addr().String(), vectors)
+	quit()
+	<-done
+	stop()
+	return judge(kind, vectors, answers, front, back)
+}
+
+// roomy is a limit that nobody reaches.
+type roomy struct{}
+
+func (roomy) Current() int                            { return 1000 }
+func (roomy) Observe(int64, time.Duration, int, bool) {}
+
+// sendAll plays the vectors, some at a time.
+func sendAll(ctx context.Context, address string, vectors []vector) []string {
+	answers := make([]string, len(vectors))
+	slots := make(chan struct{}, 12)
+	var wg sync.WaitGroup
+	for i := range vectors {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			answers[i] = vectors[i].send(ctx, address)
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// judge compares.
+func judge(kind string, vectors []vector, answers []string, front *watcher, back *ledger) error {
+	front.mu.Lock()
+	defer front.mu.Unlock()
+	back.mu.Lock()
+	defer back.mu.Unlock()
+	passed, refused, differ := 0, 0, 0
+	for i, v := range vectors {
+		gates, backends := front.rows[v.id], back.rows[v.id]
+		switch {
+		case len(backends) > 0:
+			passed++
+		default:
+			refused++
+		}
+		left := append([]seen(nil), gates...)
+		for _, s := range backends {
+			if left = without(left, s); left == nil {
+				differ++
+				fmt.Printf("not ok %s %s: the backend saw %+v, the gate %+v; answered %q\n", kind, v.name, s, gates, first(answers[i]))
+				break
+			}
+		}
+	}
+	for _, s := range back.rows[""] { // of vectors whose target is none of theirs
+		if !slices.Contains(front.rows[""], s) {
+			differ++
+			fmt.Printf("not ok %s: the backend saw %+v, the gate %+v\n", kind, s, front.rows[""])
+		}
+	}
+	if passed < 20 || refused < 20 {
+		return fmt.Errorf("%s: %d vectors came to the backend and %d did not: too few to have tried anything", kind, passed, refused)
+	}
+	if differ > 0 {
+		return fmt.Errorf("%s: %d of %d vectors are seen differently", kind, differ, len(vectors))
+	}
+	fmt.Printf("ok %d vectors (%d of them requests that came through, in their unambiguous form): 0 that the gate and the backend see differently\n", len(vectors), passed)
+	return nil
+}
+
+// without returns list without s, nil when s is not in it.
+func without(list []seen, s seen) []seen {
+	for i := range list {
+		if list[i] == s {
+			return append(append([]seen{}, list[:i]...), list[i+1:]...)
+		}
+	}
+	return nil
+}
+
+func first(s string) string {
+	line, _, _ := strings.Cut(s, "\r\n")
+	return line
+}

@@ -1,0 +1,25 @@
+// Command reference is a plain server of net/http, HTTP/2 with and without TLS:
+// what the gate is compared with, since it stands on it.
+package main
+
+import (
+	"log"
+	"net/http"
+	"os"
+	"time"
+)
+
+func main() {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := &http.Server{
+		Addr: os.Args[1], Protocols: protocols, ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }),
+	}
+	if len(os.Args) > 2 {
+		log.Fatal(s.ListenAndServeTLS(os.Args[2], os.Args[3]))
+	}
+	log.Fatal(s.ListenAndServe())
+}
