@@ -70,8 +70,9 @@ func overload(t *testing.T) *scenario.Scenario {
 	return s
 }
 
-// play plays a policy with candidates beside it.
-func play(t *testing.T, s *scenario.Scenario, enforced func() *limiter.Policy, list ...shadow.Candidate) (*measure.Window, []status.Candidate) {
+// play plays a policy with candidates beside it; seed is that of the traffic and
+// of the backend.
+func play(t *testing.T, s *scenario.Scenario, seed uint64, enforced func() *limiter.Policy, list ...shadow.Candidate) (*measure.Window, []status.Candidate) {
 	t.Helper()
 	var stage *shadow.Stage
 	contender := lab.Gated("enforced", func(w *lab.World) *limiter.Policy {
@@ -89,7 +90,7 @@ func play(t *testing.T, s *scenario.Scenario, enforced func() *limiter.Policy, l
 		}
 		return p
 	})
-	r, err := lab.Play(s, contender, 1, lab.PlayOptions{})
+	r, err := lab.Play(s, contender, seed, lab.PlayOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +101,9 @@ func play(t *testing.T, s *scenario.Scenario, enforced func() *limiter.Policy, l
 }
 
 // What a candidate is said to refuse is what it refuses once it is promoted:
-// within two points, whether it is narrower or wider than what is enforced, and
-// whether it refuses at once, by a rate, or after a wait.
+// within two points nine times in ten, whether it is narrower or wider than what is enforced, and
+// whether it refuses at once, by a rate, or after a wait. The traffic after the
+// promotion is other than that of the prediction, and nothing was tuned on either.
 func TestPredictionHoldsAfterPromotion(t *testing.T) {
 	candidates := map[string]func() *limiter.Policy{
 		"narrow": fixed(4), "fitting": fixed(9), "wide": fixed(30), "queue": queued(fixed(9), 10, 15*time.Millisecond),
@@ -112,24 +114,28 @@ func TestPredictionHoldsAfterPromotion(t *testing.T) {
 			return p
 		},
 	}
+	all, far := 0, 0
 	for _, enforced := range []string{"fitting", "wide", "knee"} {
 		for name, candidate := range candidates {
 			t.Run(name+" beside "+enforced, func(t *testing.T) {
 				s := overload(t)
-				_, reports := play(t, s, candidates[enforced], shadow.Candidate{Name: name, Policy: candidate()})
-				actual, _ := play(t, s, candidate)
+				_, reports := play(t, s, 101, candidates[enforced], shadow.Candidate{Name: name, Policy: candidate()})
+				actual, _ := play(t, s, 202, candidate)
 				r := &reports[0]
 				got, want := r.RejectedShare, float64(actual.Refused)/float64(actual.Offered)
 				t.Logf("predicted %.2f %% refused, p99 %.1f ms (beyond %.0f %%, for nothing %.0f %%); then %.2f %%, p99 %.1f ms",
 					100*got, r.P99MS, 100*r.BeyondShare, 100*r.ForNothingShare, 100*want, 1000*actual.P99)
-				bound := 0.02
-				if r.BeyondShare > 0.5 {
-					bound = 0.04 // the backend was never seen with so many in flight, and the report says so
+				all++
+				if math.Abs(got-want) > 0.02 {
+					far++
 				}
-				if math.Abs(got-want) > bound {
+				if math.Abs(got-want) > 0.045 {
 					t.Errorf("%.2f %% were predicted to be refused; it was %.2f %%", 100*got, 100*want)
 				}
 			})
 		}
+	}
+	if 10*far > all {
+		t.Errorf("%d of %d predictions were more than two points off; want at most one in ten", far, all)
 	}
 }
