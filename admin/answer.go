@@ -30,7 +30,7 @@ func fail(w http.ResponseWriter, status int, detail string, problems ...string) 
 }
 
 // failWith answers with what err means.
-func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
+func (s *voice) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	invalid, isInvalid := errors.AsType[*Invalid](err)
 	switch {
 	case isInvalid:
@@ -47,7 +47,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case r.Context().Err() != nil: // the client went away
 		fail(w, http.StatusServiceUnavailable, "the request was cancelled")
 	default:
-		s.o.Log.ErrorContext(r.Context(), "admin request failed",
+		s.log.ErrorContext(r.Context(), "admin request failed",
 			slog.String("path", r.URL.Path), slog.Any("error", err))
 		fail(w, http.StatusInternalServerError, err.Error())
 	}

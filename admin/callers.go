@@ -79,7 +79,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 
 // boundCallers refuses callers of the decision API on more connections than may
 // be theirs, and closes those.
-func (s *Server) boundCallers(next http.Handler) http.Handler {
+func (g *guard) boundCallers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && !c.take() {
 			w.Header().Set("Connection", "close")

@@ -34,7 +34,7 @@ func (s *seats) leave() { s.readers.Add(-1) }
 // events streams the status as server-sent events: the whole at once, then once
 // per second what changed. Both are worded once for all readers. A reader that does not take an event within 5 s is
 // cut off; it reconnects and begins anew.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+func (s *window) events(w http.ResponseWriter, r *http.Request) {
 	if !s.seats.join() {
 		w.Header().Set("Retry-After", "5")
 		fail(w, http.StatusServiceUnavailable, "as many readers as may be are connected: "+strconv.FormatInt(s.seats.bound, 10))

@@ -3,7 +3,7 @@ package admin
 import "net/http"
 
 // fleet answers with how the daemon stands in its group.
-func (s *Server) fleet(w http.ResponseWriter, _ *http.Request) {
+func (s *window) fleet(w http.ResponseWriter, _ *http.Request) {
 	if s.o.Fleet != nil {
 		if f := s.o.Fleet(); f != nil {
 			answer(w, http.StatusOK, f)

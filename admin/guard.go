@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -53,15 +54,40 @@ func extend(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
+// guard says who may come in.
+type guard struct {
+	o       *Options
+	token   atomic.Pointer[[]bearer] // nil = none
+	exposed atomic.Bool              // others than this machine can reach the listener
+	callers callers
+}
+
+// setToken is [Server.SetToken].
+func (g *guard) setToken(text string) error {
+	all, err := parseTokens(text)
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 {
+		g.token.Store(&all)
+		return nil
+	}
+	if g.exposed.Load() && g.token.Load() != nil {
+		return ErrExposed
+	}
+	g.token.Store(nil)
+	return nil
+}
+
 // guardHost refuses foreign host names to who does not present the token: a web
 // page can make a browser ask for its own name at an address that the browser
 // reaches, and would read the answer as its own. It needs a name for that: where
 // there is a token to protect what changes something, addresses and this
 // machine's own name will do.
-func (s *Server) guardHost(next http.Handler) http.Handler {
+func (g *guard) guardHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token := s.token.Load()
-		known := s.o.Insecure || localHost(r.Host) || token != nil && (s.ownHost(r.Host) || carries(r, token))
+		token := g.token.Load()
+		known := g.o.Insecure || localHost(r.Host) || token != nil && (g.ownHost(r.Host) || carries(r, token))
 		if !known {
 			fail(w, http.StatusMisdirectedRequest, "without the token this port answers to localhost and to addresses only")
 			return
@@ -72,14 +98,14 @@ func (s *Server) guardHost(next http.Handler) http.Handler {
 
 // ownHost reports whether host, with or without a port, is an address or this
 // machine's name, none of which a foreign page can make its own.
-func (s *Server) ownHost(host string) bool {
+func (g *guard) ownHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return true
 	}
-	return s.o.Hostname != "" && strings.EqualFold(strings.TrimSuffix(host, "."), s.o.Hostname)
+	return g.o.Hostname != "" && strings.EqualFold(strings.TrimSuffix(host, "."), g.o.Hostname)
 }
 
 // localHost reports whether host, with or without a port, names this machine
@@ -105,9 +131,9 @@ func sameOrigin(next http.Handler) http.Handler {
 }
 
 // authorize asks for the token when there is one.
-func (s *Server) authorize(next http.Handler) http.Handler {
+func (g *guard) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if want := s.token.Load(); want != nil && !carries(r, want) {
+		if want := g.token.Load(); want != nil && !carries(r, want) {
 			challenge(w)
 			return
 		}
@@ -116,9 +142,9 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 }
 
 // tokenOnly asks for the token and refuses when there is none to ask for.
-func (s *Server) tokenOnly(next http.Handler) http.Handler {
+func (g *guard) tokenOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		want := s.token.Load()
+		want := g.token.Load()
 		switch {
 		case want == nil:
 			fail(w, http.StatusForbidden, "profiles are served only when admin.tokenFile is set")

@@ -6,12 +6,12 @@ import (
 )
 
 // healthz answers that the process is alive.
-func (*Server) healthz(w http.ResponseWriter, _ *http.Request) {
+func (*window) healthz(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "alive"})
 }
 
 // readyz answers whether traffic should be sent here.
-func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+func (s *window) readyz(w http.ResponseWriter, _ *http.Request) {
 	h := s.o.State.Health()
 	status, code := "ready", http.StatusOK
 	switch {
@@ -27,17 +27,17 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // config answers with the effective configuration.
-func (s *Server) config(w http.ResponseWriter, _ *http.Request) {
+func (s *window) config(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, s.o.Settings.Config())
 }
 
 // changes tells what was changed at run time.
-func (s *Server) changes(w http.ResponseWriter, _ *http.Request) {
+func (s *window) changes(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"changes": s.o.Settings.Changes()})
 }
 
 // lines answers with the last lines of the log.
-func (s *Server) lines(w http.ResponseWriter, _ *http.Request) {
+func (s *window) lines(w http.ResponseWriter, _ *http.Request) {
 	if s.o.Lines == nil {
 		fail(w, http.StatusNotFound, "no log is kept here")
 		return

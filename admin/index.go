@@ -49,6 +49,6 @@ func endpoints() []endpoint {
 }
 
 // index lists the endpoints.
-func (*Server) index(w http.ResponseWriter, _ *http.Request) {
+func (*window) index(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"endpoints": endpoints()})
 }

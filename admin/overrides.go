@@ -163,7 +163,7 @@ func newOverride(o *Override) overrideDocument {
 }
 
 // override changes one key, for a time.
-func (s *Server) override(w http.ResponseWriter, r *http.Request, name string, p Patch) {
+func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p Patch) {
 	if s.o.Overrides == nil || len(p.Overrides) != 1 || p.Mode != nil || p.Requests != nil || p.Connections != nil || p.Partitions != nil {
 		fail(w, http.StatusBadRequest, "overrides: want one key at a time, and nothing else beside it")
 		return
@@ -194,7 +194,7 @@ func (s *Server) override(w http.ResponseWriter, r *http.Request, name string, p
 }
 
 // overrideOf returns the override of a key, nil when it has none.
-func (s *Server) overrideOf(ingress, key string) *overrideDocument {
+func (s *desk) overrideOf(ingress, key string) *overrideDocument {
 	all, _ := s.o.Overrides.Overrides(ingress) // an unknown ingress has none
 	for i := range all {
 		if all[i].Key == key {
@@ -206,7 +206,7 @@ func (s *Server) overrideOf(ingress, key string) *overrideDocument {
 }
 
 // overrides lists what is overridden.
-func (s *Server) overrides(w http.ResponseWriter, r *http.Request) {
+func (s *desk) overrides(w http.ResponseWriter, r *http.Request) {
 	if s.o.Overrides == nil {
 		fail(w, http.StatusNotFound, "there are no overrides here")
 		return
@@ -224,13 +224,13 @@ func (s *Server) overrides(w http.ResponseWriter, r *http.Request) {
 }
 
 // undo takes one override back.
-func (s *Server) undo(w http.ResponseWriter, r *http.Request) {
+func (s *desk) undo(w http.ResponseWriter, r *http.Request) {
 	if s.o.Overrides == nil {
 		fail(w, http.StatusNotFound, "there are no overrides here")
 		return
 	}
 	name := chi.URLParam(r, "name")
-	old, err := s.o.Overrides.Undo(r.Context(), name, chi.URLParam(r, "id"), s.who(r))
+	old, err := s.o.Overrides.Undo(r.Context(), name, chi.URLParam(r, "id"), s.guard.who(r))
 	if err != nil {
 		s.failWith(w, r, err)
 		return

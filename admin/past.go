@@ -14,22 +14,9 @@ import (
 	"github.com/admitd/admitd/vitals"
 )
 
-// LimitChanges returns how often limits moved, as far as it was seen.
-func (s *Server) LimitChanges() []vitals.ChangeCount { return s.book.LimitChanges() }
-
-// MostRefused returns the partition of an ingress for which most is refused, and
-// how much per second.
-func (s *Server) MostRefused(ingress string) (partition string, perSecond float64) {
-	return s.book.MostRefused(ingress)
-}
-
-// Baselines returns what the limits have learned of their backends: of each
-// ingress the partitions that are asked most first.
-func (s *Server) Baselines() []vitals.Learned { return s.book.Baselines() }
-
 // explain answers why the limit of a partition is what it is; without a key, of
 // the partition "default".
-func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
+func (s *window) explain(w http.ResponseWriter, r *http.Request) {
 	key := chi.URLParam(r, "*")
 	if plain, err := url.PathUnescape(key); err == nil && r.URL.RawPath != "" {
 		key = plain // the router kept what was escaped
@@ -57,7 +44,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 
 // history answers what happened in the last half hour. ?ingress= narrows it to
 // one; ?since= is a time (RFC 3339) or how long ago, such as 5m.
-func (s *Server) history(w http.ResponseWriter, r *http.Request) {
+func (s *window) history(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	after := now.Add(-vitals.Kept)
 	if q := r.URL.Query().Get("since"); q != "" {

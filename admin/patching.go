@@ -55,7 +55,7 @@ func readPatch(w http.ResponseWriter, r *http.Request) (Patch, bool) {
 }
 
 // ingress answers with the settings of an ingress, as a patch.
-func (s *Server) ingress(w http.ResponseWriter, r *http.Request) {
+func (s *desk) ingress(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "name")
 	settings, err := s.o.Settings.Ingress(name)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Server) ingress(w http.ResponseWriter, r *http.Request) {
 
 // tag returns what changes whenever the settings of an ingress do, in the form of
 // an ETag; "" when there is none of that name.
-func (s *Server) tag(name string) string {
+func (s *desk) tag(name string) string {
 	settings, err := s.o.Settings.Ingress(name)
 	if err != nil {
 		return ""
@@ -91,7 +91,7 @@ func (s *Server) tag(name string) string {
 
 // unchanged returns what checks that the settings are still those that the request
 // was made for; nil when it does not say.
-func (s *Server) unchanged(name string, r *http.Request) func() error {
+func (s *desk) unchanged(name string, r *http.Request) func() error {
 	wanted := r.Header.Values("If-Match")
 	if len(wanted) == 0 {
 		return nil
@@ -109,13 +109,13 @@ func (s *Server) unchanged(name string, r *http.Request) func() error {
 
 // patch changes one ingress while it runs. What changes nothing is no change: it
 // is neither marked nor logged.
-func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
+func (s *desk) patch(w http.ResponseWriter, r *http.Request) {
 	p, ok := readPatch(w, r)
 	if !ok {
 		return
 	}
 	name := chi.URLParam(r, "name")
-	p.By, p.Check = s.who(r), s.unchanged(name, r)
+	p.By, p.Check = s.guard.who(r), s.unchanged(name, r)
 	if p.Overrides != nil {
 		s.override(w, r, name, p)
 		return
@@ -140,8 +140,8 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
 }
 
 // reload reads the configuration now, and answers with what that changed.
-func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
-	moves, err := s.o.Settings.Reload(r.Context(), s.who(r))
+func (s *desk) reload(w http.ResponseWriter, r *http.Request) {
+	moves, err := s.o.Settings.Reload(r.Context(), s.guard.who(r))
 	if err != nil {
 		s.failWith(w, r, err)
 		return

@@ -19,7 +19,7 @@ import (
 // What is not asked for so is read once a second for all who ask, or when a
 // setting has changed. The rest takes time proportional to the partitions, and is
 // done for one caller at a time: anyone may ask for it.
-func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+func (s *window) status(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	name := q.Get("ingress")
 	if q.Get("partitions") != "" || q.Get("after") != "" || q.Get("find") != "" {
@@ -46,7 +46,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 }
 
 // statusPage answers with the partitions that the caller chose.
-func (s *Server) statusPage(w http.ResponseWriter, r *http.Request, name string, q url.Values) {
+func (s *window) statusPage(w http.ResponseWriter, r *http.Request, name string, q url.Values) {
 	o := limiter.StatusOptions{After: q.Get("after"), Contains: q.Get("find"), Partitions: listedKeys}
 	none := false
 	switch bound := q.Get("partitions"); bound {
@@ -79,7 +79,7 @@ func (s *Server) statusPage(w http.ResponseWriter, r *http.Request, name string,
 		}
 	}
 	for i := range snapshot.Ingresses {
-		snapshot.Ingresses[i].ETag = s.tag(snapshot.Ingresses[i].Name)
+		snapshot.Ingresses[i].ETag = s.press.tag(snapshot.Ingresses[i].Name)
 	}
-	answerTo(w, r, newStatus(&snapshot, time.Now(), &s.book))
+	answerTo(w, r, newStatus(&snapshot, time.Now(), s.book))
 }

@@ -18,7 +18,7 @@ var page embed.FS
 // routes lists every path of the port.
 func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(secureHeaders, boundAnswer, s.guardHost, middleware.GetHead)
+	r.Use(secureHeaders, boundAnswer, s.guard.guardHost, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 	})
@@ -26,16 +26,16 @@ func (s *Server) routes() http.Handler {
 		fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
 	})
 
-	r.With(s.authorize).Get("/v1/log", s.lines)
-	r.Get("/healthz", s.healthz)
-	r.Get("/readyz", s.readyz)
+	r.With(s.guard.authorize).Get("/v1/log", s.window.lines)
+	r.Get("/healthz", s.window.healthz)
+	r.Get("/readyz", s.window.readyz)
 	r.Group(s.reads)
 	if s.o.Hello != nil {
 		r.Method(http.MethodGet, labels.HelloPath, labels.ServeHello(s.o.Hello))
 	}
 	r.Group(s.changing)
 	r.Route("/debug/pprof", func(r chi.Router) {
-		r.Use(s.tokenOnly, boundProfile)
+		r.Use(s.guard.tokenOnly, boundProfile)
 		r.Get("/cmdline", pprof.Cmdline)
 		r.Get("/profile", pprof.Profile)
 		r.Get("/symbol", pprof.Symbol)
@@ -53,23 +53,23 @@ func (s *Server) routes() http.Handler {
 // reads lists what tells, and changes nothing.
 func (s *Server) reads(r chi.Router) {
 	if s.o.ReadsNeedToken {
-		r.Use(s.authorize)
+		r.Use(s.guard.authorize)
 	}
-	r.Get("/v1/status", s.status)
-	r.Get("/v1/explain/{ingress}", s.explain)
-	r.Get("/v1/explain/{ingress}/*", s.explain)
-	r.Get("/v1/history", s.history)
-	r.Get("/v1/top", s.top)
-	r.Get("/v1/", s.index)
-	r.Get("/v1/config", s.config)
-	r.Get("/v1/changes", s.changes)
-	r.Get("/v1/ingresses/{name}", s.ingress)
-	r.Get("/v1/ingresses/{name}/overrides", s.overrides)
-	r.Get("/v1/events", s.events)
-	r.Get("/v1/tuner", s.tunerState)
-	r.Get("/v1/shadow", s.candidates)
-	r.Get("/v1/fleet", s.fleet)
-	r.Get("/v1/tuner/records/{id}", s.tunerRecord)
+	r.Get("/v1/status", s.window.status)
+	r.Get("/v1/explain/{ingress}", s.window.explain)
+	r.Get("/v1/explain/{ingress}/*", s.window.explain)
+	r.Get("/v1/history", s.window.history)
+	r.Get("/v1/top", s.window.top)
+	r.Get("/v1/", s.window.index)
+	r.Get("/v1/config", s.window.config)
+	r.Get("/v1/changes", s.window.changes)
+	r.Get("/v1/ingresses/{name}", s.desk.ingress)
+	r.Get("/v1/ingresses/{name}/overrides", s.desk.overrides)
+	r.Get("/v1/events", s.window.events)
+	r.Get("/v1/tuner", s.desk.tunerState)
+	r.Get("/v1/shadow", s.desk.candidates)
+	r.Get("/v1/fleet", s.window.fleet)
+	r.Get("/v1/tuner/records/{id}", s.desk.tunerRecord)
 	if s.o.Metrics != nil {
 		r.Method(http.MethodGet, "/metrics", s.o.Metrics)
 	}
@@ -77,20 +77,20 @@ func (s *Server) reads(r chi.Router) {
 
 // changing routes what changes something, behind the token.
 func (s *Server) changing(r chi.Router) {
-	r.Use(sameOrigin, s.authorize, jsonOnly)
-	r.Post("/v1/reload", s.reload)
-	r.Patch("/v1/ingresses/{name}", s.patch)
-	r.Delete("/v1/ingresses/{name}/overrides/{id}", s.undo)
-	r.Post("/v1/tuner/freeze", s.freezeTuner)
-	r.Post("/v1/shadow/{name}/promote", s.promote)
-	r.Delete("/v1/shadow/promotions/{id}", s.demote)
-	r.Post("/v1/tuner/unfreeze", s.unfreezeTuner)
-	r.Post("/v1/tuner/revert", s.revertTuner)
-	r.Post("/v1/tuner/revert/{id}", s.revertTuner)
+	r.Use(sameOrigin, s.guard.authorize, jsonOnly)
+	r.Post("/v1/reload", s.desk.reload)
+	r.Patch("/v1/ingresses/{name}", s.desk.patch)
+	r.Delete("/v1/ingresses/{name}/overrides/{id}", s.desk.undo)
+	r.Post("/v1/tuner/freeze", s.desk.freezeTuner)
+	r.Post("/v1/shadow/{name}/promote", s.desk.promote)
+	r.Delete("/v1/shadow/promotions/{id}", s.desk.demote)
+	r.Post("/v1/tuner/unfreeze", s.desk.unfreezeTuner)
+	r.Post("/v1/tuner/revert", s.desk.revertTuner)
+	r.Post("/v1/tuner/revert/{id}", s.desk.revertTuner)
 	if s.o.Decisions == nil {
 		return
 	}
-	asks := r.With(s.boundCallers, moved)
+	asks := r.With(s.guard.boundCallers, moved)
 	asks.Method(http.MethodPost, "/v1/admissions", s.o.Decisions)
 	asks.Method(http.MethodPost, "/v1/admissions/batch", s.o.Decisions)
 	asks.Method(http.MethodDelete, "/v1/admissions/{permit}", s.o.Decisions)

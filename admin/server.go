@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -32,20 +31,44 @@ const (
 	defaultMaxCallers     = 1024
 )
 
-// Server answers on the admin port. It is safe for concurrent use.
+// Server answers on the admin port: at its window to those who look, at its desk to
+// those who change something, and past its guard. It is safe for concurrent use.
 type Server struct {
 	o       Options
-	token   atomic.Pointer[[]bearer] // nil = none
-	seats   seats
-	handler http.Handler
-	press   press
-	pages   sync.Mutex // held while one caller is given a page of the status
+	guard   guard
 	book    vitals.Book
-	exposed atomic.Bool // others than this machine can reach the listener
-	callers callers
+	press   press
+	window  window
+	desk    desk
+	handler http.Handler
 
 	stopping chan struct{} // closed when streams must end
 	stop     sync.Once
+}
+
+// voice words what went wrong.
+type voice struct{ log *slog.Logger }
+
+// window is where those are answered who look.
+type window struct {
+	voice
+
+	o        *Options
+	book     *vitals.Book
+	press    *press
+	seats    seats
+	pages    sync.Mutex // held while one caller is given a page of the status
+	stopping <-chan struct{}
+}
+
+// desk is where those are answered who change something.
+type desk struct {
+	voice
+
+	o     *Options
+	book  *vitals.Book
+	press *press
+	guard *guard
 }
 
 // New returns a server. [Server.Close] ends its streams.
@@ -60,11 +83,14 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, stopping: make(chan struct{})}
-	s.seats.bound = int64(o.MaxSubscribers)
-	s.press.state, s.press.book, s.press.tag = o.State, &s.book, s.tag
-	s.callers.most = int64(o.MaxCallers)
+	spoken := voice{o.Log}
+	s.guard.o, s.guard.callers.most = &s.o, int64(o.MaxCallers)
+	s.desk = desk{voice: spoken, o: &s.o, book: &s.book, press: &s.press, guard: &s.guard}
+	s.press.state, s.press.book, s.press.tag = o.State, &s.book, s.desk.tag
+	s.window.voice, s.window.o, s.window.book, s.window.press = spoken, &s.o, &s.book, &s.press
+	s.window.seats.bound, s.window.stopping = int64(o.MaxSubscribers), s.stopping
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
-	s.exposed.Store(o.Address != nil && !isLoopback(o.Address))
+	s.guard.exposed.Store(o.Address != nil && !isLoopback(o.Address))
 	s.handler = s.routes()
 	return s
 }
@@ -73,21 +99,20 @@ func New(o Options) *Server {
 // name and one; "" asks for none. The tokens of a listener that others than this
 // machine can reach are never dropped while it serves: the error is then
 // [ErrExposed] and the old ones stay, as they do when the text does not hold.
-func (s *Server) SetToken(token string) error {
-	all, err := parseTokens(token)
-	if err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		if s.exposed.Load() && s.token.Load() != nil {
-			return ErrExposed
-		}
-		s.token.Store(nil)
-		return nil
-	}
-	s.token.Store(&all)
-	return nil
+func (s *Server) SetToken(token string) error { return s.guard.setToken(token) }
+
+// LimitChanges returns how often limits moved, as far as it was seen.
+func (s *Server) LimitChanges() []vitals.ChangeCount { return s.book.LimitChanges() }
+
+// MostRefused returns the partition of an ingress for which most is refused, and
+// how much per second.
+func (s *Server) MostRefused(ingress string) (partition string, perSecond float64) {
+	return s.book.MostRefused(ingress)
 }
+
+// Baselines returns what the limits have learned of their backends: of each
+// ingress the partitions that are asked most first.
+func (s *Server) Baselines() []vitals.Learned { return s.book.Baselines() }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
@@ -95,11 +120,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // Serve answers on ln until ctx is done; then it ends the streams, lets other
 // answers finish for up to 5 s, and returns nil. It closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	if s.token.Load() == nil && !s.o.Insecure && !isLoopback(ln.Addr()) {
+	if s.guard.token.Load() == nil && !s.o.Insecure && !isLoopback(ln.Addr()) {
 		_ = ln.Close() // nothing was served
 		return fmt.Errorf("%w: %s", ErrExposed, ln.Addr())
 	}
-	s.exposed.Store(!isLoopback(ln.Addr()))
+	s.guard.exposed.Store(!isLoopback(ln.Addr()))
 	base := context.WithoutCancel(ctx)
 	srv := &http.Server{
 		Handler:           s,
@@ -118,7 +143,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer still()
 	served := make(chan error, 1)
 	go func() {
-		served <- srv.Serve(&callerListener{netutil.LimitListener(ln, s.o.MaxCallers+othersShare), &s.callers})
+		served <- srv.Serve(&callerListener{netutil.LimitListener(ln, s.o.MaxCallers+othersShare), &s.guard.callers})
 	}()
 	select {
 	case err := <-served:

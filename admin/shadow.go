@@ -35,7 +35,7 @@ type Promotion struct {
 }
 
 // candidates answers with what every candidate would have done.
-func (s *Server) candidates(w http.ResponseWriter, _ *http.Request) {
+func (s *desk) candidates(w http.ResponseWriter, _ *http.Request) {
 	list := []status.Candidate{}
 	if s.o.Shadow != nil {
 		list = s.o.Shadow.Candidates()
@@ -44,7 +44,7 @@ func (s *Server) candidates(w http.ResponseWriter, _ *http.Request) {
 }
 
 // promote puts a candidate in force.
-func (s *Server) promote(w http.ResponseWriter, r *http.Request) {
+func (s *desk) promote(w http.ResponseWriter, r *http.Request) {
 	if s.o.Shadow == nil {
 		fail(w, http.StatusNotFound, "there are no candidates")
 		return
@@ -63,7 +63,7 @@ func (s *Server) promote(w http.ResponseWriter, r *http.Request) {
 }
 
 // demote takes a promotion back.
-func (s *Server) demote(w http.ResponseWriter, r *http.Request) {
+func (s *desk) demote(w http.ResponseWriter, r *http.Request) {
 	if s.o.Shadow == nil {
 		fail(w, http.StatusNotFound, "there are no candidates")
 		return
@@ -77,7 +77,7 @@ func (s *Server) demote(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, p)
 }
 
-func (s *Server) failToPromote(w http.ResponseWriter, r *http.Request, err error) {
+func (s *desk) failToPromote(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		fail(w, http.StatusNotFound, err.Error())
@@ -89,9 +89,9 @@ func (s *Server) failToPromote(w http.ResponseWriter, r *http.Request, err error
 }
 
 // promoted marks and logs what became of a candidate.
-func (s *Server) promoted(r *http.Request, p *Promotion, what string) {
+func (s *desk) promoted(r *http.Request, p *Promotion, what string) {
 	s.press.forget()
 	s.book.Mark(time.Now(), p.Ingress, "candidate "+p.Candidate+" "+what)
 	s.o.Log.InfoContext(r.Context(), "candidate "+what, slog.String("id", p.ID),
-		slog.String("candidate", p.Candidate), slog.String("ingress", p.Ingress), slog.String("by", s.who(r)))
+		slog.String("candidate", p.Candidate), slog.String("ingress", p.Ingress), slog.String("by", s.guard.who(r)))
 }

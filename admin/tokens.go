@@ -64,8 +64,8 @@ func carried(r *http.Request, all []bearer) (found *bearer) {
 }
 
 // who names who asks, for the log: the name of the token, and the address.
-func (s *Server) who(r *http.Request) string {
-	if all := s.token.Load(); all != nil {
+func (g *guard) who(r *http.Request) string {
+	if all := g.token.Load(); all != nil {
 		if b := carried(r, *all); b != nil && b.name != "" {
 			return b.name + " (" + r.RemoteAddr + ")"
 		}

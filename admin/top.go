@@ -21,7 +21,7 @@ const (
 // top answers with who makes the load: ?ingress= one, ?by= one kind of client,
 // application, user and operation, ?order=refused instead of received, ?n= how
 // many of each.
-func (s *Server) top(w http.ResponseWriter, r *http.Request) {
+func (s *window) top(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	kinds := askers.Kinds()
 	if by := askers.Kind(q.Get("by")); by != "" {

@@ -41,7 +41,7 @@ type Tuner interface {
 const defaultRecords = 50
 
 // tunerState answers with the tuner's state and its newest decisions.
-func (s *Server) tunerState(w http.ResponseWriter, r *http.Request) {
+func (s *desk) tunerState(w http.ResponseWriter, r *http.Request) {
 	n := defaultRecords
 	if q := r.URL.Query().Get("records"); q != "" {
 		var err error
@@ -53,26 +53,26 @@ func (s *Server) tunerState(w http.ResponseWriter, r *http.Request) {
 	s.answerTuner(w, r, func() (any, error) { return s.o.Tuner.Tuner(n) })
 }
 
-func (s *Server) tunerRecord(w http.ResponseWriter, r *http.Request) {
+func (s *desk) tunerRecord(w http.ResponseWriter, r *http.Request) {
 	s.answerTuner(w, r, func() (any, error) { return s.o.Tuner.TunerRecord(chi.URLParam(r, "id")) })
 }
 
-func (s *Server) freezeTuner(w http.ResponseWriter, r *http.Request) {
-	s.answerTuner(w, r, func() (any, error) { return map[string]bool{"frozen": true}, s.o.Tuner.FreezeTuner(s.who(r)) })
+func (s *desk) freezeTuner(w http.ResponseWriter, r *http.Request) {
+	s.answerTuner(w, r, func() (any, error) { return map[string]bool{"frozen": true}, s.o.Tuner.FreezeTuner(s.guard.who(r)) })
 }
 
 // unfreezeTuner releases everything, or what ?name= names.
-func (s *Server) unfreezeTuner(w http.ResponseWriter, r *http.Request) {
+func (s *desk) unfreezeTuner(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	s.answerTuner(w, r, func() (any, error) {
-		return map[string]bool{"released": true}, s.o.Tuner.UnfreezeTuner(s.who(r), name)
+		return map[string]bool{"released": true}, s.o.Tuner.UnfreezeTuner(s.guard.who(r), name)
 	})
 }
 
-func (s *Server) revertTuner(w http.ResponseWriter, r *http.Request) {
+func (s *desk) revertTuner(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	s.answerTuner(w, r, func() (any, error) {
-		settings, err := s.o.Tuner.RevertTuner(ctx, s.who(r), chi.URLParam(r, "id"))
+		settings, err := s.o.Tuner.RevertTuner(ctx, s.guard.who(r), chi.URLParam(r, "id"))
 		if settings == nil {
 			settings = []string{}
 		}
@@ -81,7 +81,7 @@ func (s *Server) revertTuner(w http.ResponseWriter, r *http.Request) {
 }
 
 // answerTuner answers with what ask returns.
-func (s *Server) answerTuner(w http.ResponseWriter, r *http.Request, ask func() (any, error)) {
+func (s *desk) answerTuner(w http.ResponseWriter, r *http.Request, ask func() (any, error)) {
 	v, err := any(nil), ErrNoTuner
 	if s.o.Tuner != nil {
 		v, err = ask()
