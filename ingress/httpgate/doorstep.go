@@ -3,72 +3,50 @@ package httpgate
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/labels"
-	"github.com/admitd/admitd/limiter"
 )
 
-// doorstep is a client connection under net/http that decides about simple
-// requests before net/http reads them. A refusal is answered right there; what
-// is admitted goes on into net/http, and its permit waits here for the handler.
-// net/http takes twice as long over a request as everything else in a refusal,
-// and overload is when that counts.
+// doorstep is a client connection under net/http that serves plain requests
+// before net/http reads them: it decides about them, forwards them and answers
+// them right there. net/http costs more than everything else that happens to a
+// request.
 //
-// Simple is a whole GET that arrived by itself, without anything that changes
-// how requests are told apart. After anything else the connection is left to
-// net/http for good, because it is no longer known here where a request begins.
-// Nothing is forwarded from here: what reaches the backend is always what
-// net/http has read. ADR 7 tells why.
+// Plain is a whole GET that arrived by itself, without anything that changes
+// how requests are told apart; see [plain.parse]. What reaches the backend is
+// written anew from what was understood, as behind net/http. After anything
+// that is not plain the connection is left to net/http for good, because it is
+// no longer known here where a request begins. ADR 7 tells why.
 type doorstep struct {
 	net.Conn
 	s *Server
 
-	lost atomic.Bool // it is no longer known where requests begin; stays so
+	lost  atomic.Bool // it is no longer known where requests begin; stays so
+	phase atomic.Int32
 
 	// The fields below belong to the goroutine that serves the connection.
 	// HTTP/2 has several, but is lost from its first bytes on.
-	atStart bool // the next byte begins a request
-	waiting admitted
+	atStart bool      // the next byte begins a request
 	touched time.Time // when the deadlines were last moved
 	prefix  []byte    // of the first request, until its head is whole
 	raw     syscall.RawConn
 }
 
+// Phases of a doorstep. net/http takes a connection for idle that serves a plain
+// request, and closes it when the server shuts down.
+const (
+	resting int32 = iota // Close closes
+	serving              // Close waits for the end of the request
+	leaving              // Close was called
+)
+
 // wholeRead tells net/http's reads for a request from those for a few bytes.
 const wholeRead = 512
-
-// admitted is a decision that waits for the handler.
-type admitted struct {
-	ok     bool
-	req    limiter.Request
-	permit limiter.Permit
-	ticket *limiter.Ticket // the request must wait; nil = permit is held
-}
-
-// hotFor is for how many admissions after a refusal requests are still decided
-// about on the doorstep. Deciding there costs an admitted request a few percent,
-// so it is done while there is something to refuse.
-const hotFor = 1000
-
-// doorstepKey finds the doorstep in a request's context.
-type doorstepKey struct{}
-
-// decidedFor returns the decision that waits for r, if there is one.
-func decidedFor(r *http.Request) admitted {
-	d, ok := r.Context().Value(doorstepKey{}).(*doorstep)
-	if !ok || r.ProtoMajor != 1 || !d.waiting.ok {
-		return admitted{}
-	}
-	return d.take()
-}
 
 // doorsteps is a listener that puts a doorstep under every connection.
 type doorsteps struct {
@@ -82,24 +60,21 @@ func (l doorsteps) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &doorstep{Conn: c, s: l.s, atStart: true}, nil
+	d := &doorstep{Conn: c, s: l.s, atStart: true}
+	if sc, ok := c.(syscall.Conn); ok && ingress.CanSeePeerGone {
+		d.raw, err = sc.SyscallConn()
+	}
+	if d.raw == nil || err != nil || !l.s.steps.add(c) {
+		d.lost.Store(true) // its client could not be seen to leave, or nothing is to begin any more
+	}
+	return d, nil
 }
 
-// stateChanged tells the doorstep that net/http is done with a request, or with
-// the connection. It runs in the goroutine that serves the connection.
+// stateChanged tells the doorstep that net/http is done with a request. It runs
+// in the goroutine that serves the connection.
 func stateChanged(c net.Conn, state http.ConnState) {
-	d, ok := c.(*doorstep)
-	if !ok {
-		return
-	}
-	switch state {
-	case http.StateIdle:
-		if !d.lost.Load() {
-			d.atStart = true
-		}
-	case http.StateClosed:
-		d.drop()
-	default:
+	if d, ok := c.(*doorstep); ok && state == http.StateIdle && !d.lost.Load() {
+		d.atStart = true
 	}
 }
 
@@ -108,8 +83,13 @@ func (d *doorstep) Read(p []byte) (int, error) {
 	if d.lost.Load() {
 		return d.Conn.Read(p)
 	}
-	if len(p) == 1 && !d.atStart && d.awaitEnd() {
-		return d.Conn.Read(p) // what made the wait end, again
+	if len(p) == 1 && !d.atStart {
+		// net/http reads one byte while a handler runs, in order to notice the
+		// client's end, and would take it from the next request.
+		if d.awaitEnd() {
+			d.lost.Store(true) // the read that follows may yield a byte
+		}
+		return d.Conn.Read(p)
 	}
 	if !d.atStart {
 		n, err := d.Conn.Read(p)
@@ -118,17 +98,16 @@ func (d *doorstep) Read(p []byte) (int, error) {
 		}
 		return n, err
 	}
-	d.drop() // if net/http did not bring the last one to the handler
 	for {
 		n, err := d.Conn.Read(p)
 		if err != nil || n == 0 {
 			return n, err
 		}
-		refused, err := d.meet(p[:n], len(p) < wholeRead)
+		served, err := d.meet(p[:n], len(p) < wholeRead)
 		if err != nil {
 			return 0, err
 		}
-		if !refused {
+		if !served {
 			return n, nil
 		}
 	}
@@ -136,67 +115,103 @@ func (d *doorstep) Read(p []byte) (int, error) {
 
 // meet looks at what came where a request begins, and reports whether it was
 // answered. Otherwise net/http gets it. few says that net/http asked only for
-// the first bytes.
-func (d *doorstep) meet(raw []byte, few bool) (refused bool, err error) {
+// the first bytes. An error ends the connection.
+func (d *doorstep) meet(raw []byte, few bool) (served bool, err error) {
 	if few || len(d.prefix) > 0 {
 		d.first(raw, few)
 		return false, nil
 	}
-	if !isSimple(raw) {
+	if !isWholeGet(raw) {
 		d.lost.Store(true)
 		return false, nil
 	}
-	if d.s.hot.Load() > 0 {
-		if refused, err = d.decide(raw); refused || err != nil {
-			return refused, err
+	p, _ := plains.Get().(*plain)
+	defer plains.Put(p)
+	rt := d.s.route.Load()
+	if d.s.isDraining() || !p.parse(string(raw)) || !rt.takes(p) {
+		d.atStart = false
+		return false, nil // net/http has something to say about it
+	}
+	if !d.phase.CompareAndSwap(resting, serving) {
+		return false, net.ErrClosed
+	}
+	keep := false
+	defer func() { // forwarding may panic
+		if !keep || !d.phase.CompareAndSwap(serving, resting) {
+			err = net.ErrClosed
+			_ = d.leave()
+		}
+	}()
+	keep = p.serve(d, rt)
+	return true, nil
+}
+
+// takes reports whether a plain request is one for the doorstep.
+func (rt *route) takes(p *plain) bool {
+	if rt.o.Observer != nil || rt.o.Hello != nil && p.r.URL.Path == helloPath {
+		return false
+	}
+	status, _ := rt.unacceptable(&p.r)
+	return status == 0
+}
+
+// Close closes the connection, or lets a plain request on it end first.
+func (d *doorstep) Close() error {
+	for {
+		switch d.phase.Load() {
+		case serving:
+			if d.phase.CompareAndSwap(serving, leaving) {
+				return nil
+			}
+		case resting:
+			if d.phase.CompareAndSwap(resting, leaving) {
+				return d.leave()
+			}
+		default:
+			return nil
 		}
 	}
-	d.atStart = false
-	return false, nil
+}
+
+// leave closes the connection.
+func (d *doorstep) leave() error {
+	d.phase.Store(leaving)
+	d.s.steps.remove(d.Conn)
+	return d.Conn.Close()
 }
 
 // first watches the first request of a connection pass by. net/http takes its
 // first bytes by themselves, to see whether they are HTTP/2's, so that it is
-// too late to answer it here; but when it is a simple one, the next can be.
+// too late to answer it here; but when it is a plain one, the next can be.
 func (d *doorstep) first(p []byte, more bool) {
 	d.prefix = append(d.prefix, p...)
 	if more && len(d.prefix) < wholeRead && bytes.HasPrefix(d.prefix, []byte("GET /")) {
 		return
 	}
-	if !isSimple(d.prefix) {
+	if !isWholeGet(d.prefix) {
 		d.lost.Store(true)
 	}
 	d.prefix, d.atStart = nil, false
 }
 
-// awaitEnd waits until the client is gone, or the deadline has passed.
-// net/http reads one byte while a handler runs, in order to notice the former,
-// and would take that byte from the beginning of the next request. It reports
-// false where the end cannot be seen without reading.
-func (d *doorstep) awaitEnd() bool {
-	if !ingress.CanSeePeerGone {
-		return false
-	}
-	if d.raw == nil {
-		sc, ok := d.Conn.(syscall.Conn)
-		if !ok {
-			return false
-		}
-		raw, err := sc.SyscallConn()
-		if err != nil {
-			return false
-		}
-		d.raw = raw
-	}
-	gone := false
-	err := d.raw.Read(func(fd uintptr) bool {
+// awaitEnd waits until the client is gone, and reports that; or until the
+// deadline for reading has passed.
+func (d *doorstep) awaitEnd() (gone bool) {
+	_ = d.raw.Read(func(fd uintptr) bool { // fails when closed, or at the deadline
 		gone = ingress.PeerGone(fd)
 		return gone
 	})
-	if gone {
-		d.lost.Store(true) // the read that follows may yield a byte
+	return gone
+}
+
+// refresh moves the deadlines of a connection that goes on to its next request:
+// net/http's own were for one of its requests.
+func (d *doorstep) refresh(now time.Time, o *Options) error {
+	if now.Sub(d.touched) <= time.Second {
+		return nil
 	}
-	return gone || err != nil
+	d.touched = now
+	return errors.Join(d.SetReadDeadline(now.Add(o.IdleTimeout)), d.SetWriteDeadline(now.Add(o.writeTimeout())))
 }
 
 // CloseWrite ends the stream to the client, where that is possible.
@@ -205,76 +220,4 @@ func (d *doorstep) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
-}
-
-// drop ends a permit that nobody came for.
-func (d *doorstep) drop() {
-	if !d.waiting.ok {
-		return
-	}
-	a := d.take()
-	if a.ticket != nil {
-		a.ticket.Abandon()
-		return
-	}
-	a.permit.End(limiter.Ignored)
-}
-
-// take hands over the decision.
-func (d *doorstep) take() admitted {
-	a := d.waiting
-	d.waiting = admitted{}
-	return a
-}
-
-// decide decides about the request that raw holds, if it is a simple one, and
-// answers it when it is refused. Otherwise net/http gets to see it.
-func (d *doorstep) decide(raw []byte) (refused bool, err error) {
-	rt := d.s.route.Load()
-	sc, _ := scratches.Get().(*scratch)
-	defer scratches.Put(sc)
-	if !sc.parse(string(raw)) {
-		return false, nil // net/http has something to say about it
-	}
-	if rt.id.ambiguous(&sc.r) != "" || rt.o.Observer != nil || rt.o.Hello != nil && sc.r.URL.Path == helloPath {
-		return false, nil
-	}
-	sc.r.RemoteAddr = d.RemoteAddr().String()
-	req := rt.id.identify(&sc.r)
-	req.Shape = rt.shapeOf(&sc.r)
-	req.Key = strings.Clone(req.Key) // a partition keeps it; it must not keep the head
-	permit, ticket, err := rt.gate.Offer(rt.gate.Now(), req)
-	if err == nil {
-		d.s.hot.Add(-1)
-		d.waiting = admitted{ok: true, req: req, permit: permit, ticket: ticket}
-		return false, nil
-	}
-	rej, ok := errors.AsType[*limiter.Rejection](err)
-	if !ok {
-		return false, err
-	}
-	d.s.hot.Store(hotFor)
-	rt.saw(&sc.r, err)
-	return true, d.refuse(rt, sc, rej, req)
-}
-
-// refuse writes the refusal. It returns an error when the connection is to be
-// closed.
-func (d *doorstep) refuse(rt *route, sc *scratch, rej *limiter.Rejection, req limiter.Request) error {
-	now := time.Now()
-	if now.Sub(d.touched) > time.Second {
-		d.touched = now
-		// net/http's own deadlines were for one request, and this is another.
-		if d.SetReadDeadline(now.Add(rt.o.IdleTimeout)) != nil || d.SetWriteDeadline(now.Add(rt.o.StreamIdle)) != nil {
-			return io.EOF
-		}
-	}
-	sc.write(rt, rej, req, now)
-	if _, err := d.Write(sc.out); err != nil {
-		return err
-	}
-	if rej.Reason == labels.Draining {
-		return io.EOF
-	}
-	return nil
 }

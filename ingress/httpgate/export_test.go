@@ -21,11 +21,11 @@ func Identify(o Options) (func(*http.Request) limiter.Request, error) {
 // AtDoorstep returns the request that raw holds as the doorstep reads it, nil
 // when it leaves raw to net/http.
 func AtDoorstep(raw []byte) *http.Request {
-	sc := &scratch{r: http.Request{Header: http.Header{}}, values: make([]string, 0, 32)}
-	if !isSimple(raw) || !sc.parse(string(raw)) {
+	p, _ := plains.New().(*plain)
+	if !isWholeGet(raw) || !p.parse(string(raw)) {
 		return nil
 	}
-	return &sc.r
+	return &p.r
 }
 
 // Upstream returns what keeps the connections to the backend, to be compared.

@@ -26,7 +26,6 @@ type route struct {
 	tunnels *strays
 	orphans *strays
 	backend *ingress.Backend
-	hot     *atomic.Int32 // > 0: refusals are to be expected; see doorstep
 }
 
 // ServeHTTP implements http.Handler: it takes one request from identification
@@ -68,29 +67,21 @@ func (rt *route) observed(w http.ResponseWriter, r *http.Request) (cut bool) {
 // the answer was cut off.
 func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) (Result, bool) {
 	own := rt.beginOwn()
-	decided := decidedFor(r)
-	if !decided.ok {
-		decided.req = rt.id.identify(r)
-		decided.req.Shape = rt.shapeOf(r)
-	}
-	req := decided.req
+	req := rt.id.identify(r)
+	req.Shape = rt.shapeOf(r)
 	var until time.Time
 	if req.MaxWait > 0 {
 		until = time.Now().Add(req.MaxWait)
 	}
 	waited := rt.stopwatch()
-	permit, err := rt.admit(ctx, w, &decided)
+	permit, err := rt.admit(ctx, w, req, &own)
 	wait := waited()
 	rt.saw(r, err)
-	if decided.ticket != nil {
-		own.drop() // it waited
-	}
 	if err != nil {
 		rej, ok := errors.AsType[*limiter.Rejection](err)
 		if !ok { // the client went away while it waited
 			return Result{Err: err, Outcome: limiter.Ignored, Wait: wait}, true
 		}
-		rt.hot.Store(hotFor)
 		if req.Deadline > 0 { // a wait in vain used some of it up
 			req.Deadline = max(time.Until(until), 1)
 		}
@@ -118,20 +109,17 @@ func (rt *route) stopwatch() func() time.Duration {
 
 func noTime() time.Duration { return 0 }
 
-// admit is the gate's decision, which may have been made on the doorstep.
-// The time that a request waits is no part of the bound on writing its answer.
-func (rt *route) admit(ctx context.Context, w http.ResponseWriter, a *admitted) (permit limiter.Permit, err error) {
-	if !a.ok {
-		if a.permit, a.ticket, err = rt.gate.Offer(rt.gate.Now(), a.req); err != nil {
-			return limiter.Permit{}, err
-		}
+// admit is the gate's decision. The time that a request waits is no part of the
+// bound on writing its answer.
+func (rt *route) admit(ctx context.Context, w http.ResponseWriter, req limiter.Request, own *ownTime) (limiter.Permit, error) {
+	permit, ticket, err := rt.gate.Offer(rt.gate.Now(), req)
+	if err != nil || ticket == nil {
+		return permit, err
 	}
-	if a.ticket == nil {
-		return a.permit, nil
-	}
+	own.drop() // it waits
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // without support there is no bound to lift
-	permit, err = a.ticket.Wait(ctx)
+	permit, err = ticket.Wait(ctx)
 	_ = rc.SetWriteDeadline(time.Now().Add(rt.o.writeTimeout()))
 	return permit, err
 }

@@ -32,7 +32,7 @@ type Server struct {
 	tunnels *strays
 	orphans *strays // connections to the backend whose callers have left
 	health  *ingress.Health
-	hot     atomic.Int32 // see doorstep
+	steps   *strays // connections of clients that have a doorstep
 	retries atomic.Uint64
 	log     *slog.Logger
 	timeout time.Duration // of a drain
@@ -48,7 +48,7 @@ type Server struct {
 func New(gate *limiter.Gate, o Options) (*Server, error) {
 	o = o.WithDefaults()
 	s := &Server{
-		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: newStrays(), orphans: newStrays(),
+		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: newStrays(), orphans: newStrays(), steps: newStrays(),
 		log: o.Ingress.Log, timeout: o.Ingress.DrainTimeout, drain: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.health = ingress.NewHealth().Log(gate.Name(), s.log)
@@ -65,9 +65,6 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: o.StreamIdle},
 	}
 	s.http.ConnState = stateChanged
-	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, doorstepKey{}, c)
-	}
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetHTTP2(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true)
@@ -94,7 +91,7 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.WithDefaults()
-	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, hot: &s.hot, retries: &s.retries}
+	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, retries: &s.retries}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
 	if old := s.route.Load(); old != nil && old.pool.WillDo(o.upstream()) {
@@ -183,6 +180,13 @@ func (s *Server) finish(ctx context.Context) {
 			s.err = fmt.Errorf("%w: %d tunnels of ingress %s", ingress.ErrCut, n, s.gate.Name())
 		}
 	}
+	select {
+	case <-s.steps.drain(): // plain requests, which net/http does not know of
+	case <-ctx.Done():
+		if n := s.steps.cut(); n > 0 && s.err == nil {
+			s.err = fmt.Errorf("%w: %d requests of ingress %s", ingress.ErrCut, n, s.gate.Name())
+		}
+	}
 	s.finishOrphans(ctx)
 	s.route.Load().pool.CloseIdle()
 }
@@ -202,6 +206,16 @@ func (s *Server) finishOrphans(ctx context.Context) {
 	select {
 	case <-over: // their permits have ended
 	case <-grace.C:
+	}
+}
+
+// isDraining reports whether the drain has begun.
+func (s *Server) isDraining() bool {
+	select {
+	case <-s.drain:
+		return true
+	default:
+		return false
 	}
 }
 

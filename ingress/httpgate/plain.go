@@ -1,0 +1,195 @@
+package httpgate
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// sendAfter is how much of an answer is gathered before it is sent, in bytes.
+const sendAfter = 4 << 10
+
+// plain is a request that is served on the doorstep, with its answer: it is the
+// [http.ResponseWriter] too. It is used for one request after another; its zero
+// value is not usable.
+type plain struct {
+	r      http.Request
+	values []string // of r.Header
+	gone   *departure
+	d      *doorstep
+
+	header  http.Header
+	out     []byte // what is not sent yet
+	status  int    // 0 = nothing was said
+	left    int64  // of the body, as declared
+	chunked bool   // it is of unknown length
+	bare    bool   // the answer has no body
+	last    bool   // the connection ends with the answer
+	failed  error  // of a write
+}
+
+// plains holds plain requests for their buffers.
+var plains = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is global by nature
+	return &plain{
+		r:      http.Request{Header: http.Header{}, Method: http.MethodGet, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody},
+		values: make([]string, 0, 32), header: http.Header{}, out: make([]byte, 0, 2*sendAfter),
+	}
+}}
+
+// serve takes the request from the decision to the answer and reports whether
+// the connection can go on. It belongs to rt.
+func (p *plain) serve(d *doorstep, rt *route) (keep bool) {
+	if p.gone == nil {
+		p.gone = newDeparture()
+	}
+	p.d, p.status, p.left, p.chunked, p.bare, p.last, p.failed = d, 0, 0, false, false, false, nil
+	p.out = p.out[:0]
+	clear(p.header)
+	p.r.RemoteAddr = d.RemoteAddr().String()
+	p.gone.begin(d)
+	defer func() { // forwarding may panic
+		if p.gone.end() || !keep {
+			p.gone = nil
+		}
+		keep = keep && p.gone != nil && d.refresh(time.Now(), &rt.o) == nil
+		p.d = nil
+	}()
+	_, cut := rt.serve(p.gone, p, &p.r)
+	if cut {
+		return false
+	}
+	p.finish()
+	return !p.last && p.failed == nil
+}
+
+// Header implements [http.ResponseWriter].
+func (p *plain) Header() http.Header { return p.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (p *plain) WriteHeader(status int) {
+	if p.status != 0 {
+		return
+	}
+	p.out = appendStatus(p.out, status)
+	if status < http.StatusOK {
+		p.appendFields()
+		p.out = append(p.out, "\r\n"...)
+		p.send()
+		return
+	}
+	p.status = status
+	p.bare = status == http.StatusNoContent || status == http.StatusNotModified
+	p.left = -1
+	if text := first(p.header["Content-Length"]); text != "" {
+		p.left, _ = strconv.ParseInt(text, 10, 64) // written by the gate itself
+	}
+	p.last = strings.EqualFold(first(p.header["Connection"]), "close")
+	p.appendFields()
+	if _, ok := p.header["Date"]; !ok {
+		p.out = append(p.out, "Date: "...)
+		p.out = append(time.Now().UTC().AppendFormat(p.out, http.TimeFormat), "\r\n"...)
+	}
+	if p.chunked = p.left < 0 && !p.bare; p.chunked {
+		p.out = append(p.out, "Transfer-Encoding: chunked\r\n"...)
+	}
+	p.out = append(p.out, "\r\n"...)
+}
+
+// appendStatus appends the first line of an answer.
+func appendStatus(b []byte, status int) []byte {
+	if status == http.StatusOK {
+		return append(b, "HTTP/1.1 200 OK\r\n"...)
+	}
+	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(status), 10)
+	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
+}
+
+// appendFields appends the header, less what is meant for behind the body.
+func (p *plain) appendFields() {
+	for name, values := range p.header {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			continue
+		}
+		for _, v := range values {
+			p.out = appendField(p.out, name, v)
+		}
+	}
+}
+
+// Write implements [http.ResponseWriter]. As net/http does, it refuses more than
+// was declared, and any of a body where there is none.
+func (p *plain) Write(b []byte) (int, error) {
+	if p.status == 0 {
+		p.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case p.failed != nil:
+		return 0, p.failed
+	case len(b) == 0:
+		return 0, nil
+	case p.bare:
+		return 0, http.ErrBodyNotAllowed
+	case p.chunked:
+		p.out = append(strconv.AppendInt(p.out, int64(len(b)), 16), "\r\n"...)
+		p.out = append(append(p.out, b...), "\r\n"...)
+	case int64(len(b)) > p.left:
+		return 0, http.ErrContentLength
+	default:
+		p.left -= int64(len(b))
+		p.out = append(p.out, b...)
+	}
+	if len(p.out) >= sendAfter {
+		p.send()
+	}
+	return len(b), p.failed
+}
+
+// finish ends the answer.
+func (p *plain) finish() {
+	if p.status == 0 {
+		p.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case p.chunked:
+		p.out = append(p.out, "0\r\n"...)
+		for name, values := range p.header {
+			if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+				for _, v := range values {
+					p.out = appendField(p.out, name, v)
+				}
+			}
+		}
+		p.out = append(p.out, "\r\n"...)
+	case p.left > 0 && !p.bare:
+		p.last = true // less than was declared: the end of the connection tells
+	}
+	p.send()
+}
+
+// send sends what was gathered.
+func (p *plain) send() {
+	if p.failed == nil && len(p.out) > 0 {
+		_, p.failed = p.d.Write(p.out)
+	}
+	p.out = p.out[:0]
+	if cap(p.out) > 2*bodyBuffer {
+		p.out = make([]byte, 0, 2*sendAfter)
+	}
+}
+
+// FlushError is what [http.ResponseController] calls.
+func (p *plain) FlushError() error {
+	if p.status == 0 {
+		p.WriteHeader(http.StatusOK)
+	}
+	p.send()
+	return p.failed
+}
+
+// SetWriteDeadline is what [http.ResponseController] calls.
+func (p *plain) SetWriteDeadline(t time.Time) error {
+	p.d.touched = time.Time{} // the next request has another
+	return p.d.SetWriteDeadline(t)
+}
