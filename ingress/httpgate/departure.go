@@ -22,6 +22,8 @@ type departure struct {
 	done  chan struct{}
 	gone  bool // done is closed
 	after []*func()
+	leave func()      // of the exchange; nil = none
+	stop  func() bool // takes leave back; made once
 }
 
 var _ context.Context = (*departure)(nil)
@@ -31,6 +33,13 @@ func newDeparture() *departure {
 	c := &departure{over: make(chan struct{}, 1), done: make(chan struct{})}
 	c.timer = time.AfterFunc(time.Hour, c.watch)
 	c.timer.Stop()
+	c.stop = func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		had := c.leave != nil
+		c.leave = nil
+		return had
+	}
 	return c
 }
 
@@ -68,20 +77,36 @@ func (c *departure) watch() {
 	}
 	c.mu.Unlock()
 	if !ended && c.d.awaitEnd() {
-		c.leave()
+		c.happen()
 	}
 }
 
-// leave has happen what is to happen when the client has gone.
-func (c *departure) leave() {
+// onLeave is [context.AfterFunc] for the one function of an exchange; it
+// allocates nothing.
+func (c *departure) onLeave(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		go f()
+		return c.stop
+	}
+	c.leave = f
+	return c.stop
+}
+
+// happen has what is to happen when the client has gone.
+func (c *departure) happen() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone = true
 	close(c.done)
+	if c.leave != nil {
+		go c.leave()
+	}
 	for _, f := range c.after {
 		go (*f)()
 	}
-	c.after = nil
+	c.leave, c.after = nil, nil
 }
 
 // Deadline implements [context.Context].

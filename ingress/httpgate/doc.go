@@ -1,6 +1,7 @@
 // Package httpgate is the gate for HTTP: HTTP/1.1 and HTTP/2 in, HTTP/1.1 out.
 //
-// A [Server] takes a request from net/http, identifies it, asks the
+// A [Server] takes a request from net/http, or by itself when it is a plain one
+// (see doorstep), identifies it, asks the
 // [limiter.Gate], and forwards what is admitted to the backend over
 // connections of its own; net/http's client and reverse proxy are not on the
 // path, because they cost twice as much as all the rest (ADR 3). Bodies stream both

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,24 +25,26 @@ import (
 // no longer known here where a request begins. ADR 7 tells why.
 type doorstep struct {
 	net.Conn
-	s *Server
+	s      *Server
+	raw    syscall.RawConn
+	remote string // address of the client
 
-	lost  atomic.Bool // it is no longer known where requests begin; stays so
 	phase atomic.Int32
 
-	// The fields below belong to the goroutine that serves the connection.
-	// HTTP/2 has several, but is lost from its first bytes on.
-	atStart bool      // the next byte begins a request
+	// The fields below belong to the goroutine that serves the connection, or to
+	// the request of HTTP/1.1 that net/http serves.
+	pending []byte    // was read, and net/http is to get it
 	touched time.Time // when the deadlines were last moved
-	prefix  []byte    // of the first request, until its head is whole
-	raw     syscall.RawConn
 }
 
-// Phases of a doorstep. net/http takes a connection for idle that serves a plain
-// request, and closes it when the server shuts down.
+// Phases of a doorstep. For net/http a connection that serves plain requests is
+// new, or idle, and is closed when the server shuts down.
 const (
-	resting int32 = iota // Close closes
-	serving              // Close waits for the end of the request
+	fresh   int32 = iota // nothing was served yet
+	resting              // a plain request was, and the next may come
+	serving              // a plain one; Close waits for its end
+	handed               // net/http has a request, after which the next begins here
+	lost                 // net/http has the connection: it is not known here where requests begin
 	leaving              // Close was called
 )
 
@@ -60,12 +63,12 @@ func (l doorsteps) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &doorstep{Conn: c, s: l.s, atStart: true}
+	d := &doorstep{Conn: c, s: l.s, remote: c.RemoteAddr().String()}
 	if sc, ok := c.(syscall.Conn); ok && ingress.CanSeePeerGone {
 		d.raw, err = sc.SyscallConn()
 	}
-	if d.raw == nil || err != nil || !l.s.steps.add(c) {
-		d.lost.Store(true) // its client could not be seen to leave, or nothing is to begin any more
+	if d.raw == nil || err != nil || !l.s.steps.add(d) {
+		d.phase.Store(lost) // its client could not be seen to leave, or nothing is to begin any more
 	}
 	return d, nil
 }
@@ -73,37 +76,47 @@ func (l doorsteps) Accept() (net.Conn, error) {
 // stateChanged tells the doorstep that net/http is done with a request. It runs
 // in the goroutine that serves the connection.
 func stateChanged(c net.Conn, state http.ConnState) {
-	if d, ok := c.(*doorstep); ok && state == http.StateIdle && !d.lost.Load() {
-		d.atStart = true
+	if d, ok := c.(*doorstep); ok && state == http.StateIdle {
+		d.phase.CompareAndSwap(handed, resting)
 	}
 }
 
 // Read implements net.Conn for net/http.
 func (d *doorstep) Read(p []byte) (int, error) {
-	if d.lost.Load() {
-		return d.Conn.Read(p)
+	if len(d.pending) > 0 {
+		n := copy(p, d.pending)
+		if d.pending = d.pending[n:]; len(d.pending) == 0 {
+			d.pending = nil
+		}
+		return n, nil
 	}
-	if len(p) == 1 && !d.atStart {
+	switch d.phase.Load() {
+	case fresh, resting:
+		return d.next(p)
+	case handed:
 		// net/http reads one byte while a handler runs, in order to notice the
 		// client's end, and would take it from the next request.
-		if d.awaitEnd() {
-			d.lost.Store(true) // the read that follows may yield a byte
+		if len(p) != 1 || d.awaitEnd() {
+			d.phase.CompareAndSwap(handed, lost) // what is read is part of a request that is not known here
 		}
-		return d.Conn.Read(p)
 	}
-	if !d.atStart {
-		n, err := d.Conn.Read(p)
-		if n > 0 {
-			d.lost.Store(true)
-		}
-		return n, err
-	}
+	return d.Conn.Read(p)
+}
+
+// next serves requests for as long as they are plain, and gives net/http what
+// came when one is not.
+func (d *doorstep) next(p []byte) (int, error) {
 	for {
 		n, err := d.Conn.Read(p)
 		if err != nil || n == 0 {
 			return n, err
 		}
-		served, err := d.meet(p[:n], len(p) < wholeRead)
+		var served bool
+		if len(p) < wholeRead && n == len(p) {
+			served, err = d.meetRest(p)
+		} else {
+			served, err = d.meet(p[:n])
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -113,27 +126,44 @@ func (d *doorstep) Read(p []byte) (int, error) {
 	}
 }
 
-// meet looks at what came where a request begins, and reports whether it was
-// answered. Otherwise net/http gets it. few says that net/http asked only for
-// the first bytes. An error ends the connection.
-func (d *doorstep) meet(raw []byte, few bool) (served bool, err error) {
-	if few || len(d.prefix) > 0 {
-		d.first(raw, few)
-		return false, nil
+// meetRest is meet where net/http asked for a few bytes only, in order to see
+// whether they are HTTP/2's, and more may have come.
+func (d *doorstep) meetRest(few []byte) (served bool, err error) {
+	if !bytes.HasPrefix(few, []byte("GET /")) {
+		return d.meet(few)
 	}
+	buf, _ := heads.Get().(*[]byte)
+	defer heads.Put(buf)
+	n := copy(*buf, few)
+	more, err := d.Conn.Read((*buf)[n:])
+	if err != nil {
+		return false, err
+	}
+	served, err = d.meet((*buf)[:n+more])
+	if !served {
+		d.pending = bytes.Clone((*buf)[n : n+more])
+	}
+	return served, err
+}
+
+// heads holds buffers for first requests.
+var heads = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }} //nolint:gochecknoglobals // a pool is global by nature
+
+// meet looks at what came where a request begins, and reports whether it was
+// answered. Otherwise net/http gets it. An error ends the connection.
+func (d *doorstep) meet(raw []byte) (served bool, err error) {
+	before := d.phase.Load()
 	if !isWholeGet(raw) {
-		d.lost.Store(true)
-		return false, nil
+		return false, d.enter(before, lost)
 	}
 	p, _ := plains.Get().(*plain)
 	defer plains.Put(p)
 	rt := d.s.route.Load()
-	if d.s.isDraining() || !p.parse(string(raw)) || !rt.takes(p) {
-		d.atStart = false
-		return false, nil // net/http has something to say about it
+	if d.s.isDraining() || !p.parse(string(raw)) || len(raw) > rt.o.MaxHeader || !rt.takes(p) {
+		return false, d.enter(before, handed) // net/http has something to say about it
 	}
-	if !d.phase.CompareAndSwap(resting, serving) {
-		return false, net.ErrClosed
+	if err := d.enter(before, serving); err != nil {
+		return false, err
 	}
 	keep := false
 	defer func() { // forwarding may panic
@@ -144,6 +174,15 @@ func (d *doorstep) meet(raw []byte, few bool) (served bool, err error) {
 	}()
 	keep = p.serve(d, rt)
 	return true, nil
+}
+
+// enter goes from one phase to the next, unless the connection was closed
+// meanwhile.
+func (d *doorstep) enter(from, to int32) error {
+	if !d.phase.CompareAndSwap(from, to) {
+		return net.ErrClosed
+	}
+	return nil
 }
 
 // takes reports whether a plain request is one for the doorstep.
@@ -158,40 +197,34 @@ func (rt *route) takes(p *plain) bool {
 // Close closes the connection, or lets a plain request on it end first.
 func (d *doorstep) Close() error {
 	for {
-		switch d.phase.Load() {
-		case serving:
-			if d.phase.CompareAndSwap(serving, leaving) {
-				return nil
-			}
-		case resting:
-			if d.phase.CompareAndSwap(resting, leaving) {
-				return d.leave()
-			}
-		default:
+		phase := d.phase.Load()
+		switch {
+		case phase == leaving:
 			return nil
+		case !d.phase.CompareAndSwap(phase, leaving):
+		case phase == serving:
+			return nil
+		default:
+			return d.leave()
 		}
 	}
+}
+
+// rest closes the connection where a plain request was served and the next has
+// not come, and lets one that is served be the last.
+func (d *doorstep) rest() {
+	if d.phase.CompareAndSwap(resting, leaving) {
+		_ = d.leave()
+		return
+	}
+	d.phase.CompareAndSwap(serving, leaving)
 }
 
 // leave closes the connection.
 func (d *doorstep) leave() error {
 	d.phase.Store(leaving)
-	d.s.steps.remove(d.Conn)
+	d.s.steps.remove(d)
 	return d.Conn.Close()
-}
-
-// first watches the first request of a connection pass by. net/http takes its
-// first bytes by themselves, to see whether they are HTTP/2's, so that it is
-// too late to answer it here; but when it is a plain one, the next can be.
-func (d *doorstep) first(p []byte, more bool) {
-	d.prefix = append(d.prefix, p...)
-	if more && len(d.prefix) < wholeRead && bytes.HasPrefix(d.prefix, []byte("GET /")) {
-		return
-	}
-	if !isWholeGet(d.prefix) {
-		d.lost.Store(true)
-	}
-	d.prefix, d.atStart = nil, false
 }
 
 // awaitEnd waits until the client is gone, and reports that; or until the

@@ -2,6 +2,7 @@ package httpgate_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,34 +18,128 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// A refusal on the doorstep and one behind net/http say the same.
+// lanes are two connections: what is sent over the first is served by net/http,
+// since its first request came in two parts, and over the second on the doorstep.
+func lanes(t *testing.T, g *gated) (ask [2]func(raw string) (reply, error)) {
+	t.Helper()
+	for i, cut := range []int{20, 0} {
+		c, br := dial(t, g.addr)
+		ask[i] = func(raw string) (reply, error) {
+			for _, part := range []string{raw[:cut], raw[cut:]} {
+				if part == "" {
+					continue
+				}
+				_, _ = io.WriteString(c, part)
+				time.Sleep(time.Millisecond) // real sockets: two writes are to be two reads
+			}
+			cut = 0
+			r, err := readReply(br)
+			if err != nil {
+				return reply{}, err
+			}
+			r.Header.Del("Date")
+			return r, nil
+		}
+	}
+	return ask
+}
+
+// An answer on the doorstep and one behind net/http say the same, refusals too.
 func TestDoorstepSaysTheSame(t *testing.T) {
-	p := limiter.Policy{Rate: limiter.Rate{PerSecond: 0.001}}
-	g := start(t, "127.0.0.1:1", p, httpgate.Options{By: []string{"header:x-tenant"}, NoHints: true, Rate: func(string) limiter.Rate { return p.Rate }})
-	c, br := dial(t, g.addr)
-	var seen []reply
-	for range 4 { // admitted, refused by net/http, refused on the doorstep twice
-		_, _ = io.WriteString(c, "GET /a?b HTTP/1.1\r\nHost: a\r\nX-Tenant: acme\r\n\r\n")
-		r, err := readReply(br)
-		if err != nil {
-			t.Fatal(err)
+	const asked = "GET /a?b HTTP/1.1\r\nHost: a\r\nX-Tenant: acme\r\n\r\n"
+	same := func(t *testing.T, g *gated, status int) {
+		t.Helper()
+		ask := lanes(t, g)
+		want, err1 := ask[0](asked)
+		got, err2 := ask[1](asked)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
 		}
-		r.Header.Del("Date")
-		seen = append(seen, r)
-	}
-	if seen[0].StatusCode != http.StatusBadGateway || seen[1].StatusCode != http.StatusTooManyRequests {
-		t.Fatalf("answers %s, %s; want 502, 429", seen[0].Status, seen[1].Status)
-	}
-	for _, r := range seen[2:] {
-		if diff := cmp.Diff(seen[1].Header, r.Header); diff != "" || r.Status != seen[1].Status {
-			t.Errorf("%s (-net/http +doorstep):\n%s", r.Status, diff)
+		if got.ContentLength < 0 && want.ContentLength > 0 { // net/http counts what is short
+			want.ContentLength = -1
+			want.Header.Del("Content-Length")
 		}
-		if diff := cmp.Diff(seen[1].body, r.body); diff != "" {
-			t.Errorf("body (-net/http +doorstep):\n%s", diff)
+		if want.StatusCode != status || got.Status != want.Status || got.Close != want.Close || got.ContentLength != want.ContentLength {
+			t.Errorf("%s, %d bytes, close %v; behind net/http %s, %d bytes, close %v; want %d", got.Status, got.ContentLength, got.Close, want.Status, want.ContentLength, want.Close, status)
+		}
+		if diff := cmp.Diff([]any{want.Header, want.body, want.Trailer}, []any{got.Header, got.body, got.Trailer}); diff != "" {
+			t.Errorf("(-net/http +doorstep):\n%s", diff)
 		}
 	}
-	if n := g.gate.Status().Bucket; n == nil || n.Tokens >= 1 {
-		t.Errorf("bucket %+v, want less than a token", n)
+	for _, c := range []struct {
+		name, answer string
+		status       int
+	}{
+		{"length", "200 OK\r\nContent-Length: 5\r\nX-A: 1\r\nX-A: 2\r\nContent-Type: text/plain\r\n\r\nhello", 200},
+		{"empty", "200 OK\r\nContent-Length: 0\r\n\r\n", 200},
+		{"no type", "200 OK\r\nContent-Length: 6\r\n\r\n<html>", 200},
+		{"chunks", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", 200},
+		{"trailer", "200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 7\r\n\r\n", 200},
+		{"no content", "204 No Content\r\nX-A: 1\r\n\r\n", 204},
+		{"not modified", "304 Not Modified\r\nETag: \"1\"\r\nContent-Length: 5\r\n\r\n", 304},
+		{"not found", "404 Not Found\r\nContent-Length: 2\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nno", 404},
+		{"failed", "500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno", 500},
+		{"odd status", "299 Fine\r\nContent-Length: 2\r\n\r\nno", 299},
+		{"backend closes", "200 OK\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nContent-Length: 5\r\n\r\nhello", 200},
+		{"long", "200 OK\r\nContent-Length: 200000\r\n\r\n" + strings.Repeat("x", 200_000), 200},
+		{"garbage", "what?\r\n\r\n", 502},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := start(t, serveRaw(t, always("HTTP/1.1 "+c.answer)), limiter.Policy{}, httpgate.Options{Via: true})
+			same(t, g, c.status)
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		p := limiter.Policy{Rate: limiter.Rate{PerSecond: 0.001}}
+		g := start(t, "127.0.0.1:1", p, httpgate.Options{By: []string{"header:x-tenant"}, NoHints: true, Rate: func(string) limiter.Rate { return p.Rate }})
+		if r, _ := get(t, g.url+"/"); r.StatusCode != http.StatusBadGateway {
+			t.Fatalf("the first is admitted: %s", r.Status)
+		}
+		same(t, g, http.StatusTooManyRequests)
+		if n := g.gate.Status().Bucket; n == nil || n.Tokens >= 1 {
+			t.Errorf("bucket %+v, want less than a token", n)
+		}
+	})
+}
+
+// A plain request that is under way when the server drains gets its whole
+// answer, told that it is the last on its connection; one that rests is closed.
+func TestDrainFinishesPlainRequests(t *testing.T) {
+	arrived, release := make(chan struct{}, 8), make(chan struct{})
+	backend := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			arrived <- struct{}{}
+			<-release
+		}
+		_, _ = io.WriteString(w, "done")
+	})
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	busy, busyReader := dial(t, g.addr)
+	idle, idleReader := dial(t, g.addr)
+	for c, br := range map[net.Conn]*bufio.Reader{busy: busyReader, idle: idleReader} {
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if r, err := readReply(br); err != nil || r.body != "done" {
+			t.Fatal(r, err)
+		}
+	}
+	_, _ = io.WriteString(busy, "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-arrived
+	drained := make(chan error, 1)
+	go func() { drained <- g.Drain(t.Context()) }()
+	if _, err := idleReader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection: %v; want its end", err)
+	}
+	select {
+	case err := <-drained:
+		t.Fatalf("the drain was over before the request: %v", err)
+	default:
+	}
+	close(release)
+	if r, err := readReply(busyReader); err != nil || r.body != "done" || !r.Close {
+		t.Errorf("the request under way: %+v, %v; want its answer, and the connection's end", r, err)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -172,7 +172,11 @@ func (x *exchange) attempt(fresh bool) (err error) {
 	if fresh || !x.bc.Used {
 		x.own.drop() // connecting is the backend's time
 	}
-	x.stop = context.AfterFunc(x.ctx, x.bc.Leave)
+	if plain, ok := x.ctx.(*departure); ok {
+		x.stop = plain.onLeave(x.bc.Leave)
+	} else {
+		x.stop = context.AfterFunc(x.ctx, x.bc.Leave)
+	}
 	x.arm(x.rt.o.RequestTimeout)
 	x.out = x.rt.appendRequest(x.out[:0], x.r, x.upgrade)
 	if n := x.r.ContentLength; n > 0 && n <= smallUpload {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/admitd/admitd/labels"
 )
 
 // sendAfter is how much of an answer is gathered before it is sent, in bytes.
@@ -47,7 +49,7 @@ func (p *plain) serve(d *doorstep, rt *route) (keep bool) {
 	p.d, p.status, p.left, p.chunked, p.bare, p.last, p.failed = d, 0, 0, false, false, false, nil
 	p.out = p.out[:0]
 	clear(p.header)
-	p.r.RemoteAddr = d.RemoteAddr().String()
+	p.r.RemoteAddr = d.remote
 	p.gone.begin(d)
 	defer func() { // forwarding may panic
 		if p.gone.end() || !keep {
@@ -81,11 +83,17 @@ func (p *plain) WriteHeader(status int) {
 	}
 	p.status = status
 	p.bare = status == http.StatusNoContent || status == http.StatusNotModified
+	if p.bare {
+		delete(p.header, "Content-Length") // as net/http does
+	}
 	p.left = -1
 	if text := first(p.header["Content-Length"]); text != "" {
 		p.left, _ = strconv.ParseInt(text, 10, 64) // written by the gate itself
 	}
 	p.last = strings.EqualFold(first(p.header["Connection"]), "close")
+	if !p.last && p.d.phase.Load() == leaving {
+		p.header["Connection"], p.last = closeValue, true
+	}
 	p.appendFields()
 	if _, ok := p.header["Date"]; !ok {
 		p.out = append(p.out, "Date: "...)
@@ -102,8 +110,11 @@ func appendStatus(b []byte, status int) []byte {
 	if status == http.StatusOK {
 		return append(b, "HTTP/1.1 200 OK\r\n"...)
 	}
-	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(status), 10)
-	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
+	b = append(strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(status), 10), ' ')
+	if text := http.StatusText(status); text != "" {
+		return append(append(b, text...), "\r\n"...)
+	}
+	return append(strconv.AppendInt(append(b, "status code "...), int64(status), 10), "\r\n"...) // as net/http does
 }
 
 // appendFields appends the header, less what is meant for behind the body.
@@ -116,6 +127,24 @@ func (p *plain) appendFields() {
 			p.out = appendField(p.out, name, v)
 		}
 	}
+}
+
+// refuse is the whole answer to a request that was not admitted.
+func (p *plain) refuse(doc *labels.Document, fields []labels.Field, body []byte) {
+	p.status, p.bare = doc.Status, true
+	b := appendStatus(p.out, doc.Status)
+	for i := range fields {
+		if fields[i].Value != "" {
+			b = appendField(b, fields[i].Name, fields[i].Value)
+		}
+	}
+	b = append(b, "Content-Type: application/problem+json\r\nDate: "...)
+	b = time.Now().UTC().AppendFormat(b, http.TimeFormat)
+	b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(body)), 10)
+	if p.last = doc.Reason == labels.Draining; p.last {
+		b = append(b, "\r\nConnection: close"...)
+	}
+	p.out = append(append(b, "\r\n\r\n"...), body...)
 }
 
 // Write implements [http.ResponseWriter]. As net/http does, it refuses more than

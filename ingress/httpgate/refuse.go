@@ -34,17 +34,20 @@ var documents = sync.Pool{New: func() any { return new([]byte) }} //nolint:goche
 // whether the connection must be cut.
 func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, req limiter.Request) (status int, cut bool) {
 	doc, fields := rt.rejection(rej, req)
+	buf, _ := documents.Get().(*[]byte)
+	defer documents.Put(buf)
+	*buf = doc.AppendJSON((*buf)[:0])
+	if p, ok := w.(*plain); ok {
+		p.refuse(&doc, fields[:], *buf)
+		return doc.Status, false
+	}
 	h := w.Header()
 	for _, f := range fields {
 		if f.Value != "" {
 			h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
 		}
 	}
-	buf, _ := documents.Get().(*[]byte)
-	*buf = doc.AppendJSON((*buf)[:0])
-	cut = answer(w, r, doc.Status, *buf)
-	documents.Put(buf)
-	return doc.Status, cut
+	return doc.Status, answer(w, r, doc.Status, *buf)
 }
 
 // rejection returns what a refusal says: its document and its header fields,

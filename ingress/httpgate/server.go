@@ -169,6 +169,11 @@ func (s *Server) finish(ctx context.Context) {
 	defer close(s.over)
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	for _, c := range s.steps.all() {
+		if d, ok := c.(*doorstep); ok {
+			d.rest()
+		}
+	}
 	if err := s.http.Shutdown(ctx); err != nil {
 		s.err = fmt.Errorf("%w: ingress %s: %w", ingress.ErrCut, s.gate.Name(), err)
 		_ = s.http.Close() // the listener is closed already
@@ -180,15 +185,28 @@ func (s *Server) finish(ctx context.Context) {
 			s.err = fmt.Errorf("%w: %d tunnels of ingress %s", ingress.ErrCut, n, s.gate.Name())
 		}
 	}
-	select {
-	case <-s.steps.drain(): // plain requests, which net/http does not know of
-	case <-ctx.Done():
-		if n := s.steps.cut(); n > 0 && s.err == nil {
-			s.err = fmt.Errorf("%w: %d requests of ingress %s", ingress.ErrCut, n, s.gate.Name())
-		}
-	}
+	s.finishPlain(ctx)
 	s.finishOrphans(ctx)
 	s.route.Load().pool.CloseIdle()
+}
+
+// finishPlain waits for plain requests, of which net/http does not know, and cuts
+// them off when ctx is done.
+func (s *Server) finishPlain(ctx context.Context) {
+	select {
+	case <-s.steps.drain():
+		return
+	case <-ctx.Done():
+	}
+	left := s.steps.all()
+	for _, c := range left {
+		if d, ok := c.(*doorstep); ok {
+			_ = d.Conn.Close()
+		}
+	}
+	if s.err == nil && len(left) > 0 {
+		s.err = fmt.Errorf("%w: %d requests of ingress %s", ingress.ErrCut, len(left), s.gate.Name())
+	}
 }
 
 // finishOrphans waits for answers to nobody, and cuts them off when ctx is done:

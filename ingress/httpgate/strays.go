@@ -1,7 +1,9 @@
 package httpgate
 
 import (
+	"maps"
 	"net"
+	"slices"
 	"sync"
 )
 
@@ -59,6 +61,13 @@ func (s *strays) checkLocked() {
 	default:
 		close(s.over)
 	}
+}
+
+// all returns those that are open.
+func (s *strays) all() []net.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.open))
 }
 
 // count returns how many are open.
