@@ -34,9 +34,8 @@ type inlet struct {
 	hold    bool  // the rest of a message is to come: not idle
 	short   bool  // the last read emptied the socket
 	total   int64 // bytes read so far
-	n       int   // result of the last raw read
-	err     error
 	attempt func(fd uintptr) bool
+	err     error // of the last attempt
 }
 
 // newInlet returns an inlet for c.
@@ -180,33 +179,24 @@ func (in *inlet) fillFirst() error {
 
 // fillRaw waits for bytes and takes a buffer when they are there.
 func (in *inlet) fillRaw() error {
-	in.n, in.err = 0, nil
+	in.err = nil
 	if err := in.raw.Read(in.attempt); err != nil {
 		return err
 	}
 	if in.err != nil {
 		in.release()
-		return in.err
 	}
-	in.w = in.n
-	in.total += int64(in.n)
-	return nil
+	return in.err
 }
 
 // tryRead is one attempt to read from fd. It returns false to wait until the
 // connection is readable.
 func (in *inlet) tryRead(fd uintptr) bool {
-	in.take()
-	n, again, err := rawRead(fd, in.buf)
-	if again {
-		in.release()
-		return false
+	var wait bool
+	if wait, in.err = in.more(fd); wait {
+		in.park()
 	}
-	if n == 0 && err == nil {
-		err = io.EOF
-	}
-	in.n, in.err = n, err
-	return true
+	return !wait
 }
 
 // canGrow reports whether there is a larger buffer.
