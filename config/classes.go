@@ -65,8 +65,8 @@ func classWords() []string {
 	return []string{"critical-plus", "critical", "sheddable-plus", "sheddable"}
 }
 
-// classes checks who goes first.
-func (v validator) classes(path string, in *Ingress) {
+// checkClasses checks who goes first.
+func checkClasses(v validator, path string, in *Ingress) {
 	c, proto := &in.Classes, protocol(in.Protocol)
 	for i, by := range c.By {
 		at := v.at(path+".by", i)
@@ -87,7 +87,7 @@ func (v validator) classes(path string, in *Ingress) {
 		}
 	}
 	for i := range c.Rules {
-		v.classRule(element(path+".rules", i), &c.Rules[i], proto)
+		checkClassRule(v, element(path+".rules", i), &c.Rules[i], proto)
 	}
 	for _, class := range slices.Sorted(maps.Keys(c.Floor)) {
 		if !slices.Contains(classWords(), class) {
@@ -96,8 +96,8 @@ func (v validator) classes(path string, in *Ingress) {
 	}
 }
 
-// classRule checks one rule.
-func (v validator) classRule(path string, r *ClassRule, proto *Protocol) {
+// checkClassRule checks one rule.
+func checkClassRule(v validator, path string, r *ClassRule, proto *Protocol) {
 	if len(r.Operations)+len(r.Applications)+len(r.Users)+len(r.Partitions) == 0 {
 		v.relate("matches every request: write default instead", nil, path)
 	}

@@ -70,8 +70,8 @@ func (in *Ingress) Shares() bool {
 	return false
 }
 
-// fleet checks the group, and that what is shared can be.
-func (v validator) fleet(c *Config) {
+// checkFleet checks the group, and that what is shared can be.
+func checkFleet(v validator, c *Config) {
 	f := &c.Fleet
 	v.name("fleet.group", f.Group)
 	if f.Lease < 2*f.Interval {
@@ -87,13 +87,13 @@ func (v validator) fleet(c *Config) {
 		v.relate("needs both certFile and keyFile", nil, "fleet.redis.tls.certFile", "fleet.redis.tls.keyFile")
 	}
 	for i := range c.Ingresses {
-		v.shared(element("ingresses", i), c, &c.Ingresses[i])
+		checkShared(v, element("ingresses", i), c, &c.Ingresses[i])
 	}
 }
 
-// shared checks that what is shared of an ingress has a rate, and a group to
+// checkShared checks that what is shared of an ingress has a rate, and a group to
 // share it with.
-func (v validator) shared(path string, c *Config, in *Ingress) {
+func checkShared(v validator, path string, c *Config, in *Ingress) {
 	see := func(at string, shared bool, rate float64) {
 		switch {
 		case !shared:

@@ -84,7 +84,7 @@ func protocolMongoDB() *Protocol {
 		Costs:  true, Users: true, Exempts: true, Operation: commandName, Classes: mongoClasses(),
 		check: func(v validator, path string, in *Ingress) {
 			if in.MongoDB != nil {
-				v.mongodb(path+".mongodb", in.MongoDB)
+				checkMongodb(v, path+".mongodb", in.MongoDB)
 			}
 		},
 	}
@@ -104,8 +104,8 @@ func commandName(op string) string {
 	return ""
 }
 
-// mongodb checks the block of an ingress whose backend is given.
-func (v validator) mongodb(path string, m *MongoDB) {
+// checkMongodb checks the block of an ingress whose backend is given.
+func checkMongodb(v validator, path string, m *MongoDB) {
 	t, at := &m.Topology, path+".topology"
 	switch {
 	case t.Mode == "members" && len(t.Members) == 0:

@@ -169,7 +169,7 @@ type Fallback struct {
 	Limit int `yaml:"limit" default:"20" min:"1" max:"1000000"`
 }
 
-func (v validator) partitions(path string, in *Ingress) {
+func checkPartitions(v validator, path string, in *Ingress) {
 	p, proto := &in.Partitions, protocol(in.Protocol)
 	for i, by := range p.By {
 		at := v.at(path+".by", i)
@@ -182,7 +182,7 @@ func (v validator) partitions(path string, in *Ingress) {
 	if most := proto.parts(); len(p.By) > most {
 		v.relate(fmt.Sprintf("lists more than %d for protocol %s", most, in.Protocol), len(p.By), path+".by", pathOf(path)+".protocol")
 	}
-	v.limit(path+".default.limit", &p.Default.Limit)
+	checkLimit(v, path+".default.limit", &p.Default.Limit)
 	names, matches := map[string]int{}, map[string]int{}
 	for i := range p.Named {
 		n, at := &p.Named[i], element(path+".named", i)
@@ -195,7 +195,7 @@ func (v validator) partitions(path string, in *Ingress) {
 		}
 		v.unique(names, i, path+".named", "name", n.Name)
 		v.unique(matches, i, path+".named", "match", n.Match)
-		v.limit(at+".limit", &n.Limit)
+		checkLimit(v, at+".limit", &n.Limit)
 		if n.MaxShare > 0 && p.Share != "one" && p.Total == 0 {
 			v.relate("is a share of nothing: it needs share: one, or a total", n.MaxShare, at+".maxShare", path+".share")
 		}
@@ -208,9 +208,9 @@ func (v validator) partitions(path string, in *Ingress) {
 // pathOf is the path of the ingress that a path lies directly below.
 func pathOf(path string) string { return path[:strings.LastIndexByte(path, '.')] }
 
-// limit checks the relations between the keys of one limit. Fields that do not
+// checkLimit checks the relations between the keys of one limit. Fields that do not
 // belong to the algorithm are zero.
-func (v validator) limit(path string, l *Limit) {
+func checkLimit(v validator, path string, l *Limit) {
 	initial, least, most := path+".initialLimit", path+".minLimit", path+".maxLimit"
 	if l.MinLimit > l.MaxLimit && l.Algorithm != "fixed" {
 		v.relate("must be at most maxLimit", l.MinLimit, least, most)

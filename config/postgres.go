@@ -50,7 +50,7 @@ func protocolPostgres() *Protocol {
 		Costs:  true, Users: true, Exempts: true, Reserves: true, Patience: true, Operation: postgresOperation,
 		check: func(v validator, path string, in *Ingress) {
 			if in.Postgres != nil {
-				v.postgres(path+".postgres", in.Postgres)
+				checkPostgres(v, path+".postgres", in.Postgres)
 			}
 		},
 	}
@@ -86,8 +86,8 @@ func Reasons() []string {
 	return []string{"request_rate", "concurrency_limit", "queue_timeout", "cost_exceeds_burst", "shed", "draining"}
 }
 
-// postgres checks the block of an ingress whose backend is given.
-func (v validator) postgres(path string, p *Postgres) {
+// checkPostgres checks the block of an ingress whose backend is given.
+func checkPostgres(v validator, path string, p *Postgres) {
 	for reason, code := range p.SQLState {
 		at := join(path+".sqlstate", reason)
 		if !slices.Contains(Reasons(), reason) {

@@ -98,13 +98,13 @@ func protocolPulsar() *Protocol {
 		Claims: []PartKind{{"metadata", wordOf("metadata")}, {"producer", nil}},
 		check: func(v validator, path string, in *Ingress) {
 			if in.Pulsar != nil {
-				v.pulsar(path+".pulsar", in.Pulsar)
+				checkPulsar(v, path+".pulsar", in.Pulsar)
 			}
 		},
 	}
 }
 
-func (v validator) pulsar(path string, p *Pulsar) {
+func checkPulsar(v validator, path string, p *Pulsar) {
 	for i, b := range p.Brokers {
 		if !brokerPattern(b) {
 			v.relate("must be host:port; the host may begin with *. and the port be *", b, v.at(path+".brokers", i))
@@ -114,7 +114,7 @@ func (v validator) pulsar(path string, p *Pulsar) {
 	for i := range p.Topics {
 		t, at := &p.Topics[i], element(path+".topics", i)
 		v.name(at+".name", t.Name)
-		v.topic(at+".match", t.Match)
+		checkTopic(v, at+".match", t.Match)
 		v.unique(names, i, path+".topics", "name", t.Name)
 		v.unique(matches, i, path+".topics", "match", t.Match)
 	}
@@ -127,7 +127,7 @@ func (v validator) pulsar(path string, p *Pulsar) {
 			v.relate("needs at least one topic", nil, at+".match")
 		}
 		for j, m := range g.Match {
-			v.topic(v.at(at+".match", j), m)
+			checkTopic(v, v.at(at+".match", j), m)
 		}
 	}
 	if p.MaxHeldBytes > p.MaxGateHeldBytes {
@@ -135,8 +135,8 @@ func (v validator) pulsar(path string, p *Pulsar) {
 	}
 }
 
-// topic checks a topic pattern.
-func (v validator) topic(path, match string) {
+// checkTopic checks a topic pattern.
+func checkTopic(v validator, path, match string) {
 	switch star := strings.IndexByte(match, '*'); {
 	case match == "":
 		v.relate("must not be empty", nil, path)

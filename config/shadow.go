@@ -58,8 +58,8 @@ func (c *Config) Candidate(s *Shadow) (*Ingress, error) {
 	return &next.Ingresses[i], nil
 }
 
-// shadow checks the candidates, as a patch of their ingress would be.
-func (v validator) shadow(c *Config) {
+// checkShadow checks the candidates, as a patch of their ingress would be.
+func checkShadow(v validator, c *Config) {
 	if len(c.Shadow) > maxShadow {
 		v.relate(fmt.Sprintf("lists more than %d", maxShadow), len(c.Shadow), "shadow")
 	}
@@ -74,12 +74,12 @@ func (v validator) shadow(c *Config) {
 		return // what a candidate differs from is not known to be valid
 	}
 	for i := range c.Shadow {
-		v.candidate(element("shadow", i), c, &c.Shadow[i])
+		checkCandidate(v, element("shadow", i), c, &c.Shadow[i])
 	}
 }
 
-// candidate reports what is wrong with one candidate where it is written.
-func (v validator) candidate(path string, c *Config, s *Shadow) {
+// checkCandidate reports what is wrong with one candidate where it is written.
+func checkCandidate(v validator, path string, c *Config, s *Shadow) {
 	_, err := c.Candidate(s)
 	var problems Problems
 	if !errors.As(err, &problems) {

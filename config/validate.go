@@ -11,8 +11,9 @@ import (
 	"github.com/admitd/admitd/config/strict"
 )
 
-// validator checks what the shape of single values cannot show: forms, and
-// relations between keys.
+// validator reports what the shape of single values cannot show: forms, and
+// relations between keys. Its methods are what checks say, and forms that several
+// of them know; each check is a function.
 type validator struct{ r *strict.Report }
 
 // add reports that the value at path is wrong.
@@ -26,23 +27,23 @@ func (v validator) relate(message string, value any, paths ...string) {
 // validate reports everything that is wrong with a complete configuration.
 func validate(r *strict.Report, c *Config) {
 	v := validator{r: r}
-	v.admin(&c.Admin)
-	v.reads(&c.Admin)
-	v.decisions(c)
-	v.tracing(&c.Tracing)
+	checkAdmin(v, &c.Admin)
+	checkReads(v, &c.Admin)
+	checkDecisions(v, c)
+	checkTracing(v, &c.Tracing)
 	if len(c.Ingresses) == 0 && !r.IsBad("ingresses") {
 		v.add("ingresses", "needs at least one ingress", nil)
 	}
 	names := map[string]int{}
 	for i := range c.Ingresses {
 		in, path := &c.Ingresses[i], element("ingresses", i)
-		v.ingress(path, in)
+		checkIngress(v, path, in)
 		v.unique(names, i, "ingresses", "name", in.Name)
 	}
-	v.fleet(c)
-	v.clashes(c)
-	v.tuner(c)
-	v.shadow(c)
+	checkFleet(v, c)
+	checkClashes(v, c)
+	checkTuner(v, c)
+	checkShadow(v, c)
 }
 
 // unique reports a name that an earlier element of the list has.
@@ -57,7 +58,7 @@ func (v validator) unique(names map[string]int, i int, listPath, key, name strin
 	names[name] = i
 }
 
-func (v validator) admin(a *Admin) {
+func checkAdmin(v validator, a *Admin) {
 	host, ok := v.address("admin.listen", a.Listen)
 	if ok && !loopback(host) && a.TokenFile == "" && !a.Insecure {
 		v.relate("is not a loopback address: set admin.tokenFile, or admin.insecure: true", a.Listen,
@@ -65,7 +66,7 @@ func (v validator) admin(a *Admin) {
 	}
 }
 
-func (v validator) decisions(c *Config) {
+func checkDecisions(v validator, c *Config) {
 	d := &c.Decisions
 	v.serverTLS("decisions", &d.TLS)
 	if d.Listen == "" {
@@ -81,13 +82,13 @@ func (v validator) decisions(c *Config) {
 	}
 }
 
-func (v validator) reads(a *Admin) {
+func checkReads(v validator, a *Admin) {
 	if a.Reads == "token" && a.TokenFile == "" {
 		v.relate("needs admin.tokenFile", a.Reads, "admin.reads", "admin.tokenFile")
 	}
 }
 
-func (v validator) tracing(t *Tracing) {
+func checkTracing(v validator, t *Tracing) {
 	if t.Endpoint == "" {
 		return
 	}
@@ -138,8 +139,8 @@ func loopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// clashes reports listeners that cannot both be opened.
-func (v validator) clashes(c *Config) {
+// checkClashes reports listeners that cannot both be opened.
+func checkClashes(v validator, c *Config) {
 	type listener struct{ path, addr string }
 	all := []listener{{"admin.listen", c.Admin.Listen}}
 	if c.Decisions.Listen != "" {

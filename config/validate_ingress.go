@@ -12,21 +12,21 @@ import (
 
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-func (v validator) ingress(path string, in *Ingress) {
+func checkIngress(v validator, path string, in *Ingress) {
 	v.name(path+".name", in.Name)
 	if in.Listen != "" {
 		v.address(path+".listen", in.Listen)
 	}
-	v.backend(path, in)
-	v.proxyProtocol(path, in)
-	v.tls(path, in)
+	checkBackend(v, path, in)
+	checkProxyProtocol(v, path, in)
+	checkTls(v, path, in)
 	proto := protocol(in.Protocol)
 	if proto.Costs {
-		v.cost(path+".cost", in)
+		checkCost(v, path+".cost", in)
 	}
-	v.requests(path+".requests", in)
-	v.partitions(path+".partitions", in)
-	v.classes(path+".classes", in)
+	checkRequests(v, path+".requests", in)
+	checkPartitions(v, path+".partitions", in)
+	checkClasses(v, path+".classes", in)
 	if !proto.Statuses && in.Rejection.Status != 0 {
 		v.relate(onlyFor(func(p *Protocol) bool { return p.Statuses }), int(in.Rejection.Status), path+".rejection.status", path+".protocol")
 	}
@@ -62,8 +62,8 @@ func (v validator) name(path, name string) {
 	}
 }
 
-// proxyProtocol checks that not everybody may say who the client is.
-func (v validator) proxyProtocol(path string, in *Ingress) {
+// checkProxyProtocol checks that not everybody may say who the client is.
+func checkProxyProtocol(v validator, path string, in *Ingress) {
 	at, from := path+".proxyProtocol", path+".proxyProtocolFrom"
 	switch {
 	case !in.ProxyProtocol && len(in.ProxyProtocolFrom) > 0:
@@ -83,9 +83,9 @@ func nearby(addr string) bool {
 	return err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
 }
 
-// backend checks where requests go: a listener needs a backend and a backend a
+// checkBackend checks where requests go: a listener needs a backend and a backend a
 // listener; without both the gate serves the decision API.
-func (v validator) backend(path string, in *Ingress) {
+func checkBackend(v validator, path string, in *Ingress) {
 	at, listen := path+".backend", path+".listen"
 	proto := protocol(in.Protocol)
 	switch {
@@ -153,7 +153,7 @@ func (v validator) serverTLS(path string, t *ServerTLS) {
 	}
 }
 
-func (v validator) tls(path string, in *Ingress) {
+func checkTls(v validator, path string, in *Ingress) {
 	v.serverTLS(path, &in.TLS)
 	b := &in.BackendTLS
 	v.pair(path+".backendTLS", b.CertFile, b.KeyFile)
@@ -178,7 +178,7 @@ func (v validator) pair(path, cert, key string) {
 	}
 }
 
-func (v validator) cost(path string, in *Ingress) {
+func checkCost(v validator, path string, in *Ingress) {
 	if h := in.Cost.Header; h != "" && !isToken(h) {
 		v.relate("is not a header name", h, path+".header")
 	}
@@ -194,7 +194,7 @@ func (v validator) cost(path string, in *Ingress) {
 	}
 }
 
-func (v validator) requests(path string, in *Ingress) {
+func checkRequests(v validator, path string, in *Ingress) {
 	proto := protocol(in.Protocol)
 	if !proto.Exempts {
 		if e := &in.Requests.Exempt; len(e.CIDRs)+len(e.Applications)+len(e.Operations) > 0 {

@@ -11,15 +11,15 @@ import (
 	"github.com/admitd/admitd/config/strict"
 )
 
-// tuner checks the signals and the policies, and that what they name exists.
-func (v validator) tuner(c *Config) {
+// checkTuner checks the signals and the policies, and that what they name exists.
+func checkTuner(v validator, c *Config) {
 	t := &c.Tuner
 	signals := map[string]int{}
 	for i := range t.Signals {
 		path := element("tuner.signals", i)
 		v.name(path+".name", t.Signals[i].Name)
 		v.unique(signals, i, "tuner.signals", "name", t.Signals[i].Name)
-		v.tunerSignal(path, c, &t.Signals[i])
+		checkTunerSignal(v, path, c, &t.Signals[i])
 	}
 	policies := map[string]int{}
 	for i := range t.Policies {
@@ -31,12 +31,12 @@ func (v validator) tuner(c *Config) {
 				v.relate("is not the name of a signal", s.name, join(path, s.key))
 			}
 		}
-		v.tunerPolicy(path, c, p)
+		checkTunerPolicy(v, path, c, p)
 	}
 	v.knownIngress("tuner.trial.objective.ingress", c, t.Trial.Objective.Ingress)
 }
 
-func (v validator) tunerSignal(path string, c *Config, s *TunerSignal) {
+func checkTunerSignal(v validator, path string, c *Config, s *TunerSignal) {
 	switch s.Source {
 	case "host":
 		if names := hostMetrics(); !slices.Contains(names, s.Metric) && s.Metric != "" {
@@ -94,7 +94,7 @@ func (v validator) knownIngress(path string, c *Config, name string) {
 	}
 }
 
-func (v validator) tunerPolicy(path string, c *Config, p *TunerPolicy) {
+func checkTunerPolicy(v validator, path string, c *Config, p *TunerPolicy) {
 	if p.Min > p.Max {
 		v.relate("must be at most max", p.Min, path+".min", path+".max")
 	}
