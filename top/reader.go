@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/status"
@@ -24,6 +25,7 @@ type statusReader struct {
 	client *http.Client
 	url    string
 	token  string
+	find   atomic.Value // string: what is searched
 }
 
 // newStatusReader returns a reader of the admin port that o names.
@@ -53,7 +55,15 @@ func newStatusReader(o Options) (*statusReader, error) {
 
 // read reads the status now.
 func (r *statusReader) read(ctx context.Context) (*status.Document, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, http.NoBody)
+	address := r.url
+	if find, ok := r.find.Load().(string); ok && find != "" { // which may not be among those that are listed
+		separator := "?"
+		if strings.Contains(address, "?") {
+			separator = "&"
+		}
+		address += separator + url.Values{"find": {find}}.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("top: %w", err)
 	}

@@ -63,7 +63,7 @@ func orders() []Order {
 		return func(a, b *row) int { return cmp.Compare(value(b), value(a)) }
 	}
 	return []Order{
-		{"r", "rejected", by(func(r *row) float64 { return r.rejected })},
+		{"r", "refused", by(func(r *row) float64 { return r.rejected })},
 		{"f", "failed", by(func(r *row) float64 { return r.failed })},
 		{"a", "admitted", by(func(r *row) float64 { return r.admitted })},
 		{"u", "use", by((*row).use)},
@@ -77,6 +77,9 @@ func orders() []Order {
 
 // OrderOf returns the order of that name.
 func OrderOf(name string) (Order, bool) {
+	if name == "rejected" { // as it was called
+		name = "refused"
+	}
 	for _, o := range orders() {
 		if o.name == name {
 			return o, true

@@ -64,6 +64,7 @@ func screen(ctx context.Context, t terminal, r *statusReader, v *View, interval 
 			if !open || v.Key(key) {
 				return nil
 			}
+			r.find.Store(v.Search())
 		case got := <-readings:
 			v.Failure, v.Silence = got.err, time.Since(heard)
 			if got.err == nil {

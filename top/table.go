@@ -25,7 +25,7 @@ type column struct {
 func columns() []column {
 	return []column{
 		{"PARTITION", 20, 15, true, func(r *row) string { return r.Name }},
-		{"REJ/s", 7, 6, false, func(r *row) string { return short(r.rejected) }},
+		{"REF/s", 7, 6, false, func(r *row) string { return short(r.rejected) }},
 		{"SHARE", 5, 0, false, (*row).share},
 		{"FAIL/s", 7, 6, false, func(r *row) string { return short(r.failed) }},
 		{"ADM/s", 7, 6, false, func(r *row) string { return short(r.admitted) }},

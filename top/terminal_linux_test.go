@@ -144,3 +144,49 @@ func TestRestoresTheTerminal(t *testing.T) {
 		})
 	}
 }
+
+// On a terminal: what is searched is asked of the daemon, so that tenants are
+// found that it does not list, and one of them is explained.
+func TestSearchOnATerminal(t *testing.T) {
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := "busy"
+		if r.URL.Query().Get("find") == "far" {
+			name = "faraway"
+		}
+		fmt.Fprintf(w, `{"version": "v1", "uptimeSeconds": 7, "clock": {"trusted": true}, "config": {"lastSuccessful": true}, "ingresses": [
+			{"name": "orders", "partitions": [{"name": %q, "limit": 5, "explain": "The limit of %s is 5."}]}]}`, name, name)
+	}))
+	defer admin.Close()
+	user, program := pty(t)
+	s := &screen{seen: make(chan struct{})}
+	expect := func(want string) {
+		t.Helper()
+		s.mu.Lock()
+		s.text.Reset()
+		s.want, s.seen = want, make(chan struct{})
+		seen := s.seen
+		s.mu.Unlock()
+		select {
+		case <-seen:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%q was not drawn within 10s: %q", want, s.text.String())
+		}
+	}
+	go s.read(user)
+	order, _ := top.OrderOf("name")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- top.Screen(ctx, program, top.Options{Admin: admin.URL}, &top.View{Order: order})
+	}()
+	expect("busy")
+	_, _ = user.WriteString("/far")
+	expect("faraway")
+	_, _ = user.WriteString("\r\r")
+	expect("The limit of faraway is 5.")
+	_, _ = user.WriteString("q")
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -28,6 +28,7 @@ type Options struct {
 	Ingress   string        // only this one; "" = all
 	Interval  time.Duration // between two readings, at least 100 ms
 	Once      bool          // print one snapshot and return
+	Rows      int           // printed at most by Once, 0 = all
 	Shapes    bool          // print what requests cost by shape, and return
 }
 
@@ -49,7 +50,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 	if o.Shapes {
 		return shapes(ctx, out, r, o.Ingress)
 	}
-	view := &View{Order: order, Ingress: o.Ingress, Colour: os.Getenv("NO_COLOR") == ""}
+	view := &View{Order: order, Ingress: o.Ingress, Colour: os.Getenv("NO_COLOR") == "", Rows: o.Rows}
 	file, isFile := out.(*os.File)
 	if o.Once || !isFile || !term.IsTerminal(int(file.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
 		view.Colour = false

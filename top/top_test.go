@@ -60,10 +60,10 @@ func TestLines(t *testing.T) {
 	got := texts(viewOf("rejected").Lines(0, 0))
 	want := []string{
 		"admitd v1  up 12s  serving, clock trusted, config in force  03:04:05",
-		"orders           http enforce  admitted 300/s  rejected 100/s (25 %, concurrency limit)  FAILED 20/s  in flight 8  tokens 1500 of 2000",
+		"orders           http enforce  admitted 300/s  refused 100/s (25 %, concurrency limit)  FAILED 20/s  in flight 8  tokens 1500 of 2000",
 		"  Refusing 25 % of 400/s: concurrency limit, most for batch (100/s).",
 		"",
-		"PARTITION              REJ/s SHARE  FAIL/s   ADM/s FLIGHT LIMIT   USE QUEUED     RTT    BASE ALGORITHM   MOSTLY FOR",
+		"PARTITION              REF/s SHARE  FAIL/s   ADM/s FLIGHT LIMIT   USE QUEUED     RTT    BASE ALGORITHM   MOSTLY FOR",
 		"batch                    100   50%      20     100      4     4  100%      2       -       - fixed       concurrency limit",
 		"checkout                   0    0%       0     200      4    12   33%      0    12ms  8.50ms vegas       -",
 		"idle                       0     -       0       0      0    20    0%      0       -       - fixed*      -",
@@ -83,7 +83,7 @@ func TestNarrow(t *testing.T) {
 	}
 	got := texts(viewOf("rejected").Lines(80, 0))[4:7]
 	want := []string{
-		"PARTITION        REJ/s FAIL/s  ADM/s FLIGHT/L    RTT   BASE  MOSTLY FOR",
+		"PARTITION        REF/s FAIL/s  ADM/s FLIGHT/L    RTT   BASE  MOSTLY FOR",
 		"batch              100     20    100      4/4      -      -  concurrency limit",
 		"checkout             0      0    200     4/12   12ms 8.50ms  -",
 	}
@@ -220,8 +220,10 @@ func TestFits(t *testing.T) {
 	v.Key("\x1b[6~")
 	v.Key("\x1b[5~")
 	v.Key("j")
-	if got := v.Lines(80, 24)[5].Text; !strings.Contains(got, "checkout") {
-		t.Errorf("one down the first row is %q", got)
+	for _, l := range v.Lines(80, 24)[5:] {
+		if pointed := strings.Contains(l.Style, "7"); pointed != strings.HasPrefix(l.Text, "checkout") {
+			t.Errorf("one down, %q has the style %q; want checkout to be pointed at, and nothing else", l.Text, l.Style)
+		}
 	}
 }
 
@@ -363,5 +365,87 @@ func TestRefuses(t *testing.T) {
 				t.Errorf("error %v, want one line with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// A search narrows the rows, Enter says why, o who asks, Tab one ingress after the
+// other; Backspace goes back.
+func TestPlaces(t *testing.T) {
+	v := viewOf("name")
+	now := v.Now()
+	now.Ingresses[0].Partitions[0].Explain = "The limit of checkout is 12; it fell because latency rose."
+	now.Ingresses[0].Partitions[1].Name = "it's <batch>"
+	now.Ingresses[0].Top = map[string][]status.Asker{"client": {{Name: "10.0.0.7\x1b[2J", Received: 120, Refused: 3}}}
+	now.Ingresses = append(now.Ingresses, status.Ingress{Name: "search", Partitions: []status.Partition{{Name: "default"}}})
+	keys := func(all ...string) string {
+		t.Helper()
+		for _, k := range all {
+			if v.Key(k) {
+				t.Fatalf("key %q quits", k)
+			}
+		}
+		return strings.Join(texts(v.Lines(100, 24)), "\n")
+	}
+	has := func(when, got string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in\n%s", when, want, got)
+			}
+		}
+	}
+	got := keys("/", "q", "x", "\x7f", "\x7f", "C", "h", "e")
+	if names := v.RowNames(); len(names) != 1 || names[0] != "checkout" || v.Search() != "Che" {
+		t.Errorf("searching Che: %q", names)
+	}
+	has("searching", got, "search: Che")
+	has("detail", keys("\r", "\r"), "orders / checkout", "The limit of checkout is 12; it fell because latency rose.", "admitd set orders checkout limit=24 --for 30m")
+	has("back, and all", keys("\x7f", "\x7f"), "it's <batch>", "idle")
+	has("a name for a shell", keys("\x1b[F", "\r"), `admitd set orders 'it'\''s <batch>' limit=8`)
+	has("who asks", keys("o"), "client", "120", "10.0.0.7?[2J")
+	has("the table again", keys("o"), "PARTITION")
+	if keys("\t"); strings.Join(v.RowNames(), " ") != "checkout idle it's <batch>" {
+		t.Errorf("the first ingress: %q", v.RowNames())
+	}
+	if keys("\t"); strings.Join(v.RowNames(), " ") != "default" {
+		t.Errorf("the second ingress: %q", v.RowNames())
+	}
+	if keys("\t"); len(v.RowNames()) != 4 {
+		t.Errorf("all ingresses: %q", v.RowNames())
+	}
+}
+
+// A tenant that was not listed before has no rate yet: it used to be told all
+// that it ever asked as the rate of one second.
+func TestNewlyListed(t *testing.T) {
+	v := viewOf("name")
+	p := &v.Now().Ingresses[0].Partitions
+	*p = append(*p, status.Partition{Name: "zoe", Counts: status.Counts{Received: 1e6, Admitted: 1e6}})
+	lines := texts(v.Lines(0, 0))
+	if got := strings.Fields(lines[len(lines)-1]); got[0] != "zoe" || got[4] != "0" {
+		t.Errorf("the row of who was not listed before: %q; want 0/s", got)
+	}
+}
+
+// One snapshot is bounded; the classes, the fleet and candidates are told where
+// they exist.
+func TestOnceIsBounded(t *testing.T) {
+	v := viewOf("name")
+	v.Rows = 2
+	v.Now().Fleet = &status.Fleet{Group: "eu", Gates: 3, QuotaCount: 2, Mode: "fair", Problem: "redis does not answer"}
+	v.Now().Ingresses[0].Classes = &status.Classes{Counts: []status.ClassCount{{Class: "critical", Admitted: 20}, {Class: "sheddable", Admitted: 2, Shed: 8}}}
+	v.Now().Shadow = []status.Candidate{{Name: "wider", Ingress: "orders", RejectedShare: 0.25, EnforcedShare: 0.5, P99MS: 80}}
+	got := texts(v.Lines(0, 0))
+	all := strings.Join(got, "\n")
+	for _, want := range []string{
+		"fleet eu: 3 gates, 2 shared rates, this gate goes by: fair  redis does not answer", "classes  critical 10/s  sheddable 1.0/s (4.0/s shed)",
+		"candidate wider of orders: would refuse 25 % (50 % are), 0 % of it for nothing, p99 80ms", "and 1 more: --rows 0 lists all",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+	if strings.Contains(all, "idle ") {
+		t.Errorf("more than two rows:\n%s", all)
 	}
 }

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/admitd/admitd/status"
 )
@@ -24,10 +21,18 @@ type View struct {
 	Failure error         // why there is no newer reading, nil = there is
 	Silence time.Duration // since the last reading, while there is a failure
 
+	Rows int // listed at most where the height is unbounded, 0 = all
+
 	turned bool // the order is the other way round
 	paused bool
-	first  int // row on top
-	page   int // rows that fit, of the last drawing
+	first  int    // row on top
+	page   int    // rows that fit, of the last drawing
+	cursor string // the partition that is pointed at, and its ingress
+	where  string
+	moved  bool // it was moved since the last drawing
+	at     place
+	typing bool   // keys are of the search
+	search string // only partitions whose name contains it
 
 	now, before *status.Document
 }
@@ -41,6 +46,9 @@ func (v *View) Take(s *status.Document) {
 
 // Key obeys a key and reports whether it quits.
 func (v *View) Key(key string) (quit bool) {
+	if v.typing {
+		return v.typed(key)
+	}
 	for _, o := range orders() {
 		if key == o.key {
 			v.turned = o.name == v.Order.name && !v.turned
@@ -53,18 +61,21 @@ func (v *View) Key(key string) (quit bool) {
 		return true
 	case "p", " ":
 		v.paused = !v.paused
-	case "\x1b[A", "k":
-		v.first--
-	case "\x1b[B", "j":
-		v.first++
-	case "\x1b[5~":
-		v.first -= v.page
-	case "\x1b[6~":
-		v.first += v.page
-	case "\x1b[H", "\x1b[1~":
-		v.first = 0
-	case "\x1b[F", "\x1b[4~":
-		v.first = 1 << 30
+	case "/":
+		v.typing, v.at = true, atTable
+	case "o":
+		v.toggle(atAskers)
+	case "\r", "\n":
+		v.toggle(atDetail)
+	case "\x7f", "\b": // back, and then all
+		if v.at == atTable {
+			v.search = ""
+		}
+		v.at = atTable
+	case "\t":
+		v.nextIngress()
+	default:
+		v.move(key)
 	}
 	return false
 }
@@ -105,12 +116,12 @@ func (v *View) Lines(width, height int) []Line {
 	out = append(out, v.failure()...)
 	rest := len(out)
 	if v.now != nil {
-		out = append(out, Line{}, Line{v.line(width, nil), reverse})
+		out = append(out, Line{})
 		room := -1
 		if height > 0 {
-			room = max(height-len(out)-1, 1)
+			room = max(height-len(out)-2, 1)
 		}
-		out = append(out, v.table(width, room)...)
+		out = append(out, v.body(width, room)...)
 	}
 	if v.Failure != nil { // what is shown is of the past
 		for i := range out {
@@ -152,80 +163,16 @@ func (v *View) help() string {
 		order += ", turned"
 	}
 	state := ""
-	if v.paused {
+	switch {
+	case v.typing:
+		return "search: " + printable(v.search) + "▏  Enter keeps it, Ctrl-U empties it"
+	case v.paused:
 		state = "PAUSED  "
 	}
-	return state + "q quit  p pause  by " + order + "  |  " + Keys()
-}
-
-// seconds is the time between the two readings, 0 when there is only one.
-func (v *View) seconds() float64 {
-	if v.before == nil || v.now.UptimeSeconds < v.before.UptimeSeconds {
-		return 0
+	if v.search != "" {
+		state += "only *" + printable(v.search) + "*, Backspace for all  "
 	}
-	return v.now.UptimeSeconds - v.before.UptimeSeconds
-}
-
-// summary renders the daemon and a line per ingress.
-func (v *View) summary() []Line {
-	s := v.now
-	state, style := "serving", bold
-	if s.Draining {
-		state, style = "DRAINING", red
-	}
-	clock := "clock trusted"
-	if !s.Clock.Trusted {
-		clock, style = "CLOCK NOT TRUSTED ("+printable(s.Clock.Detail)+")", yellow
-	}
-	config := "config in force"
-	if !s.Config.LastSuccessful {
-		config, style = "LAST RELOAD REFUSED", yellow
-	}
-	up := time.Duration(s.UptimeSeconds) * time.Second
-	out := []Line{{fmt.Sprintf("admitd %s  up %v  %s, %s, %s  %s", printable(s.Version), up, state, clock, config, s.At.Format(time.TimeOnly)), style}}
-	for i := range s.Ingresses {
-		in := &s.Ingresses[i]
-		style := styleOf(in.Verdict.Level)
-		out = append(out, Line{v.ingressLine(in), style})
-		if in.Verdict.Text != "" && v.Failure == nil { // else it is not of the present
-			out = append(out, Line{"  " + printable(in.Verdict.Text), style})
-		}
-	}
-	return out
-}
-
-// ingressLine renders one ingress.
-func (v *View) ingressLine(in *status.Ingress) string {
-	var old *status.Counts
-	if v.before != nil {
-		for i := range v.before.Ingresses {
-			if v.before.Ingresses[i].Name == in.Name {
-				old = &v.before.Ingresses[i].Counts
-			}
-		}
-	}
-	r := since(&in.Counts, old, v.seconds())
-	l := fmt.Sprintf("%-16s %s %s  admitted %s/s  rejected %s/s", printable(in.Name), in.Protocol, in.Mode, short(r.admitted), short(r.rejected))
-	if r.rejected > 0 {
-		l += fmt.Sprintf(" (%.0f %%, %s)", 100*r.rejected/r.received, words(r.reason))
-	}
-	if r.failed > 0 {
-		l += fmt.Sprintf("  FAILED %s/s", short(r.failed))
-	}
-	l += fmt.Sprintf("  in flight %d", in.InFlight)
-	if in.Queued > 0 {
-		l += fmt.Sprintf("  queued %d", in.Queued)
-	}
-	if in.Requests != nil {
-		l += fmt.Sprintf("  tokens %s of %s", short(in.Requests.Tokens), short(in.Requests.Burst))
-	}
-	if in.Connections != nil {
-		l += fmt.Sprintf("  connections %d", in.Connections.Open)
-	}
-	if in.Fallback {
-		l += "  FALLBACK"
-	}
-	return l
+	return state + "q quit  / search  Enter why  o who asks  Tab ingress  p pause  by " + order + "  |  " + Keys()
 }
 
 // rows returns every partition that has ever been asked for, in order.
@@ -240,14 +187,18 @@ func (v *View) rows() []row {
 		}
 	}
 	var rows []row
+	search := strings.ToLower(v.search)
 	for i := range v.now.Ingresses {
 		in := &v.now.Ingresses[i]
+		if v.Ingress != "" && v.Ingress != in.Name {
+			continue
+		}
 		for j := range in.Partitions {
 			p := &in.Partitions[j]
-			before := old[[2]string{in.Name, p.Name}]
-			if before == nil && v.before != nil {
-				before = &status.Counts{} // new since then
+			if !strings.Contains(strings.ToLower(p.Name), search) {
+				continue
 			}
+			before := old[[2]string{in.Name, p.Name}] // none was listed: its rates are not known yet
 			rows = append(rows, row{ingress: in.Name, rates: since(&p.Counts, before, v.seconds()), Partition: p})
 		}
 	}
@@ -270,10 +221,18 @@ func (v *View) table(width, room int) []Line {
 	rows := v.rows()
 	if room >= 0 {
 		v.page = room
+		if v.moved { // what is pointed at is in view
+			at := max(slices.IndexFunc(rows, func(r row) bool { return r.Name == v.cursor && r.ingress == v.where }), 0)
+			v.first, v.moved = max(min(v.first, at), at-room+1), false
+		}
 		v.first = max(min(v.first, len(rows)-room), 0)
 		rows = rows[v.first:min(v.first+room, len(rows))]
 	}
-	out := make([]Line, 0, len(rows))
+	more := 0
+	if room < 0 && v.Rows > 0 && len(rows) > v.Rows {
+		more, rows = len(rows)-v.Rows, rows[:v.Rows]
+	}
+	out := make([]Line, 0, len(rows)+1)
 	for i := range rows {
 		style := ""
 		switch r := &rows[i]; {
@@ -282,70 +241,13 @@ func (v *View) table(width, room int) []Line {
 		case r.rejected > 0:
 			style = yellow
 		}
+		if r := &rows[i]; v.cursor != "" && r.Name == v.cursor && r.ingress == v.where {
+			style = strings.TrimPrefix(style+";"+reverse, ";")
+		}
 		out = append(out, Line{v.line(width, &rows[i]), style})
 	}
+	if more > 0 {
+		out = append(out, Line{fmt.Sprintf("and %d more: --rows 0 lists all", more), dim})
+	}
 	return out
-}
-
-// short renders a number in at most 7 characters.
-func short(f float64) string {
-	switch {
-	case f >= 1e9 || f <= -1e9:
-		return fmt.Sprintf("%.1fG", f/1e9)
-	case f >= 1e6 || f <= -1e6:
-		return fmt.Sprintf("%.1fM", f/1e6)
-	case f >= 1e4 || f <= -1e4:
-		return fmt.Sprintf("%.1fk", f/1e3)
-	case f > 0 && f < 10:
-		return strconv.FormatFloat(f, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(f, 'f', 0, 64)
-}
-
-// milliseconds renders a latency, "-" when it is unknown.
-func milliseconds(ms float64) string {
-	switch {
-	case ms <= 0:
-		return "-"
-	case ms < 10:
-		return fmt.Sprintf("%.2fms", ms)
-	case ms < 1000:
-		return fmt.Sprintf("%.0fms", ms)
-	}
-	return fmt.Sprintf("%.2fs", ms/1000)
-}
-
-// words renders a reason, "-" when there is none.
-func words(reason string) string {
-	if reason == "" {
-		return "-"
-	}
-	return printable(strings.ReplaceAll(reason, "_", " "))
-}
-
-// printable replaces what a terminal would obey: names come from clients.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-// fit is printable, cut to n characters with a mark where something is missing.
-func fit(s string, n int) string {
-	s = printable(s)
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
-}
-
-// cut returns the first n characters of s.
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n])
 }

@@ -40,13 +40,13 @@ export class Tiles {
     this.#tile("failed", "Failed", `${number(rate.failed)}/s`, {
       sub: rate.failed > 0 ? `${percent(rate.failed / Math.max(rate.admitted, rate.failed))} of what was admitted` : "all were answered", kind: rate.failed > 0 ? "bad" : "",
     });
-    this.#tile("p99", "Latency, p99", millis(doc.p99MS), { sub: `mean ${millis(rate.rtt)}, without load ${millis(sums.base)}` });
+    this.#tile("p99", "Latency, p99", millis(doc.p99MS), { sub: `mean ${millis(rate.rtt)}, base ${millis(sums.base)}` });
     this.#tile("wait", "Wait in the gate", rate.wait > 0 ? millis(rate.wait) : "none", {
       sub: doc.queued ? `${number(doc.queued)} wait now` : "nobody waits", kind: rate.wait > sums.base ? "warn" : "",
     });
     this.#tile("inflight", "In flight", number(doc.inFlight), { sub: `limit ${number(sums.limit)}` });
     this.#tile("wasted", "Wasted work", Number.isNaN(rate.wasted) ? "–" : percent(rate.wasted), {
-      sub: "for callers who had gone", kind: rate.wasted > 0.05 ? "warn" : "",
+      sub: "its caller had gone", kind: rate.wasted > 0.05 ? "warn" : "",
     });
     this.#tile("tokens", "Bucket", b && b.tokens < b.burst / 4 ? number(b.tokens) : null, {
       sub: b ? `of ${number(b.burst)} tokens, ${number(b.rate)}/s` : "", kind: b && b.tokens < 1 ? "warn" : "",

@@ -1,0 +1,135 @@
+package top
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/admitd/admitd/status"
+)
+
+// seconds is the time between the two readings, 0 when there is only one.
+func (v *View) seconds() float64 {
+	if v.before == nil || v.now.UptimeSeconds < v.before.UptimeSeconds {
+		return 0
+	}
+	return v.now.UptimeSeconds - v.before.UptimeSeconds
+}
+
+// summary renders the daemon and a line per ingress.
+func (v *View) summary() []Line {
+	s := v.now
+	state, style := "serving", bold
+	if s.Draining {
+		state, style = "DRAINING", red
+	}
+	clock := "clock trusted"
+	if !s.Clock.Trusted {
+		clock, style = "CLOCK NOT TRUSTED ("+printable(s.Clock.Detail)+")", yellow
+	}
+	config := "config in force"
+	if !s.Config.LastSuccessful {
+		config, style = "LAST RELOAD REFUSED", yellow
+	}
+	up := time.Duration(s.UptimeSeconds) * time.Second
+	out := []Line{{fmt.Sprintf("admitd %s  up %v  %s, %s, %s  %s", printable(s.Version), up, state, clock, config, s.At.Format(time.TimeOnly)), style}}
+	for i := range s.Ingresses {
+		in := &s.Ingresses[i]
+		if v.Ingress != "" && v.Ingress != in.Name {
+			continue
+		}
+		style := styleOf(in.Verdict.Level)
+		out = append(out, Line{v.ingressLine(in), style})
+		if in.Verdict.Text != "" && v.Failure == nil { // else it is not of the present
+			out = append(out, Line{"  " + printable(in.Verdict.Text), style})
+		}
+		if l := v.classesLine(in); l != "" {
+			out = append(out, Line{l, ""})
+		}
+	}
+	if f := s.Fleet; f != nil {
+		l := Line{fmt.Sprintf("  fleet %s: %d gates, %d shared rates, this gate goes by: %s", printable(f.Group), f.Gates, f.QuotaCount, f.Mode), ""}
+		if f.Mode != "leased" {
+			l.Text, l.Style = l.Text+"  "+printable(f.Problem), yellow
+		}
+		out = append(out, l)
+	}
+	for i := range s.Shadow {
+		c := &s.Shadow[i]
+		l := fmt.Sprintf("  candidate %s of %s: would refuse %.0f %% (%.0f %% are), %.0f %% of it for nothing, p99 %s",
+			printable(c.Name), printable(c.Ingress), 100*c.RejectedShare, 100*c.EnforcedShare, 100*c.ForNothingShare, milliseconds(c.P99MS))
+		if c.Warming {
+			l = fmt.Sprintf("  candidate %s of %s: watching the backend, nothing is counted yet", printable(c.Name), printable(c.Ingress))
+		}
+		out = append(out, Line{l, ""})
+	}
+	return out
+}
+
+// classesLine says what becomes of each class per second; "" where there are
+// none.
+func (v *View) classesLine(in *status.Ingress) string {
+	if in.Classes == nil || v.seconds() <= 0 {
+		return ""
+	}
+	old := map[string]status.ClassCount{}
+	if before := v.ingressBefore(in.Name); before != nil && before.Classes != nil {
+		for _, c := range before.Classes.Counts {
+			old[c.Class] = c
+		}
+	}
+	l := "  classes"
+	for _, c := range in.Classes.Counts {
+		o := old[c.Class]
+		per := func(now, then uint64) string { return short(float64(now-min(now, then)) / v.seconds()) }
+		l += fmt.Sprintf("  %s %s/s", printable(c.Class), per(c.Admitted+c.Exempted, o.Admitted+o.Exempted))
+		if c.Shed > o.Shed {
+			l += fmt.Sprintf(" (%s/s shed)", per(c.Shed, o.Shed))
+		}
+	}
+	return l
+}
+
+// ingressBefore returns an ingress of the reading before, nil when there is none.
+func (v *View) ingressBefore(name string) *status.Ingress {
+	if v.before != nil {
+		for i := range v.before.Ingresses {
+			if v.before.Ingresses[i].Name == name {
+				return &v.before.Ingresses[i]
+			}
+		}
+	}
+	return nil
+}
+
+// ingressLine renders one ingress.
+func (v *View) ingressLine(in *status.Ingress) string {
+	var old *status.Counts
+	if before := v.ingressBefore(in.Name); before != nil {
+		old = &before.Counts
+	}
+	r := since(&in.Counts, old, v.seconds())
+	l := fmt.Sprintf("%-16s %s %s  admitted %s/s  refused %s/s", printable(in.Name), in.Protocol, in.Mode, short(r.admitted), short(r.rejected))
+	if r.rejected > 0 {
+		l += fmt.Sprintf(" (%.0f %%, %s)", 100*r.rejected/r.received, words(r.reason))
+	}
+	if r.failed > 0 {
+		l += fmt.Sprintf("  FAILED %s/s", short(r.failed))
+	}
+	l += fmt.Sprintf("  in flight %d", in.InFlight)
+	if in.Queued > 0 {
+		l += fmt.Sprintf("  queued %d", in.Queued)
+	}
+	if in.Requests != nil {
+		l += fmt.Sprintf("  tokens %s of %s", short(in.Requests.Tokens), short(in.Requests.Burst))
+	}
+	if in.P99MS > 0 {
+		l += "  p99 " + milliseconds(in.P99MS)
+	}
+	if in.Connections != nil {
+		l += fmt.Sprintf("  connections %d", in.Connections.Open)
+	}
+	if in.Fallback {
+		l += "  FALLBACK"
+	}
+	return l
+}
