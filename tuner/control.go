@@ -25,12 +25,12 @@ func (t *Tuner) Freeze(now time.Time, by string) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	defer t.publish(now)
-	if t.frozen == nil {
-		t.frozen = &Freeze{By: by, At: now.UTC().Round(0)}
+	if t.brake.frozen == nil {
+		t.brake.frozen = &Freeze{By: by, At: now.UTC().Round(0)}
 		t.record(now, &Record{Kind: KindFreeze, By: by, Why: "somebody stopped the tuner"})
 	}
 	for _, l := range t.levers {
-		t.close(l, trialNotJudged, "the tuner was frozen")
+		l.close(&t.journal, trialNotJudged, "the tuner was frozen")
 	}
 }
 
@@ -42,7 +42,7 @@ func (t *Tuner) Unfreeze(now time.Time, by, name string) error {
 	defer t.turn.Unlock()
 	defer t.publish(now)
 	found := name == ""
-	for _, e := range t.entries {
+	for _, e := range t.council.entries {
 		if name == "" || e.Name == name {
 			e.locked, e.strikes, e.paused, found = false, nil, [2]time.Time{}, true
 		}
@@ -57,7 +57,7 @@ func (t *Tuner) Unfreeze(now time.Time, by, name string) error {
 	}
 	why := "somebody let the tuner go on; what was locked or set by hand is released"
 	if name == "" {
-		t.frozen, t.panicked = nil, ""
+		t.brake.frozen, t.brake.panicked = nil, ""
 	} else {
 		why = "somebody released " + name
 	}
@@ -121,9 +121,9 @@ func (t *Tuner) revert(ctx context.Context, now time.Time, l *lever, to float64,
 	if err := t.set(ctx, l, to); err != nil {
 		return err
 	}
-	t.close(l, trialNotJudged, "somebody took it back")
+	l.close(&t.journal, trialNotJudged, "somebody took it back")
 	l.hand, l.moved = true, now
-	for _, e := range t.entries {
+	for _, e := range t.council.entries {
 		if e.moves(l) {
 			clear(e.spread)
 			if name == "" || e.Name == name {

@@ -2,10 +2,7 @@ package tuner
 
 import (
 	"fmt"
-	"sync"
 	"time"
-
-	"github.com/admitd/admitd/tuner/signal"
 )
 
 // entry is a policy with what became of it.
@@ -55,31 +52,6 @@ type lever struct {
 	position float64 // between the winner's bounds: 0 at min, 1 at max
 }
 
-// feed is a signal with what was read of it.
-type feed struct {
-	Signal
-
-	mu  sync.Mutex // guards sig
-	sig *signal.Signal
-}
-
-func (f *feed) value(now int64) signal.Value {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.sig.Value(now)
-}
-
-// add passes a reading on; a failure when err is not nil.
-func (f *feed) add(now, at int64, v float64, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err != nil {
-		f.sig.Fail(err)
-		return
-	}
-	f.sig.Add(now, at, v)
-}
-
 // look gathers the policy's signals and finds whether it may wish anything.
 func (e *entry) look(now time.Time, all map[string]SignalNow) {
 	e.seen, e.held = e.seen[:0:0], ""
@@ -101,4 +73,78 @@ func (e *entry) look(now time.Time, all map[string]SignalNow) {
 	case len(e.levers) == 0:
 		e.held = "there is no setting " + e.Adjust.String()
 	}
+}
+
+// try puts a change on trial. A change of direction ends the trials before it;
+// a step back that stays above where the trial began leaves them open.
+func (l *lever) try(j *journal, r *Record) {
+	if len(l.open) > 0 {
+		first := l.open[0]
+		up, wasUp := r.new > r.old, first.new > first.old
+		switch {
+		case up == wasUp:
+		case wasUp && r.new > first.old:
+			again := *r
+			again.Trial = &Trial{State: trialNotJudged, Test: "a step back, while what came before is watched"}
+			j.again(&again)
+			return
+		default:
+			l.close(j, trialNotJudged, "the setting moved the other way")
+		}
+	}
+	l.open = append(l.open, r)
+}
+
+// keep ends the oldest trial of a setting well.
+func (l *lever) keep(j *journal, before, after, objBefore, objAfter []bin) {
+	r := *l.open[0]
+	trial := Trial{State: trialKept, Test: "neither the objective nor goodput got worse"}
+	if len(before) < leastBins || len(after) < leastBins {
+		trial = Trial{State: trialNotJudged, Test: "too little was measured"}
+	}
+	trial.measure(before, after, objBefore, objAfter)
+	r.Trial = &trial
+	l.open = l.open[1:]
+	j.again(&r)
+}
+
+// close ends every trial of a setting without a verdict.
+func (l *lever) close(j *journal, state, why string) {
+	for _, open := range l.open {
+		r := *open
+		r.Trial = &Trial{State: state, Test: why}
+		j.again(&r)
+	}
+	l.open, l.doubt = nil, false
+}
+
+// lead lets the other settings of a policy follow the first one: upwards once
+// its trial is over, downwards after one cooldown, as overload does not wait.
+func (l *lever) lead(now time.Time, trial time.Duration) {
+	for i, r := range l.open {
+		e := r.policy
+		if !r.Canary || r.spread {
+			continue
+		}
+		ratio := ratio(r.old, r.new)
+		age := now.Sub(r.at)
+		if ratio > 1 && age < trial || age < e.Cooldown || ratio <= 0 {
+			continue
+		}
+		told := *r
+		told.spread = true
+		l.open[i] = &told
+		for _, other := range e.levers {
+			if other != l {
+				e.spread[other] = ratio * orOne(e.spread[other])
+			}
+		}
+	}
+}
+
+func orOne(v float64) float64 {
+	if v == 0 {
+		return 1
+	}
+	return v
 }

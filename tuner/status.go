@@ -72,25 +72,12 @@ func (t *Tuner) Record(id string) (*Record, error) {
 // publish makes what is true now readable. turn is held, or nobody else has t.
 func (t *Tuner) publish(now time.Time) {
 	s := Status{
-		At: now.UTC().Round(0), Mode: t.o.Mode, Frozen: t.frozen, Hold: t.hold,
-		Signals: make([]SignalNow, 0, len(t.feeds)), Policies: make([]PolicyStatus, 0, len(t.entries)),
+		At: now.UTC().Round(0), Mode: t.o.Mode, Frozen: t.brake.frozen, Hold: t.brake.shown(),
+		Signals: t.senses.all(now), Policies: make([]PolicyStatus, 0, len(t.council.entries)),
 		Settings: make([]SettingStatus, 0, len(t.levers)), Records: slices.Clone(t.journal.ring),
 	}
 	slices.Reverse(s.Records)
-	if t.frozen != nil {
-		s.Hold = "frozen"
-	}
-	if t.panicked != "" {
-		s.Hold = "it panicked: " + t.panicked
-	}
-	at := t.nanos(now)
-	for _, f := range t.feeds {
-		v := f.value(at)
-		s.Signals = append(s.Signals, SignalNow{
-			Name: f.Name, Value: v.Value, Trusted: v.OK(), Distrust: v.Distrust, Detail: v.Detail, AgeSeconds: v.Age.Seconds(),
-		})
-	}
-	for _, e := range t.entries {
+	for _, e := range t.council.entries {
 		s.Policies = append(s.Policies, PolicyStatus{
 			Name: e.Name, Adjust: e.Adjust.String(), Signals: append([]string{}, e.Signals...), Min: e.Min, Max: e.Max,
 			Held: e.held, Locked: e.locked, Changes: e.changes, Reverts: e.reverts,

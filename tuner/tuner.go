@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +20,8 @@ const longestGap = 30 * time.Second
 type Tuner struct {
 	o      Options
 	gate   Gate
-	epoch  time.Time // zero of the monotonic clock that signals are told
-	feeds  []*feed
+	epoch  time.Time // when it began
+	senses *senses
 	status atomic.Pointer[Status]
 
 	// turn is taken by ticks and by what people ask for, one at a time, and
@@ -30,24 +29,13 @@ type Tuner struct {
 	// calls while it patches must not come back here.
 	turn       sync.Mutex
 	journal    journal
-	entries    []*entry
+	brake      brake
+	past       past
+	council    council
 	levers     []*lever
-	histories  map[string]*history
-	objectives map[string]time.Duration // that ingresses state
 	generation uint64
 	begun      bool
 	ticked     time.Time
-	settled    time.Time // nothing moves before
-	frozen     *Freeze
-	hold       string // why nothing moves at all
-	distrusted bool   // the gate said so at the last tick
-	panicked   string
-}
-
-// Freeze is that a person stopped the tuner.
-type Freeze struct {
-	By string    `json:"by,omitempty"`
-	At time.Time `json:"at"`
 }
 
 // New returns a tuner that has seen nothing yet.
@@ -56,16 +44,16 @@ func New(now time.Time, g Gate, o Options) (*Tuner, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Tuner{o: o, gate: g, epoch: now, histories: map[string]*history{}}
-	t.journal.audit = o.Audit
-	for _, s := range o.Signals {
-		t.feeds = append(t.feeds, &feed{Signal: s, sig: signal.New(s.Options)})
+	t := &Tuner{
+		o: o, gate: g, epoch: now, senses: newSenses(now, o.Signals, o.Log), journal: journal{audit: o.Audit}, brake: brake{off: o.Mode == Off},
+		past: past{trial: o.Trial, histories: map[string]*history{}},
 	}
+	t.council = council{past: &t.past, trial: o.Trial}
 	for _, p := range o.Policies {
 		if p.Cooldown <= 0 {
 			p.Cooldown = defaultCooldown
 		}
-		t.entries = append(t.entries, &entry{Policy: p, spread: map[*lever]float64{}})
+		t.council.entries = append(t.council.entries, &entry{Policy: p, spread: map[*lever]float64{}})
 	}
 	t.publish(now)
 	return t, nil
@@ -75,36 +63,26 @@ func New(now time.Time, g Gate, o Options) (*Tuner, error) {
 // this one, which has ended. Call it before the first tick.
 func (t *Tuner) Inherit(old *Tuner) {
 	old.turn.Lock()
-	ring, next, frozen := old.journal.ring, old.journal.next, old.frozen
+	ring, next, frozen := old.journal.ring, old.journal.next, old.brake.frozen
 	counts := map[string][2]uint64{}
-	for _, e := range old.entries {
+	for _, e := range old.council.entries {
 		counts[e.Name] = [2]uint64{e.changes, e.reverts}
 	}
 	old.turn.Unlock()
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	t.journal.ring, t.journal.next, t.frozen = append(t.journal.ring, ring...), next, frozen
-	for _, e := range t.entries {
+	t.journal.ring, t.journal.next, t.brake.frozen = append(t.journal.ring, ring...), next, frozen
+	for _, e := range t.council.entries {
 		e.changes, e.reverts = counts[e.Name][0], counts[e.Name][1]
 	}
 	t.publish(t.epoch)
 }
 
-// nanos is the time that signals are told.
-func (t *Tuner) nanos(now time.Time) int64 { return int64(now.Sub(t.epoch)) }
-
 // Feed passes on what was read for the signal of that name; v is ignored when
 // err is not nil. at is when it was true, zero = now. [Tuner.Run] does so by
 // itself; call it only without Run.
 func (t *Tuner) Feed(now time.Time, name string, v float64, at time.Time, err error) {
-	for _, f := range t.feeds {
-		if f.Name == name {
-			if at.IsZero() {
-				at = now
-			}
-			f.add(t.nanos(now), t.nanos(at), v, err)
-		}
-	}
+	t.senses.add(now, name, v, at, err)
 }
 
 // Tick looks at everything and decides. Call it about once per second, from one
@@ -115,20 +93,26 @@ func (t *Tuner) Tick(ctx context.Context, now time.Time) {
 	defer t.publish(now)
 	defer func() {
 		if p := recover(); p != nil {
-			t.panicked = fmt.Sprint(p)
-			t.o.Log.Error("tuner panicked and holds still", slog.String("panic", t.panicked), slog.String("stack", string(debug.Stack())))
+			t.brake.panicked = fmt.Sprint(p)
+			t.o.Log.Error("tuner panicked and holds still", slog.String("panic", t.brake.panicked), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	st := t.gate.Read()
-	t.objectives = st.Objectives
 	t.keepTime(now)
 	if !t.begun || st.Generation != t.generation {
 		t.begin(now, &st)
 	}
-	t.note(now, &st)
+	t.past.note(now, &st)
+	t.senses.own(now, &t.past)
 	t.noticeHands(now, &st)
 	t.look(now)
-	if t.holds(now, &st) {
+	if st.Hold == "" && t.brake.distrusted { // latencies of that time are not to be believed
+		t.forget(now)
+	}
+	if on, news := t.brake.look(now, &st); on {
+		if news {
+			t.record(now, &Record{Kind: KindHold, Why: t.brake.why})
+		}
 		return
 	}
 	t.watch(ctx, now)
@@ -148,34 +132,30 @@ func (t *Tuner) keepTime(now time.Time) {
 // forget drops everything that was measured. What is being tried can then not
 // be judged.
 func (t *Tuner) forget(now time.Time) {
-	clear(t.histories)
-	for _, f := range t.feeds {
-		f.mu.Lock()
-		f.sig.Reset()
-		f.mu.Unlock()
-	}
+	clear(t.past.histories)
+	t.senses.forget()
 	for _, l := range t.levers {
 		l.doubt = len(l.open) > 0
 		l.moved = now
 	}
-	for _, e := range t.entries {
+	for _, e := range t.council.entries {
 		e.paused = [2]time.Time{}
 	}
-	t.settled = now.Add(defaultCooldown)
+	t.brake.settled = now.Add(defaultCooldown)
 }
 
 // begin starts from the configuration as it is now.
 func (t *Tuner) begin(now time.Time, st *State) {
 	if t.begun {
 		t.record(now, &Record{Kind: KindReload, Why: "the configuration was read anew; every setting begins from it"})
-		t.settled = now.Add(defaultCooldown)
+		t.brake.settled = now.Add(defaultCooldown)
 	}
 	for _, l := range t.levers {
-		t.close(l, trialNotJudged, "the configuration was read anew")
+		l.close(&t.journal, trialNotJudged, "the configuration was read anew")
 	}
 	t.begun, t.generation, t.levers = true, st.Generation, nil
 	known := map[Setting]*lever{}
-	for _, e := range t.entries {
+	for _, e := range t.council.entries {
 		e.levers, e.held = nil, ""
 		clear(e.spread)
 		for _, s := range e.Adjust.expand(st) {
@@ -195,40 +175,6 @@ func (t *Tuner) begin(now time.Time, st *State) {
 	}
 }
 
-// note takes the vitals, and reads the gate's own signals from them.
-func (t *Tuner) note(now time.Time, st *State) {
-	length := binLength(t.o.Trial.For)
-	for key, v := range st.Vitals {
-		h := t.histories[key]
-		if h == nil {
-			h = &history{}
-			t.histories[key] = h
-		}
-		h.note(now, &v, length, t.objectiveOf(key))
-	}
-	for _, f := range t.feeds {
-		if f.Source != nil || f.Metric == "" {
-			continue
-		}
-		h := t.histories[f.Ingress]
-		if b, ok := h.last(); ok && b.to.Equal(now) {
-			if v := b.own(f.Metric); v == v { // nothing is read of a quantile of nothing
-				f.add(t.nanos(now), t.nanos(now), v, nil)
-			}
-		}
-	}
-}
-
-// objectiveOf is the objective in seconds of what is measured under a key of
-// [State.Vitals]; 0 = none.
-func (t *Tuner) objectiveOf(key string) float64 {
-	ingress, _, _ := strings.Cut(key, "/")
-	if in := t.o.Trial.Ingress; t.o.Trial.Objective > 0 && (in == "" || in == ingress) {
-		return t.o.Trial.Objective.Seconds()
-	}
-	return t.objectives[ingress].Seconds()
-}
-
 // noticeHands finds settings that somebody else changed.
 func (t *Tuner) noticeHands(now time.Time, st *State) {
 	for _, l := range t.levers {
@@ -236,7 +182,7 @@ func (t *Tuner) noticeHands(now time.Time, st *State) {
 		if !ok || v == l.current || nearly(v, l.current) {
 			continue
 		}
-		t.close(l, trialNotJudged, "somebody changed the setting")
+		l.close(&t.journal, trialNotJudged, "somebody changed the setting")
 		old := l.current
 		l.current, l.hand, l.touched = v, true, false
 		t.record(now, &Record{
@@ -253,15 +199,11 @@ func nearly(a, b float64) bool {
 
 // look reads all signals, and tells rules what they say.
 func (t *Tuner) look(now time.Time) {
-	at := t.nanos(now)
-	all := make(map[string]SignalNow, len(t.feeds))
-	for _, f := range t.feeds {
-		v := f.value(at)
-		all[f.Name] = SignalNow{
-			Name: f.Name, Value: v.Value, Trusted: v.OK(), Distrust: v.Distrust, Detail: v.Detail, AgeSeconds: v.Age.Seconds(),
-		}
+	all := map[string]SignalNow{}
+	for _, s := range t.senses.all(now) {
+		all[s.Name] = s
 	}
-	for _, e := range t.entries {
+	for _, e := range t.council.entries {
 		e.look(now, all)
 		t.noteSight(now, e)
 	}
@@ -283,32 +225,3 @@ func (t *Tuner) noteSight(now time.Time, e *entry) {
 		t.record(now, &Record{Kind: KindSeeing, Policy: e.Name, Signals: e.seen, Why: "all signals are trusted again"})
 	}
 }
-
-// holds reports whether nothing may move now, whatever policies wish.
-func (t *Tuner) holds(now time.Time, st *State) bool {
-	if t.distrusted && st.Hold == "" { // latencies of that time are not to be believed
-		t.forget(now)
-	}
-	t.distrusted = st.Hold != ""
-	before := t.hold
-	t.hold = ""
-	switch {
-	case t.panicked != "":
-		t.hold = "it panicked: " + t.panicked
-	case t.o.Mode == Off:
-		t.hold = "the mode is off"
-	case st.Hold != "":
-		t.hold = st.Hold
-	case t.frozen != nil:
-		t.hold = "frozen"
-	case now.Before(t.settled):
-		t.hold = settling
-	}
-	if t.hold != "" && t.hold != before && t.hold != settling {
-		t.record(now, &Record{Kind: KindHold, Why: t.hold})
-	}
-	return t.hold != ""
-}
-
-// settling is why nothing moves for a while after something was read anew.
-const settling = "settling"
