@@ -12,8 +12,9 @@ const (
 	culpritFall  = 0.5          // of the cap, for each turn in which others found no room
 	culpritCalm  = 20           // turns without that before the cap rises
 	culpritRise  = 1.1
+	culpritFade  = 0.9 // of what was seen, for each turn
 	culpritShare = 0.5 // of the time at the backend makes one,
-	culpritCost  = 2   // when a request takes so many times the mean
+	culpritCost  = 2   // when a request takes so many times what others take
 )
 
 // culprit is the shape of a partition that takes more than half of its backend's
@@ -21,18 +22,26 @@ const (
 // before they are refused for long; while they find room it is not.
 type culprit struct {
 	shape   atomic.Pointer[Shape] // nil = nobody is capped
+	suspect atomic.Pointer[Shape] // who takes most, by majority vote over time
 	cap     atomic.Int64
 	held    atomic.Int64 // permits of the shape that were granted since it is capped
-	victims atomic.Int64 // others that found no room, since the last turn
+	victims atomic.Int64 // others than the suspect that found no room, since the last turn
 	due     atomic.Int64 // monotonic ns of the next turn
 
-	mu      sync.Mutex // guards the fields below; never held across a wait
-	suspect *Shape     // by majority vote over time
-	votes   float64    // ns by which it leads
-	all     float64    // ns, both decayed each turn
-	own     float64    // ns of the suspect
-	calm    int        // turns without victims
+	mu       sync.Mutex // guards the fields below; never held across a wait
+	votes    float64    // ns by which the suspect leads
+	all, own taken      // of all, and of the suspect since it is one; decayed each turn
+	calm     int        // turns without victims
 }
+
+// taken is what requests took at the backend.
+type taken struct{ nanos, requests float64 }
+
+// add adds one request.
+func (t *taken) add(nanos float64) { t.nanos, t.requests = t.nanos+nanos, t.requests+1 }
+
+// fade makes the past count less.
+func (t *taken) fade() { t.nanos, t.requests = t.nanos*culpritFade, t.requests*culpritFade }
 
 // capped reports whether a request of the shape finds its cap reached.
 func (c *culprit) capped(s *Shape) bool {
@@ -41,43 +50,53 @@ func (c *culprit) capped(s *Shape) bool {
 
 // unroomed notes that a request of the shape found no room.
 func (c *culprit) unroomed(s *Shape) {
-	if s != nil && c.shape.Load() != s {
+	if s != nil && c.suspect.Load() != s {
 		c.victims.Add(1)
 	}
 }
 
 // ended notes what a request of the shape took, and turns when that is due. limit
 // is the partition's.
-func (c *culprit) ended(now int64, s *Shape, latency time.Duration, limit int64, cost func(*Shape) float64) {
+func (c *culprit) ended(now int64, s *Shape, latency time.Duration, limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	took := float64(min(max(latency, 0), maxLatency))
-	c.all += took
+	c.all.add(took)
 	switch {
-	case c.suspect == s:
+	case c.suspect.Load() == s:
 		c.votes += took
-		c.own += took
+		c.own.add(took)
 	case c.votes > took:
 		c.votes -= took
 	default:
-		c.suspect, c.votes, c.own = s, took-c.votes, took
+		c.suspect.Store(s)
+		c.votes, c.own = took-c.votes, taken{took, 1}
 	}
 	if due := c.due.Load(); now >= due {
 		c.due.Store(now + culpritEvery)
-		c.turnLocked(limit, c.own > culpritShare*c.all && cost(c.suspect) >= culpritCost)
-		c.all, c.own, c.votes = c.all*0.9, c.own*0.9, c.votes*0.9
+		c.turnLocked(limit)
+		c.all.fade()
+		c.own.fade()
+		c.votes *= culpritFade
 	}
 }
 
-// turnLocked moves the cap; guilty says that the suspect takes too much.
-func (c *culprit) turnLocked(limit int64, guilty bool) {
+// guiltyLocked reports whether the suspect takes most of the time, and not because
+// it is asked most.
+func (c *culprit) guiltyLocked() bool {
+	others := taken{c.all.nanos - c.own.nanos, c.all.requests - c.own.requests}
+	return c.own.nanos > culpritShare*c.all.nanos && others.requests > 0.5 && c.own.nanos/c.own.requests >= culpritCost*others.nanos/others.requests
+}
+
+// turnLocked moves the cap.
+func (c *culprit) turnLocked(limit int64) {
 	victims := c.victims.Swap(0)
 	switch bound := c.shape.Load(); {
-	case victims > 0 && bound != c.suspect:
-		if guilty {
+	case victims > 0 && bound != c.suspect.Load():
+		if c.guiltyLocked() {
 			c.cap.Store(max(limit/2, 1))
 			c.held.Store(0)
-			c.shape.Store(c.suspect)
+			c.shape.Store(c.suspect.Load())
 		}
 		c.calm = 0
 	case victims > 0:

@@ -311,7 +311,7 @@ func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Ou
 	}
 	s := permit.spec
 	more := p.gate.shapes.learned(now, permit.shape, latency)
-	p.culprit.ended(now, permit.shape, latency, s.bound(), p.gate.shapes.cost)
+	p.culprit.ended(now, permit.shape, latency, s.bound())
 	switch {
 	case permit.word&(permitBare|permitUnpaid) != 0 || s.ingress == nil && s.own == nil:
 	case more > 0:

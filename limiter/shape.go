@@ -17,10 +17,9 @@ const (
 	maxShapeName  = 512 // bytes
 	// knownAfter is how many of a shape have ended before its cost is believed.
 	knownAfter = 8
-	// shapeWeight is the weight of the newest request in what a shape takes.
-	shapeWeight = 0.1
-	// allWeight is the same in what all requests take together.
-	allWeight = 0.01
+	// shapeFade is how much the past counts, for each second that passes: for a
+	// shape as for all, so that a backend which slows down makes nobody dear.
+	shapeFade = 0.8
 	// The cost of a shape stays within these multiples of the usual one.
 	leastCost, mostCost = 0.05, 1000
 )
@@ -34,15 +33,39 @@ type Shape struct {
 	refused atomic.Uint64
 	busy    atomic.Int64  // ns, added up
 	bytes   atomic.Uint64 // added up
-	mean    atomic.Uint64 // float64 bits: ns, moving average
+	mean    recent        // ns
 	touched atomic.Uint32 // coarse second of the last end
 }
+
+// recent is a mean over the last seconds, each of which counts less than the next.
+type recent struct {
+	value atomic.Uint64 // float64 bits; 0 = unknown
+
+	mu     sync.Mutex // guards the fields below; never held across a wait
+	second uint32
+	sum, n float64
+}
+
+// add takes a value into account, in a coarse second.
+func (r *recent) add(second uint32, value float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if past := int32(second - r.second); past > 0 {
+		fade := math.Pow(shapeFade, float64(past))
+		r.sum, r.n, r.second = r.sum*fade, r.n*fade, second
+	}
+	r.sum, r.n = r.sum+value, r.n+1
+	r.value.Store(math.Float64bits(r.sum / r.n))
+}
+
+// mean returns it.
+func (r *recent) mean() float64 { return math.Float64frombits(r.value.Load()) }
 
 // shapes are the shapes that a gate has seen, by a hash of what they are.
 type shapes struct {
 	all   atomic.Pointer[map[uint64]*Shape]
-	other Shape         // of all beyond the bound
-	mean  atomic.Uint64 // float64 bits: ns that a request takes, moving average over all
+	other Shape  // of all beyond the bound
+	mean  recent // ns that a request takes, over all
 	bytes atomic.Uint64
 	ended atomic.Uint64
 	most  atomic.Int64 // 0 = nothing is learned
@@ -126,7 +149,7 @@ func (sh *shapes) cost(s *Shape) float64 {
 	if s == nil || s.ended.Load() < knownAfter {
 		return 1
 	}
-	time := ratio(math.Float64frombits(s.mean.Load()), math.Float64frombits(sh.mean.Load()))
+	time := ratio(s.mean.mean(), sh.mean.mean())
 	bytes, all := s.bytes.Load(), sh.bytes.Load()
 	if bytes == 0 || all == 0 {
 		return time
@@ -147,27 +170,18 @@ func ratio(a, b float64) float64 {
 func (sh *shapes) learned(now int64, s *Shape, latency time.Duration) (more float64) {
 	took := float64(min(max(latency, 1), maxLatency))
 	if s.ended.Load() >= knownAfter {
-		more = ratio(took, math.Float64frombits(sh.mean.Load())) - ratio(math.Float64frombits(s.mean.Load()), math.Float64frombits(sh.mean.Load()))
+		more = ratio(took, sh.mean.mean()) - ratio(s.mean.mean(), sh.mean.mean())
 	}
-	blend(&s.mean, took, shapeWeight)
-	blend(&sh.mean, took, allWeight)
+	second := uint32(now >> coarseShift)
+	s.mean.add(second, took)
+	sh.mean.add(second, took)
 	s.ended.Add(1)
 	sh.ended.Add(1)
 	s.busy.Add(int64(took))
-	if second := uint32(now >> coarseShift); s.touched.Load() != second {
+	if s.touched.Load() != second {
 		s.touched.Store(second)
 	}
 	return more
-}
-
-// blend moves a mean towards a value. An update that another one overtakes is
-// lost.
-func blend(mean *atomic.Uint64, value, weight float64) {
-	old := mean.Load()
-	if m := math.Float64frombits(old); m > 0 {
-		value = m + weight*(value-m)
-	}
-	mean.CompareAndSwap(old, math.Float64bits(value))
 }
 
 // Carried tells how many bytes a request moved, which is a part of what its shape
@@ -211,7 +225,7 @@ func (g *Gate) Shapes(most int) []ShapeStatus {
 	for _, s := range list[:min(len(list), most)] {
 		out = append(out, ShapeStatus{
 			Name: s.name, Ended: s.ended.Load(), Refused: s.refused.Load(), Bytes: s.bytes.Load(), Cost: sh.cost(s),
-			Mean: time.Duration(math.Float64frombits(s.mean.Load())), Share: float64(s.busy.Load()) / float64(max(total, 1)),
+			Mean: time.Duration(s.mean.mean()), Share: float64(s.busy.Load()) / float64(max(total, 1)),
 		})
 	}
 	return out

@@ -119,3 +119,20 @@ func TestShapesAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations; want none", n)
 	}
 }
+
+// A backend that slows down made the only shape there was dear, and the culprit of
+// its own refusals (seen live): it was capped at one permit.
+func TestNobodyIsTheOnlyCulprit(t *testing.T) {
+	const ms = time.Millisecond
+	p := &limiter.Policy{Shapes: 100, Default: limiter.PartitionPolicy{NewLimit: newFixed(20)}}
+	y := newYard(p, 1)
+	shape := y.gate.Shape(1, func() string { return "all" })
+	y.play(3*time.Second, source{name: "a", req: limiter.Request{Shape: shape}, rate: 500, hold: 10 * ms, until: 3 * time.Second})
+	y.play(3*time.Second, source{name: "b", req: limiter.Request{Shape: shape}, rate: 500, hold: 200 * ms})
+	if s := y.gate.Shapes(1)[0]; s.Refused > 0 || s.Cost > 1.01 || s.Cost < 0.99 {
+		t.Errorf("%+v; want that it costs what requests cost, and is not capped", s)
+	}
+	if got := y.tally["b"].served; got < 230 {
+		t.Errorf("%d served in three seconds; want nearly the 300 that fit", got)
+	}
+}
