@@ -60,7 +60,7 @@ func (c *culprit) unroomed(s *Shape) {
 func (c *culprit) ended(now int64, s *Shape, latency time.Duration, limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	took := float64(min(max(latency, 0), maxLatency))
+	took := s.alone(float64(min(max(latency, 1), maxLatency)))
 	c.all.add(took)
 	switch {
 	case c.suspect.Load() == s:

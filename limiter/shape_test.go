@@ -136,3 +136,22 @@ func TestNobodyIsTheOnlyCulprit(t *testing.T) {
 		t.Errorf("%d served in three seconds; want nearly the 300 that fit", got)
 	}
 }
+
+// When the backend itself queues, lookups behind reports take as long as these:
+// by the time held nobody could tell them apart (seen live). The reports are found
+// by what requests take when nobody is in their way.
+func TestCulpritIsFoundInTheBackendsQueue(t *testing.T) {
+	const ms = time.Millisecond
+	p := &limiter.Policy{Shapes: 100, Default: limiter.PartitionPolicy{NewLimit: newFixed(20), QueueAuto: true}}
+	y := newYard(p, 1)
+	y.workers = 10
+	point := y.gate.Shape(1, func() string { return "lookup" })
+	table := y.gate.Shape(2, func() string { return "report" })
+	got := y.play(30*time.Second,
+		source{name: "lookups", req: limiter.Request{Shape: point}, rate: 150, hold: 20 * ms},
+		source{name: "reports", req: limiter.Request{Shape: table}, rate: 40, hold: 400 * ms, from: time.Second})
+	if lookups := got["lookups"]; float64(lookups.refused) > 0.1*float64(lookups.offered) {
+		t.Errorf("%d of %d lookups refused; want nearly none", lookups.refused, lookups.offered)
+	}
+	t.Logf("lookups %d of %d refused, p99 %v; reports %d of %d refused", got["lookups"].refused, got["lookups"].offered, got["lookups"].p99(), got["reports"].refused, got["reports"].offered)
+}

@@ -18,6 +18,9 @@ type yard struct {
 	agenda agenda
 	tally  map[string]*fate // by source
 	each   func(now time.Duration)
+
+	workers, busy int // of the backend; no workers = as many as are needed
+	backlog       []func()
 }
 
 // source offers requests: open, at a rate, or closed, by clients that come back
@@ -148,12 +151,35 @@ func (y *yard) wait(s *source, o *fate, began int64, permit limiter.Permit, tick
 		}
 		return
 	}
-	y.after(y.holds(s), func() {
+	y.work(y.holds(s), func() {
 		permit.End(limiter.Success)
 		o.served++
 		o.took = append(o.took, time.Duration(y.clock.Now()-began))
 		o.worst = max(o.worst, time.Duration(y.clock.Now()-began))
 		y.back(s)
+	})
+}
+
+// work has something done when the backend has worked for so long, for which it
+// may have to wait for a worker.
+func (y *yard) work(d time.Duration, do func()) {
+	if y.workers == 0 {
+		y.after(d, do)
+		return
+	}
+	if y.busy >= y.workers {
+		y.backlog = append(y.backlog, func() { y.work(d, do) })
+		return
+	}
+	y.busy++
+	y.after(d, func() {
+		y.busy--
+		do()
+		if len(y.backlog) > 0 {
+			next := y.backlog[0]
+			y.backlog = y.backlog[1:]
+			next()
+		}
 	})
 }
 
