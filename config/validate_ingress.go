@@ -19,7 +19,7 @@ func checkIngress(v validator, path string, in *Ingress) {
 	}
 	checkBackend(v, path, in)
 	checkProxyProtocol(v, path, in)
-	checkTls(v, path, in)
+	checkTLS(v, path, in)
 	proto := protocol(in.Protocol)
 	if proto.Costs {
 		checkCost(v, path+".cost", in)
@@ -153,7 +153,7 @@ func (v validator) serverTLS(path string, t *ServerTLS) {
 	}
 }
 
-func checkTls(v validator, path string, in *Ingress) {
+func checkTLS(v validator, path string, in *Ingress) {
 	v.serverTLS(path, &in.TLS)
 	b := &in.BackendTLS
 	v.pair(path+".backendTLS", b.CertFile, b.KeyFile)

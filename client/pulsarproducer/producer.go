@@ -25,10 +25,15 @@ type Producer struct {
 	sent     int            // of these, what was sent
 	window   int            // bound on sent after a throttling; 0 = none
 	flow     flow
-	timer    *time.Timer // of the earliest deadline; nil = none is set
-	timerAt  time.Time
+	alarm    alarm
 	state    throttling
 	resume   *time.Timer // sends what is deferred
+}
+
+// alarm rings at the earliest deadline.
+type alarm struct {
+	timer *time.Timer // nil = none was set
+	at    time.Time   // zero = none is
 }
 
 // op is one message.
@@ -228,7 +233,7 @@ func (p *Producer) sweep() {
 			next = o.deadline
 		}
 	}
-	p.timerAt = time.Time{}
+	p.alarm.at = time.Time{}
 	if !next.IsZero() {
 		p.armLocked(next)
 	}
@@ -241,14 +246,14 @@ func (p *Producer) sweep() {
 // armLocked makes sure that sweep runs at the given time, or earlier.
 func (p *Producer) armLocked(at time.Time) {
 	switch {
-	case p.timer == nil:
-		p.timer = time.AfterFunc(time.Until(at), p.sweep)
-	case p.timerAt.IsZero() || at.Before(p.timerAt):
-		p.timer.Reset(time.Until(at))
+	case p.alarm.timer == nil:
+		p.alarm.timer = time.AfterFunc(time.Until(at), p.sweep)
+	case p.alarm.at.IsZero() || at.Before(p.alarm.at):
+		p.alarm.timer.Reset(time.Until(at))
 	default:
 		return
 	}
-	p.timerAt = at
+	p.alarm.at = at
 }
 
 // removeLocked takes a message out of the tables. It may be nil.
@@ -280,7 +285,7 @@ func (p *Producer) fail(err error) {
 	}
 	pending := p.pending
 	p.pending, p.deferred, p.sent = map[uint64]*op{}, nil, 0
-	for _, t := range []*time.Timer{p.timer, p.resume} {
+	for _, t := range []*time.Timer{p.alarm.timer, p.resume} {
 		if t != nil {
 			t.Stop()
 		}

@@ -41,7 +41,7 @@ func Seeds(addresses []string, o SeedOptions) (*Topology, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrSeeds, err)
 		}
-		t.add(address)
+		draft{t}.add(address)
 	}
 	switch {
 	case len(t.Servers) == 0:
@@ -127,7 +127,7 @@ func (t *Topology) with(s *Server) *Topology {
 	if i < 0 {
 		return t
 	}
-	next := *t
+	next := draft{new(*t)}
 	next.Servers = slices.Clone(t.Servers)
 	next.Servers[i] = s
 	switch t.Type {
@@ -145,11 +145,14 @@ func (t *Topology) with(s *Server) *Topology {
 	case ReplicaSetWithPrimary, ReplicaSetNoPrimary:
 		next.member(s)
 	}
-	return &next
+	return next.Topology
 }
 
+// draft is a picture that nobody else has seen yet, and that may be changed.
+type draft struct{ *Topology }
+
 // identify settles the type of the topology by its first answer.
-func (t *Topology) identify(s *Server) {
+func (t draft) identify(s *Server) {
 	switch s.Type {
 	case Standalone:
 		if len(t.Servers) == 1 {
@@ -167,7 +170,7 @@ func (t *Topology) identify(s *Server) {
 }
 
 // member takes in the answer of a server of a set.
-func (t *Topology) member(s *Server) {
+func (t draft) member(s *Server) {
 	switch s.Type {
 	case Standalone, Mongos, LoadBalancer:
 		t.remove(s.Address)
@@ -193,7 +196,7 @@ func (t *Topology) member(s *Server) {
 
 // follower takes in a member other than the primary. Only while there is no
 // primary is its list of members believed.
-func (t *Topology) follower(s *Server) {
+func (t draft) follower(s *Server) {
 	if t.primary() == nil {
 		for _, host := range s.Hosts {
 			t.add(host)
@@ -212,7 +215,7 @@ func (t *Topology) follower(s *Server) {
 
 // elected takes in a primary. Its list of members is the truth, and of two
 // primaries the one of the later election is, or the one heard last.
-func (t *Topology) elected(s *Server) {
+func (t draft) elected(s *Server) {
 	if s.Term != 0 && s.Term < t.MaxTerm {
 		t.Servers[t.index(s.Address)] = s.unknown(fmt.Errorf("stale primary: term %d, another has %d", s.Term, t.MaxTerm))
 		return
@@ -237,13 +240,13 @@ func (t *Topology) index(address string) int {
 }
 
 // add takes in a server that was named but not asked yet.
-func (t *Topology) add(address string) {
+func (t draft) add(address string) {
 	if t.index(address) < 0 && len(t.Servers) < MaxServers {
 		t.Servers = append(t.Servers, &Server{Address: address})
 	}
 }
 
-func (t *Topology) remove(address string) {
+func (t draft) remove(address string) {
 	t.Servers = slices.DeleteFunc(t.Servers, func(s *Server) bool { return s.Address == address })
 }
 

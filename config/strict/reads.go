@@ -25,7 +25,10 @@ func (r *Report) Files(path string, value reflect.Value) {
 				at = Join(path, name)
 			}
 			if field.Tag.Get("reads") == "file" {
-				r.readable(at, value.Field(i).String())
+				name := value.Field(i).String()
+				if problem := unreadable(name); problem != "" {
+					r.Relate(problem, name, at)
+				}
 				continue
 			}
 			r.Files(at, value.Field(i))
@@ -37,10 +40,10 @@ func (r *Report) Files(path string, value reflect.Value) {
 	}
 }
 
-// readable reports a file that cannot be read. An empty name is none.
-func (r *Report) readable(path, name string) {
+// unreadable says why a file cannot be read, "" when it can. An empty name is none.
+func unreadable(name string) string {
 	if name == "" {
-		return
+		return ""
 	}
 	f, err := os.Open(name) //nolint:gosec // the operator names the file
 	if err == nil {
@@ -48,8 +51,10 @@ func (r *Report) readable(path, name string) {
 		_ = f.Close() // it was only read
 	}
 	if cause, ok := errors.AsType[*fs.PathError](err); ok {
-		r.Relate("cannot be read: "+cause.Err.Error(), name, path)
-	} else if errors.Is(err, io.EOF) {
-		r.Relate("is an empty file", name, path)
+		return "cannot be read: " + cause.Err.Error()
 	}
+	if errors.Is(err, io.EOF) {
+		return "is an empty file"
+	}
+	return ""
 }
