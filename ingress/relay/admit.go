@@ -57,7 +57,7 @@ func (u *upward) await() error {
 		select {
 		case <-u.changed:
 			return nil
-		case <-u.backendEnded():
+		case <-u.down.gone():
 			return ErrBackendGone
 		}
 	}
@@ -68,7 +68,7 @@ func (u *upward) await() error {
 	select {
 	case <-u.changed:
 		return nil
-	case <-u.backendEnded():
+	case <-u.down.gone():
 		return ErrBackendGone
 	case <-u.wait.Done():
 		return ErrClientGone

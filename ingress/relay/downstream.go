@@ -29,6 +29,14 @@ type downward struct {
 	wasted int  // bytes read to nobody
 }
 
+// gone is closed when the backend's side has ended; nil while there is none.
+func (d *downward) gone() <-chan struct{} {
+	if d == nil {
+		return nil
+	}
+	return d.ended
+}
+
 // loop runs the backend's side. A panic is handed to Serve's goroutine,
 // whose caller recovers it.
 func (d *downward) loop() {

@@ -102,13 +102,14 @@ func (w *watch) look() {
 		return
 	}
 	for s := range w.sessions {
-		s.look(w.apart(), w.patience)
+		w.check(s)
 	}
 	w.timer.Reset(w.apart())
 }
 
-// look closes what stands still: the client's connection, or the backend's.
-func (s *Session) look(since, patience time.Duration) {
+// check closes what stands still: the client's connection, or the backend's.
+func (w *watch) check(s *Session) {
+	since, patience := w.apart(), w.patience
 	b := s.backend.Load()
 	reading, writing := &s.reading[Client], &s.client.pace
 	if reading.look(since, patience, b != nil && b.pace.moving()) || writing.look(since, patience, false) {
@@ -119,14 +120,14 @@ func (s *Session) look(since, patience time.Duration) {
 		s.stalled.Store(true)
 		_ = b.conn.Close()
 	}
-	s.breathe()
+	breathe(s)
 }
 
 // breathe gives the permit back when the backend only waits for the client: its
 // answer is not read, the rest of a message does not come, or no message comes
 // where the protocol says that one must. What moves takes it again. The price is
 // that the backend may still be at what lies in the buffers between them.
-func (s *Session) breathe() {
+func breathe(s *Session) {
 	reading, writing := &s.reading[Client], &s.client.pace
 	bound := time.Duration(0)
 	if e, ok := s.p.(Ender); ok {

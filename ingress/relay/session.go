@@ -37,27 +37,37 @@ var (
 // Session is one client and, once a message passed, its backend. The goroutine
 // of [Corridor.Serve] reads the client; another one reads the backend.
 type Session struct {
-	c      *Corridor
-	p      Protocol
-	follow Follower    // p, when it is one; nil
-	many   Multiplexer // p, when it is one; nil
-	raw    net.Conn    // of the client, below TLS; closing it ends both sides
+	c *Corridor
+	p Protocol
+	facets
+	raw    net.Conn // of the client, below TLS; closing it ends both sides
 	client *lane
 	dial   func(address string) (c net.Conn, at string, err error)
 	again  func(limiter.Request) (limiter.Permit, error) // admits what cannot be refused
 	life   life
 	turn   turn
 
-	up      *upward
-	down    *downward            // set with backend, as is the next
-	backend atomic.Pointer[lane] // nil = not connected
-	address string               // of the backend
-	health  *ingress.Backend     // of the backend
-	cause   error                // why the session ended
+	up   *upward
+	down *downward // set with the server
+	server
+	cause error // why the session ended
 
 	reading [2]pace       // messages of which the rest is to come, by side
 	changed chan struct{} // holds one value: something changed for who waits
 	stalled atomic.Bool
+}
+
+// facets are what a protocol is besides; nil = it is not.
+type facets struct {
+	follow Follower
+	many   Multiplexer
+}
+
+// server is what a session knows of its backend.
+type server struct {
+	backend atomic.Pointer[lane] // nil = not connected
+	address string
+	health  *ingress.Backend
 }
 
 // life is how far a session has come.
@@ -110,15 +120,6 @@ func (s *Session) Backend() string {
 
 // Lost reports, when the session is over, whether the backend ended it.
 func (s *Session) Lost() bool { return s.life.lost.Load() }
-
-// backendEnded is closed when the backend's side has ended; nil while there is
-// none.
-func (s *Session) backendEnded() <-chan struct{} {
-	if s.down == nil {
-		return nil
-	}
-	return s.down.ended
-}
 
 // End ends the session's permit, if it holds one. It is safe for concurrent
 // use.
@@ -201,46 +202,8 @@ func (s *Session) head(in *inlet, from Side) (m Message, ok bool, err error) {
 
 // serve runs the session until it is over.
 func (s *Session) serve(ctx context.Context) {
-	defer s.finish(context.AfterFunc(ctx, s.drain)) // also when the protocol panics
+	defer s.up.finish(context.AfterFunc(ctx, s.drain)) // also when the protocol panics
 	s.cause = s.up.run(ctx)
-}
-
-// finish ends the session, which a drain is not told of any more.
-func (s *Session) finish(undrain func() bool) {
-	defer s.c.watch.remove(s)
-	defer undrain()
-	s.end()
-}
-
-// end ends both connections, and the permit once nothing can be at work for it.
-func (s *Session) end() {
-	s.up.in.release()
-	l := s.backend.Load()
-	if l == nil {
-		_ = s.raw.Close()
-		s.End(limiter.Ignored)
-		return
-	}
-	if errors.Is(s.cause, ErrBackendGone) {
-		s.life.lost.Store(true)
-	}
-	s.hangUp(l)
-	<-s.down.ended
-	_ = s.raw.Close()
-	_ = l.conn.Close()
-	if s.life.lost.Load() {
-		if (s.Owes() || s.many != nil && s.many.Leave()) && !s.Draining() {
-			s.health.Failed(ingress.HungUp, ErrBackendGone)
-		}
-		s.End(limiter.Dropped)
-	}
-	s.End(limiter.Ignored)
-	if s.down.crash != nil {
-		panic(s.down.crash)
-	}
-	if s.down.fault != nil && !s.stalled.Load() {
-		s.cause = fmt.Errorf("%w: %w", ErrBackendGone, s.down.fault)
-	}
 }
 
 // leave notes that the client has gone. It reports whether the backend is at
@@ -251,46 +214,4 @@ func (s *Session) leave() (working bool) {
 		working = true
 	}
 	return working
-}
-
-// hangUp ends the backend's side: at once when nobody waits for anything, and
-// otherwise when what is at work has been answered.
-func (s *Session) hangUp(l *lane) {
-	s.life.leaving.Store(true)
-	open, idle := s.turn.owes()
-	held := s.leave()
-	finish := (held || open && !idle) && !l.torn && !s.life.lost.Load()
-	cancel := held && s.c.o.Cancel
-	if finish && !cancel {
-		s.farewell(l)
-	}
-	switch {
-	case finish && !cancel && held && !s.Draining():
-		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Finish))
-	case finish && !cancel:
-		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Linger))
-	case finish:
-		if c, ok := s.p.(Canceler); ok {
-			c.Cancel(s)
-		}
-		s.life.hungUp.Store(true)
-		_ = l.conn.Close()
-	case s.Draining() && !s.life.lost.Load():
-		s.life.hungUp.Store(true)
-		_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // ends at the next whole message
-	default:
-		s.life.hungUp.Store(true)
-		_ = l.conn.Close()
-	}
-}
-
-// farewell ends what the client left unfinished: the backend would wait for the
-// rest of it, and a permit for the backend.
-func (s *Session) farewell(l *lane) {
-	if e, ok := s.p.(Ender); ok {
-		if b := e.Farewell(); b != nil {
-			_ = l.conn.SetWriteDeadline(time.Now().Add(s.c.o.Linger)) // nobody waits for one that does not read
-			_ = l.write(b)                                            // one that has gone ends the session anyway
-		}
-	}
 }

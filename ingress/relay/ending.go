@@ -1,0 +1,90 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/limiter"
+)
+
+// finish ends the session, which a drain is not told of any more.
+func (u *upward) finish(undrain func() bool) {
+	defer u.c.watch.remove(u.Session)
+	defer undrain()
+	u.end()
+}
+
+// end ends both connections, and the permit once nothing can be at work for it.
+func (u *upward) end() {
+	u.in.release()
+	l := u.backend.Load()
+	if l == nil {
+		_ = u.raw.Close()
+		u.End(limiter.Ignored)
+		return
+	}
+	if errors.Is(u.cause, ErrBackendGone) {
+		u.life.lost.Store(true)
+	}
+	u.hangUp(l)
+	<-u.down.ended
+	_ = u.raw.Close()
+	_ = l.conn.Close()
+	if u.life.lost.Load() {
+		if (u.Owes() || u.many != nil && u.many.Leave()) && !u.Draining() {
+			u.health.Failed(ingress.HungUp, ErrBackendGone)
+		}
+		u.End(limiter.Dropped)
+	}
+	u.End(limiter.Ignored)
+	if u.down.crash != nil {
+		panic(u.down.crash)
+	}
+	if u.down.fault != nil && !u.stalled.Load() {
+		u.cause = fmt.Errorf("%w: %w", ErrBackendGone, u.down.fault)
+	}
+}
+
+// hangUp ends the backend's side: at once when nobody waits for anything, and
+// otherwise when what is at work has been answered.
+func (u *upward) hangUp(l *lane) {
+	u.life.leaving.Store(true)
+	open, idle := u.turn.owes()
+	held := u.leave()
+	finish := (held || open && !idle) && !l.torn && !u.life.lost.Load()
+	cancel := held && u.c.o.Cancel
+	if finish && !cancel {
+		u.farewell(l)
+	}
+	switch {
+	case finish && !cancel && held && !u.Draining():
+		_ = l.conn.SetReadDeadline(time.Now().Add(u.c.o.Finish))
+	case finish && !cancel:
+		_ = l.conn.SetReadDeadline(time.Now().Add(u.c.o.Linger))
+	case finish:
+		if c, ok := u.p.(Canceler); ok {
+			c.Cancel(u.Session)
+		}
+		u.life.hungUp.Store(true)
+		_ = l.conn.Close()
+	case u.Draining() && !u.life.lost.Load():
+		u.life.hungUp.Store(true)
+		_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // ends at the next whole message
+	default:
+		u.life.hungUp.Store(true)
+		_ = l.conn.Close()
+	}
+}
+
+// farewell ends what the client left unfinished: the backend would wait for the
+// rest of it, and a permit for the backend.
+func (u *upward) farewell(l *lane) {
+	if e, ok := u.p.(Ender); ok {
+		if b := e.Farewell(); b != nil {
+			_ = l.conn.SetWriteDeadline(time.Now().Add(u.c.o.Linger)) // nobody waits for one that does not read
+			_ = l.write(b)                                            // one that has gone ends the session anyway
+		}
+	}
+}
