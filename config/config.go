@@ -20,11 +20,11 @@ type Config struct {
 	DrainDelay Duration `yaml:"drainDelay" default:"0s" min:"0s" max:"10m"`
 	// What the daemon writes to stderr about itself.
 	Log Log `yaml:"log"`
-	// File in which baselines are kept over restarts: the latency without load of
-	// each partition, and when it was learned. It is written every minute and at the
-	// end. One that is damaged, foreign or older than a day is ignored. Empty:
-	// nothing is kept, and a restart under overload may take the latency of a queue
-	// for that of the backend.
+	// File that keeps over a restart what limits have learned: the latency without
+	// load of each partition, and when it was learned. Written every minute and at
+	// the end. A file that is damaged, foreign or older than a day is ignored.
+	// Empty: nothing is kept. A restart in the middle of an overload may then take
+	// the latency of a queue for that of the backend.
 	StateFile string `yaml:"stateFile" default:""`
 	// The clock guard.
 	Clock Clock `yaml:"clock"`

@@ -14,9 +14,9 @@ type HTTP struct {
 	// Longest silence inside a body, in either direction. Event streams and
 	// tunnels may be silent.
 	StreamIdle Duration `yaml:"streamIdle" default:"1m" min:"1ms" max:"24h"`
-	// Average rate, bytes per second, at which a client has to send a body until
-	// its answer begins, and to take the answer while the backend still sends, so
-	// that slow clients cannot hold every permit; 0 = any.
+	// Slowest client, in bytes per second, on average. It has to send its body that
+	// fast until its answer begins, and to take the answer that fast while the
+	// backend still sends. Without it slow clients could hold every permit. 0 = any.
 	MinBodyRate Size `yaml:"minBodyRate" default:"500" min:"0" max:"1GiB"`
 	// Time that a client has before that rate counts.
 	BodyGrace Duration `yaml:"bodyGrace" default:"20s" min:"1ms" max:"24h"`
@@ -32,9 +32,9 @@ type HTTP struct {
 	// Holds the permit of a WebSocket or an event stream for as long as it
 	// lives. Otherwise it ends once the stream is established.
 	HoldStreams bool `yaml:"holdStreams" default:"false"`
-	// Statuses by which the backend says that it is overloaded. They count as
-	// drops, and a limit shrinks by them; empty: 503 and 504. A 429 is not among
-	// them, since it is most often about one client.
+	// Statuses by which the backend says that it is overloaded. They make a limit
+	// shrink. Empty: 503 and 504. A 429 is not among them, since it is most often
+	// about one client.
 	OverloadStatus []int `yaml:"overloadStatus" single:"true" min:"400" max:"599"`
 	// Path at which the gate answers the hello of its clients; off leaves it to
 	// the backend.

@@ -26,9 +26,9 @@ type Ingress struct {
 	DrainTimeout Duration `yaml:"drainTimeout" default:"10s" min:"1ms" max:"1h"`
 	// Expects a PROXY protocol header, version 1 or 2, on every connection.
 	ProxyProtocol bool `yaml:"proxyProtocol" default:"false"`
-	// Addresses or CIDRs of the proxies whose headers are believed; others are
-	// turned away. Compulsory when listen is neither a loopback nor a private
-	// address; empty there: whoever connects.
+	// Addresses or CIDRs of the proxies whose headers are believed. Others are
+	// turned away. It must be set when listen is neither a loopback nor a private
+	// address. Empty elsewhere: whoever connects is believed.
 	ProxyProtocolFrom []Prefix `yaml:"proxyProtocolFrom" single:"true"`
 	// TLS towards clients. Off while certFile is empty.
 	TLS ServerTLS `yaml:"tls"`
@@ -37,9 +37,10 @@ type Ingress struct {
 	// How long the backend may be silent between the end of a request and the
 	// head of its answer.
 	BackendTimeout Duration `yaml:"backendTimeout" default:"30s" min:"1ms" max:"24h" for:"http"`
-	// What becomes of work whose caller has gone: finish reads the answer to
-	// nobody and holds the permit until then; cancel hangs up on the backend,
-	// for backends that stop working when their client hangs up.
+	// What becomes of work whose caller has gone. finish: the gate reads the answer
+	// to nobody, and holds the permit until then. cancel: it hangs up on the
+	// backend. Choose cancel only for a backend that stops working when it is hung
+	// up on.
 	Abandon string `yaml:"abandon" default:"finish" enum:"finish cancel" for:"http mongodb pulsar postgres"`
 	// Largest request header that is read; a larger one is answered with 431.
 	MaxHeaderBytes Size `yaml:"maxHeaderBytes" default:"64KiB" min:"4KiB" max:"16MiB" for:"http"`
@@ -120,9 +121,9 @@ type Cost struct {
 // method and a route, a command with the fields it chooses by, a statement
 // without its literals.
 type Shapes struct {
-	// Charges each request what its shape was seen to take at the backend, in time
-	// and bytes, as a multiple of what requests take in the mean; and caps a shape
-	// that takes more than half of the time when others find no room.
+	// Charges each request what requests of its shape were seen to take at the
+	// backend. The charge is a multiple of the mean. A shape that takes more than
+	// half of the time is capped when others find no room.
 	Learn bool `yaml:"learn" default:"false"`
 	// Shapes that are known; those that are asked for least make room for others.
 	Max int `yaml:"max" default:"1000" min:"1" max:"100000"`

@@ -42,10 +42,10 @@ type MongoDB struct {
 
 // Topology says how replies to hello are treated.
 type Topology struct {
-	// auto passes standalone servers and mongos and refuses members of a
-	// replica set; direct passes everything, for clients that all connect with
-	// directConnection=true; members rewrites addresses; loadBalanced serves
-	// clients that connect with loadBalanced=true.
+	// How clients find the servers. auto: standalone servers and mongos pass,
+	// members of a replica set are refused. direct: everything passes, for clients
+	// that all connect with directConnection=true. members: addresses are rewritten.
+	// loadBalanced: for clients that connect with loadBalanced=true.
 	Mode string `yaml:"mode" default:"auto" enum:"auto direct members loadBalanced"`
 	// For mode members: each member's address, as the replica set spells it,
 	// to the address that clients reach its gate by. Others are left out of

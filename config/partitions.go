@@ -21,10 +21,10 @@ type Partitions struct {
 	Max int `yaml:"max" default:"1000" min:"1" max:"100000"`
 	// Hard bound on the permits of all partitions together; 0 = none.
 	Total int `yaml:"total" default:"0" min:"0" max:"1000000"`
-	// Whose a limit is: own, each partition has one; one, all partitions are under
-	// that of default, fairly: who waits for a place is served by who holds the least
-	// for its weight, so that one with a hundred connections takes no more than
-	// others let it. The limits of named partitions are then not looked at.
+	// Whose a limit is. own: each partition has one. one: all partitions are under
+	// the limit of default. Who holds the least for its weight is then served first,
+	// so that one with a hundred connections takes no more than others let it. The
+	// limits of named partitions are not looked at.
 	Share string `yaml:"share" default:"own" enum:"own one"`
 	// The form of every partition that has no name here.
 	Default Partition `yaml:"default"`
@@ -89,11 +89,11 @@ func (n *NamedPartition) Form() Partition {
 
 // Queue bounds the requests that wait for a permit.
 type Queue struct {
-	// The word auto, in place of a mapping: the partition holds as many as its
-	// limit's own queue would, and nobody waits longer than twice the latency
-	// without a queue, nor past the objective or the caller's deadline.
-	// PostgreSQL, whose clients do not wait by themselves: up to 1000 wait, for
-	// three quarters of the objective or 250ms.
+	// The word auto, in place of a mapping. As many may wait as the limit's own
+	// queue would hold. Nobody waits longer than twice the latency without load, nor
+	// past the objective or the caller's deadline. In PostgreSQL up to 1000 wait,
+	// for three quarters of the objective or 250ms, since its clients do not wait by
+	// themselves.
 	Auto bool `yaml:"auto" default:"true" word:"auto"`
 	// Requests that may wait; 0 = none, refuse at once.
 	Depth int `yaml:"depth" default:"0" min:"0" max:"1000000"`

@@ -12,9 +12,9 @@ type Pulsar struct {
 	// may ask for. A host may begin with "*." and a port may be "*". The
 	// backend is always allowed, everything else refused.
 	Brokers []string `yaml:"brokers" single:"true"`
-	// How a producer over its limit is slowed down: auto notifies clients that
-	// know ThrottleProducer and holds the frames of that producer; hold never
-	// notifies; pause stops reading from the whole connection, as brokers do.
+	// How a producer over its limit is slowed down. auto: clients that know
+	// ThrottleProducer are told, and the frames of that producer are held. hold:
+	// nobody is told. pause: the whole connection is not read, as brokers do.
 	Method string `yaml:"method" default:"auto" enum:"auto hold pause"`
 	// Milliseconds a client may take to acknowledge a ThrottleProducer before
 	// the gate stops reading from it.

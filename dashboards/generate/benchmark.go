@@ -96,7 +96,7 @@ func (s side) totals() []panel {
 			queries: []query{{sum("", s.whole("admitd_permits_ended_total", `outcome="success"`)), "goodput"}},
 		},
 		{
-			kind: number, title: "Rejected share" + run, unit: share, w: 3, h: 4,
+			kind: number, title: "Refused share" + run, unit: share, w: 3, h: 4,
 			about:   "Share of requests refused, over the whole time range (" + s.name + ").",
 			queries: []query{{over(sum("", s.whole("admitd_requests_rejected_total", "")), sum("", s.whole("admitd_requests_received_total", ""))), "rejected"}},
 		},
@@ -121,7 +121,7 @@ func (s side) lines() []panel {
 	}
 	return []panel{
 		{
-			kind: series, title: "Offered, good, rejected" + run, unit: perSecond, w: 12,
+			kind: series, title: "Offered, good, refused" + run, unit: perSecond, w: 12,
 			about: "Requests per second received, answered well, and refused.",
 			queries: []query{
 				{sum("", s.per("admitd_requests_received_total", "")), "offered"},
@@ -130,7 +130,7 @@ func (s side) lines() []panel {
 			},
 		},
 		{
-			kind: stacked, title: "Rejected share by reason" + run, unit: share, w: 12,
+			kind: stacked, title: "Refused share by reason" + run, unit: share, w: 12,
 			about:   "Which limit refused, as a share of what was received.",
 			queries: []query{{sum("reason", s.per("admitd_requests_rejected_total", "")) + " / scalar(" + sum("", s.per("admitd_requests_received_total", "")) + ")", "{{reason}}"}},
 		},

@@ -61,7 +61,7 @@ func ingressBuckets() []panel {
 			queries: []query{{sum("ingress, bucket", is("admitd_bucket_waiting", gate)), "{{ingress}} {{bucket}}"}},
 		},
 		{
-			kind: series, title: "Received, rejected, exempted", unit: perSecond, w: 8,
+			kind: series, title: "Received, refused, exempted", unit: perSecond, w: 8,
 			about: "Requests per second that were decided, that were refused, and that passed because they are exempt.",
 			queries: []query{
 				{sum("ingress", per("admitd_requests_received_total", gate)), "{{ingress}} received"},

@@ -31,7 +31,7 @@ func glance() []panel {
 			queries: []query{{sum("", per("admitd_permits_ended_total", gate+`,outcome="success"`)), "goodput"}},
 		},
 		{
-			kind: number, title: "Rejected share", unit: share, w: 4, h: 4, steps: []step{{0.01, "yellow"}, {0.1, "red"}},
+			kind: number, title: "Refused share", unit: share, w: 4, h: 4, steps: []step{{0.01, "yellow"}, {0.1, "red"}},
 			about:   "Share of the requests received that were refused before any work ran. Some is healthy under overload: the gate keeps the rest fast.",
 			queries: []query{{over(sum("", per("admitd_requests_rejected_total", gate)), sum("", per("admitd_requests_received_total", gate))), "rejected"}},
 		},
@@ -71,17 +71,17 @@ func shedding() []panel {
 			},
 		},
 		{
-			kind: stacked, title: "Rejected share by reason", unit: share, w: 12,
+			kind: stacked, title: "Refused share by reason", unit: share, w: 12,
 			about:   "Which limit refused. request_rate: a bucket was empty. concurrency_limit: too many in flight. queue_timeout: waited in vain. cost_exceeds_burst: can never pass. shed: made way for a class that matters more. draining: shutting down.",
 			queries: []query{{sum("reason", per("admitd_requests_rejected_total", gate)) + " / scalar(" + received + ")", "{{reason}}"}},
 		},
 		{
-			kind: bars, title: "Rejected most", unit: perSecond, w: 12, toPartition: true,
+			kind: bars, title: "Refused most", unit: perSecond, w: 12, toPartition: true,
 			about:   "The ten partitions with the most refusals per second. Click one to open its board.",
 			queries: []query{{"topk(10, " + sum("ingress, partition", per("admitd_requests_rejected_total", gate)) + ")", "{{ingress}} / {{partition}}"}},
 		},
 		{
-			kind: series, title: "Would be rejected in shadow mode", unit: perSecond, w: 12,
+			kind: series, title: "Would be refused in shadow mode", unit: perSecond, w: 12,
 			about:   "Requests that passed because their ingress only watches, and would have been refused. Zero or absent where the mode is enforce.",
 			queries: []query{{sum("ingress, reason", per("admitd_requests_would_reject_total", gate)), "{{ingress}} {{reason}}"}},
 		},

@@ -52,7 +52,7 @@ func partitionNow() []panel {
 			queries: []query{{sum("", per("admitd_permits_ended_total", part+`,outcome="success"`)), "goodput"}},
 		},
 		{
-			kind: number, title: "Rejected share", unit: share, w: 4, h: 4, steps: []step{{0.01, "yellow"}, {0.1, "red"}},
+			kind: number, title: "Refused share", unit: share, w: 4, h: 4, steps: []step{{0.01, "yellow"}, {0.1, "red"}},
 			about:   "Share of the partition's requests that were refused.",
 			queries: []query{{over(sum("", per("admitd_requests_rejected_total", part)), sum("", per("admitd_requests_received_total", part))), "rejected"}},
 		},
@@ -72,7 +72,7 @@ func partitionRequests() []panel {
 			},
 		},
 		{
-			kind: stacked, title: "Rejected by reason", unit: perSecond, w: 8,
+			kind: stacked, title: "Refused by reason", unit: perSecond, w: 8,
 			about:   "Refusals per second, by which limit refused.",
 			queries: []query{{sum("reason", per("admitd_requests_rejected_total", part)), "{{reason}}"}},
 		},
@@ -90,7 +90,7 @@ func partitionRequests() []panel {
 			},
 		},
 		{
-			kind: series, title: "Would be rejected in shadow mode, by reason", unit: perSecond, w: 12,
+			kind: series, title: "Would be refused in shadow mode, by reason", unit: perSecond, w: 12,
 			about:   "Requests that passed because the ingress only watches. Absent in other modes.",
 			queries: []query{{sum("reason", per("admitd_requests_would_reject_total", part)), "{{reason}}"}},
 		},
