@@ -147,6 +147,7 @@ type Snapshot struct {
 	Config    status.Config
 	Ingresses []Ingress
 	Shadow    []status.Candidate
+	Tuner     *status.Tuner // nil = none
 	Fleet     *status.Fleet // nil = no group
 }
 

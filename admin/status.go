@@ -16,7 +16,7 @@ import (
 func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 	d := status.Document{
 		Version: s.Version, At: now.UTC(), UptimeSeconds: now.Sub(s.Started).Seconds(), Draining: s.Draining,
-		Clock: s.Clock, Config: s.Config, Shadow: s.Shadow, Fleet: s.Fleet, Ingresses: make([]status.Ingress, 0, len(s.Ingresses)), Marks: newMarks(book.Marks(now)),
+		Clock: s.Clock, Config: s.Config, Shadow: s.Shadow, Tuner: s.Tuner, Fleet: s.Fleet, Ingresses: make([]status.Ingress, 0, len(s.Ingresses)), Marks: newMarks(book.Marks(now)),
 	}
 	for _, r := range labels.Reasons() {
 		d.Reasons = append(d.Reasons, status.Reason{Name: string(r), Words: r.Words()})

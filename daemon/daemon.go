@@ -84,6 +84,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d.counter = &counter{fronts: d.fronts, kit: kit}
 	d.desk = decide.NewDesk(d.counter, 0)
 	d.steward = newSteward(d.settings)
+	d.face.steward = d.steward
 	d.settings.reloaded = d.steward.reloaded
 	if d.fronts.protocols, err = openAll(kit, append(protocols(), o.Protocols...)); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type face struct {
 
 	fronts   *fronts
 	settings *settings
+	steward  *steward
 	loads    loads
 }
 
@@ -61,7 +62,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 			Changed: len(fs.changes) + overridden,
 		},
 	}
-	s.Fleet = fs.club.status()
+	s.Fleet, s.Tuner = fs.club.status(), fc.steward.brief()
 	if list := fs.stages.reports(ingress); len(list) > 0 {
 		s.Shadow = list
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
 	"github.com/admitd/admitd/tuner"
 )
 
@@ -42,6 +43,40 @@ func (s *steward) tuner() *tuner.Tuner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
+}
+
+// brief returns what the tuner does, in short; nil when none runs.
+func (s *steward) brief() *status.Tuner {
+	t := s.tuner()
+	if t == nil {
+		return nil
+	}
+	now := t.Status(-1)
+	b := &status.Tuner{Mode: string(now.Mode), Hold: now.Hold, Policies: len(now.Policies)}
+	for i := range now.Policies {
+		p := &now.Policies[i]
+		b.Changes, b.Reverts = b.Changes+p.Changes, b.Reverts+p.Reverts
+		if p.Held != "" {
+			b.Held = append(b.Held, p.Name)
+		}
+		if p.Locked {
+			b.Locked = append(b.Locked, p.Name)
+		}
+	}
+	for i := range now.Settings {
+		b.Trials += now.Settings[i].Trials
+		if now.Settings[i].ByHand {
+			b.ByHand = append(b.ByHand, now.Settings[i].Setting)
+		}
+	}
+	for _, r := range now.Records {
+		switch r.Kind { //nolint:exhaustive // the others move nothing
+		case tuner.KindChange, tuner.KindAdvice, tuner.KindTakeBack, tuner.KindRevert:
+			b.Last = &status.TunerMove{ID: r.ID, At: r.At, Kind: string(r.Kind), Policy: r.Policy, Setting: r.Setting, Old: r.Old, New: r.New, Why: r.Why}
+			return b
+		}
+	}
+	return b
 }
 
 // reloaded tells that the configuration was read anew. It does not wait: who

@@ -98,6 +98,9 @@ func TestTunerOfADaemon(t *testing.T) {
 	r.await("lowered again", value(10))
 	source.Close()
 	r.await("blind", func(s tunerState) bool { return !s.Signals[0].Trusted && s.Records[0].Kind == "blind" })
+	if _, answer := r.ask(http.MethodGet, "/v1/status", ""); !strings.Contains(answer, `"tuner":{"mode":"act"`) || !strings.Contains(answer, `"held":["guard"]`) {
+		t.Errorf("the status does not tell of a tuner that is blind: %s", answer)
+	}
 	if !value(10)(r.tuner()) {
 		t.Errorf("blind: %+v; want the setting where it was", r.tuner())
 	}

@@ -25,6 +25,7 @@ type Document struct {
 	// Shadow are the candidates: limits that decide on the same requests and
 	// refuse nobody.
 	Shadow []Candidate `json:"shadow,omitempty"`
+	Tuner  *Tuner      `json:"tuner,omitempty"` // nothing without signals and policies
 	Fleet  *Fleet      `json:"fleet,omitempty"` // nothing without a group
 	Marks  []Mark      `json:"marks,omitempty"` // what was done to them of late
 }

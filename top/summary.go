@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/admitd/admitd/status"
@@ -53,6 +54,9 @@ func (v *View) summary() []Line {
 		}
 		out = append(out, l)
 	}
+	if t := s.Tuner; t != nil {
+		out = append(out, tunerLine(t, s.At))
+	}
 	for i := range s.Shadow {
 		c := &s.Shadow[i]
 		l := fmt.Sprintf("  candidate %s of %s: would refuse %.0f %% (%.0f %% are), %.0f %% of it for nothing, p99 %s",
@@ -63,6 +67,30 @@ func (v *View) summary() []Line {
 		out = append(out, Line{l, ""})
 	}
 	return out
+}
+
+// tunerLine says what the tuner did last, and what keeps it.
+func tunerLine(t *status.Tuner, now time.Time) Line {
+	l := Line{fmt.Sprintf("  tuner %s: %d policies, %d changes, %d taken back", t.Mode, t.Policies, t.Changes, t.Reverts), ""}
+	if t.Hold != "" {
+		l.Text, l.Style = l.Text+", HOLDS STILL: "+printable(t.Hold), yellow
+	}
+	if len(t.Held) > 0 {
+		l.Text, l.Style = l.Text+", held: "+printable(strings.Join(t.Held, ", ")), yellow
+	}
+	if len(t.ByHand) > 0 {
+		l.Text += ", set by hand: " + printable(strings.Join(t.ByHand, ", "))
+	}
+	if m := t.Last; m != nil {
+		value := func(v *float64) string {
+			if v == nil {
+				return "no bound"
+			}
+			return short(*v)
+		}
+		l.Text += fmt.Sprintf("; %s %v ago: %s %s → %s", m.Kind, now.Sub(m.At).Round(time.Second), printable(m.Setting), value(m.Old), value(m.New))
+	}
+	return l
 }
 
 // classesLine says what becomes of each class per second; "" where there are
