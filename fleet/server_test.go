@@ -1,0 +1,194 @@
+package fleet_test
+
+import (
+	"context"
+
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// server is a Redis of our own: a process on a free port, in a directory that
+// goes with the test.
+type server struct {
+	t    *testing.T
+	dir  string
+	addr string
+	args []string
+	cmd  *exec.Cmd
+}
+
+// startRedis runs Debian's Redis, and skips the test where there is none.
+func startRedis(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := &server{t: t, dir: t.TempDir(), addr: "127.0.0.1:" + freePort(t), args: args}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		s.t.Skip("redis-server is not installed")
+	}
+	_, port, _ := net.SplitHostPort(s.addr)
+	if !strings.Contains(strings.Join(s.args, " "), "--port") {
+		s.args = append([]string{"--port", port}, s.args...)
+	}
+	args := append([]string{"--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--repl-diskless-sync-delay", "0"}, s.args...)
+	s.cmd = exec.Command(bin, args...) //nolint:gosec,noctx // ended by kill
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, "Redis listens", func() bool {
+		c, err := net.Dial("tcp", s.addr) //nolint:noctx // a probe
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+}
+
+// kill ends it as kill -9 does.
+func (s *server) kill() {
+	if s.cmd != nil && s.cmd.Process != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+func (s *server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
+
+// do runs a command as the default user.
+func (s *server) do(words ...any) any {
+	s.t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.addr, DisableIdentity: true})
+	defer c.Close()
+	got, err := c.Do(context.Background(), words...).Result()
+	if err != nil {
+		s.t.Fatalf("%v: %v", words, err)
+	}
+	return got
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// eventually waits for what must come, however slow the machine is.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after a minute not yet: %s", what)
+		}
+	}
+}
+
+// proxy stands between a gate and Redis, and can do to it what networks do.
+type proxy struct {
+	ln net.Listener
+	to string
+
+	mu    sync.Mutex // guards the fields below
+	hole  bool       // swallows everything
+	conns []net.Conn
+}
+
+func startProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed by the cleanup
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{ln: ln, to: to}
+	go p.serve()
+	t.Cleanup(func() { _ = ln.Close(); p.reset() })
+	return p
+}
+
+func (p *proxy) serve() {
+	for {
+		c, err := p.ln.Accept()
+		if err != nil {
+			return
+		}
+		s, err := net.Dial("tcp", p.to) //nolint:noctx // of a test
+		if err != nil {
+			_ = c.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, c, s)
+		p.mu.Unlock()
+		go p.pipe(s, c)
+		go p.pipe(c, s)
+	}
+}
+
+// pipe copies, unless everything is swallowed.
+func (p *proxy) pipe(to, from net.Conn) {
+	defer to.Close()
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(buf)
+		p.mu.Lock()
+		hole := p.hole
+		p.mu.Unlock()
+		if hole {
+			n = 0
+		}
+		if n > 0 {
+			if _, werr := to.Write(buf[:n]); werr != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// swallow says whether nothing passes any more.
+func (p *proxy) swallow(on bool) {
+	p.mu.Lock()
+	p.hole = on
+	p.mu.Unlock()
+}
+
+// reset breaks every connection.
+func (p *proxy) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		_ = c.Close()
+	}
+	p.conns = nil
+}
