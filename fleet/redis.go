@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,8 +45,19 @@ type redisBoard struct {
 	script *redis.Script
 }
 
+// silence keeps the client, which logs for the whole process, out of the log: what
+// fails is told by the calls.
+type silence struct{}
+
+// hush makes it so, once: clients read the logger without a lock.
+var hush = sync.OnceFunc(func() { redis.SetLogger(silence{}) }) //nolint:gochecknoglobals // the library's logger is one
+
+// Printf implements the client's logger.
+func (silence) Printf(context.Context, string, ...any) {}
+
 // newBoard returns the board; nothing connects yet. timeout bounds a call.
 func newBoard(r *Redis, timeout time.Duration) (*redisBoard, error) {
+	hush()
 	o := &redis.UniversalOptions{
 		Addrs: r.Addresses, MasterName: r.Master, IsClusterMode: r.Cluster, TLSConfig: r.TLS,
 		CredentialsProviderContext: credentials(r.Username, r.PasswordFile),

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -42,10 +41,7 @@ func (s *server) start() {
 		s.t.Skip("redis-server is not installed")
 	}
 	_, port, _ := net.SplitHostPort(s.addr)
-	if !strings.Contains(strings.Join(s.args, " "), "--port") {
-		s.args = append([]string{"--port", port}, s.args...)
-	}
-	args := append([]string{"--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--repl-diskless-sync-delay", "0"}, s.args...)
+	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--repl-diskless-sync-delay", "0"}, s.args...)
 	s.cmd = exec.Command(bin, args...) //nolint:gosec,noctx // ended by kill
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
