@@ -52,7 +52,9 @@ func TestRightsAndRotation(t *testing.T) {
 	}
 	write("first")
 	m := join(t, fleet.Redis{Addresses: []string{r.addr}, Username: "admitd", PasswordFile: secret}, quick())
-	eventually(t, "the rights are enough", func() bool { return m.in(fleet.Leased)() && len(m.Status().Quotas) == 1 && m.Status().Quotas[0].Epoch != "" })
+	eventually(t, "the rights are enough", func() bool {
+		return m.in(fleet.Leased)() && len(m.Status().Quotas) == 1 && m.Status().Quotas[0].Epoch != ""
+	})
 	for _, needed := range []string{"evalsha", "time", "hset", "hdel", "hgetall", "pexpire"} {
 		r.do("ACL", "SETUSER", "admitd", "-"+needed)
 		eventually(t, "without "+needed+" the group does not answer", func() bool {
@@ -131,7 +133,9 @@ func TestCluster(t *testing.T) {
 	r := startRedis(t, "--cluster-enabled", "yes")
 	r.do("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
 	m := join(t, fleet.Redis{Addresses: []string{r.addr}, Cluster: true}, quick())
-	eventually(t, "it is leased by a cluster", func() bool { return m.in(fleet.Leased)() && len(m.Status().Quotas) == 1 && m.Status().Quotas[0].Epoch != "" })
+	eventually(t, "it is leased by a cluster", func() bool {
+		return m.in(fleet.Leased)() && len(m.Status().Quotas) == 1 && m.Status().Quotas[0].Epoch != ""
+	})
 }
 
 // When the server dies its replica is promoted, and the gates follow the
@@ -158,7 +162,9 @@ func TestSentinelFailover(t *testing.T) {
 
 	begun := time.Now()
 	m := join(t, fleet.Redis{Addresses: []string{"127.0.0.1:" + port}, Master: "orders"}, quick())
-	eventually(t, "it is leased by the master", func() bool { return m.in(fleet.Leased)() && len(m.Status().Quotas) == 1 && m.Status().Quotas[0].Epoch != "" })
+	eventually(t, "it is leased by the master", func() bool {
+		return m.in(fleet.Leased)() && len(m.Status().Quotas) == 1 && m.Status().Quotas[0].Epoch != ""
+	})
 	s := &server{t: t, addr: "127.0.0.1:" + port}
 	eventually(t, "the sentinel knows the replica", func() bool {
 		info, ok := s.do("INFO", "sentinel").(string)
