@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -187,4 +188,15 @@ func (p *proxy) reset() {
 		_ = c.Close()
 	}
 	p.conns = nil
+}
+
+// contextOfStdin is done when whoever started this process goes.
+func contextOfStdin() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+		os.Exit(0)
+	}()
+	return ctx
 }
