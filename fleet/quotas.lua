@@ -147,7 +147,7 @@ for k = 2, #KEYS do
     if ends < now - 60000000 then
       drop[#drop + 1] = rows[i]
     elseif ends > now then
-      local want = 1.1 * tonumber(asked)
+      local want = 1.05 * tonumber(asked)
       wants[#wants + 1] = want
       total = total + want
       if save ~= '0' then
@@ -171,9 +171,9 @@ for k = 2, #KEYS do
 
   local n = #wants + 1
   if demand < 0 then
-    demand = rate / math.max(n, expected) / 1.1
+    demand = rate / math.max(n, expected) / 1.05
   end
-  local want = 1.1 * demand
+  local want = 1.05 * demand
   wants[n] = want
   total = total + want
 
@@ -208,7 +208,7 @@ for k = 2, #KEYS do
       end
     else
       atonce = 0
-      grant = share * horizon + math.max(stock, 0) * lack * 0.75
+      grant = share * horizon + math.max(stock, 0) * lack / 2
       grant = math.max(math.min(grant, level + floor), 0)
     end
     level = level - grant

@@ -51,6 +51,7 @@ var floors = map[string][]string{
 	"ingress/pulsargate":   {"askers", "ingress", "ingress/relay", "limiter", "labels", "pulsarwire"},
 	"shadow":               {"agenda", "limiter", "labels", "status"},
 	"fleet":                {"limiter", "status"},
+	"fleet/pool":           {},
 	"observe":              {"ingress", "limiter", "labels"},
 	"admin":                {"askers", "config/strict", "ingress", "limiter", "labels", "status", "vitals"},
 	"decide":               {"limiter", "labels"},
