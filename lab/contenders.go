@@ -47,6 +47,9 @@ func gatePolicy(s *scenario.Scenario, a algorithms.Settings, queue bool) func(*W
 		return &limiter.Policy{
 			Total: s.Total, MaxPartitions: s.Tenants.Max, Gates: a.Gates,
 			Default: limiter.PartitionPolicy{Signature: signature, QueueAuto: queue, NewLimit: func() limiter.Limit {
+				if s.Shared {
+					return w.share(s.Gates, settings)
+				}
 				l, err := algorithms.New(settings)
 				if err != nil {
 					panic(err) // the defaults are valid: a fault of ours

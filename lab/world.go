@@ -20,6 +20,7 @@ type World struct {
 
 	fault  *clock.Fault   // of the gates' clocks; nil = none
 	tracer limiter.Tracer // of the gates; nil = nobody
+	group  group          // of the gates that share a limit
 
 	// advance, when not nil, is told of every step of time before it is made.
 	// A run inside a synctest bubble sleeps it, so that code that reads the

@@ -23,8 +23,8 @@ type Algorithm interface {
 // Options are what a [Limit] is made of. Make is required.
 type Options struct {
 	// Make returns the algorithm with an initial limit, 0 = its own, for one of
-	// so many gates.
-	Make func(initial, gates int) Algorithm
+	// so many gates, which is not to go below least, 0 = its own least.
+	Make func(initial, gates, least int) Algorithm
 	// Interval is the time between two exchanges; 0 = 200 ms.
 	Interval time.Duration
 	// Gates are expected before any was seen; 0 = 1.
@@ -117,7 +117,7 @@ func (l *Limit) Recall(base time.Duration) {
 
 // Algorithm returns "shared/" and the name of what is run.
 func (l *Limit) Algorithm() string {
-	if a, ok := l.o.Make(0, 1).(interface{ Algorithm() string }); ok {
+	if a, ok := l.o.Make(0, 1, 0).(interface{ Algorithm() string }); ok {
 		return a.Algorithm()
 	}
 	return ""
@@ -204,8 +204,11 @@ func (l *Limit) take(id string, b *Board) {
 	if at < 0 {
 		return
 	}
-	share := Split(l.verdict.Limit, wants, b.Turn)[at]
-	if free := max(l.verdict.Limit-others, 1); share > free {
+	// Permits of one gate are idle while another is asked: half a permit of each
+	// makes up for it.
+	total := l.verdict.Limit + len(wants)/2
+	share := Split(total, wants, b.Turn)[at]
+	if free := max(total-others, 1); share > free {
 		share = max(free, min(int(l.current.Load()), share))
 	}
 	l.current.Store(int64(share))
@@ -232,7 +235,7 @@ func (l *Limit) Tick(now int64) {
 		// Parts are made of the initial limit, as of all others.
 		initial = int(l.current.Load()) * l.gates
 	}
-	a := l.o.Make(initial, l.gates)
+	a := l.o.Make(initial, l.gates, 0)
 	if r, ok := a.(interface{ Recall(base time.Duration) }); ok && l.verdict.Base > 0 {
 		r.Recall(l.verdict.Base)
 	}

@@ -10,6 +10,7 @@ import (
 type limitOfAll struct {
 	algorithm Algorithm
 	fence     uint64
+	gates     int
 	last      map[string]Samples // by gate, as of the last exchange
 	fed       int64              // monotonic ns until which samples were fed
 	skipped   int64              // ns that do not exist for the algorithm
@@ -23,10 +24,17 @@ const maxFed = 50_000
 
 // lead begins to lead, or goes on: from the limit that the leader before had.
 func (w *limitOfAll) lead(l *Limit, b *Board) {
-	if w.algorithm != nil && w.fence == b.Fence {
+	gates := len(b.Rows)
+	if w.algorithm != nil && w.fence == b.Fence && w.gates == gates {
 		return
 	}
-	*w = limitOfAll{algorithm: l.o.Make(b.Verdict.Limit, 1), fence: b.Fence, last: map[string]Samples{}}
+	// Each gate has one permit at least. An algorithm that tries less would take
+	// what it sees for the effect of something that did not happen.
+	initial := b.Verdict.Limit
+	if initial > 0 {
+		initial = max(initial, gates)
+	}
+	*w = limitOfAll{algorithm: l.o.Make(initial, 1, gates), fence: b.Fence, gates: gates, last: map[string]Samples{}}
 	if r, ok := w.algorithm.(interface{ Recall(base time.Duration) }); ok && l.verdict.Base > 0 {
 		r.Recall(l.verdict.Base)
 	}

@@ -63,7 +63,7 @@ var floors = map[string][]string{
 	"tuner/source":         {},
 	"tuner/mongosource":    {"tuner/source"},
 	"tuner/sqlsource":      {},
-	"lab":                  {"lab/scenario", "lab/measure", "lab/openloop", "lab/trace", "agenda", "limiter", "algorithms", "client", "labels", "clock"},
+	"lab":                  {"lab/scenario", "lab/measure", "lab/openloop", "lab/trace", "agenda", "fleet/pool", "limiter", "algorithms", "client", "labels", "clock"},
 	"lab/scenario":         {"lab/measure", "algorithms", "client", "labels", "clock"},
 	"lab/measure":          {},
 	"lab/trace":            {"limiter"},

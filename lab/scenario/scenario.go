@@ -64,6 +64,9 @@ type Scenario struct {
 	// Told says that the gates are told how many they are, as `gates` in the
 	// configuration does.
 	Told bool `yaml:"told"`
+	// Shared says that the gates share one limit, as `shared: true` beside a limit
+	// does.
+	Shared bool `yaml:"shared"`
 	// Total bounds the permits of each gate over all keys; 0 = none.
 	Total int `yaml:"total"`
 	// ReloadEvery applies the policy again and again; 0 = never.
