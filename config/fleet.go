@@ -57,17 +57,14 @@ type FleetTLS struct {
 	ServerName string `yaml:"serverName" default:""`
 }
 
-// Shares reports whether anything of the ingress is shared.
-func (in *Ingress) Shares() bool {
-	if in.Requests.Shared || in.Connections.Shared || in.Partitions.Default.Shared {
-		return true
-	}
-	for i := range in.Partitions.Named {
-		if in.Partitions.Named[i].Shared {
+// SharesLimit reports whether the limit of any partition is that of all gates.
+func (p *Partitions) SharesLimit() bool {
+	for i := range p.Named {
+		if p.Named[i].Limit.Shared {
 			return true
 		}
 	}
-	return false
+	return p.Default.Limit.Shared
 }
 
 // checkFleet checks the group, and that what is shared can be.
@@ -103,11 +100,18 @@ func checkShared(v validator, path string, c *Config, in *Ingress) {
 			v.relate("needs a rate", true, at+".shared", at+".rate")
 		}
 	}
+	limit := func(at string, l *Limit) {
+		if l.Shared && len(c.Fleet.Redis.Addresses) == 0 {
+			v.relate("needs fleet.redis.addresses", true, at+".limit.shared", "fleet.redis.addresses")
+		}
+	}
+	limit(path+".partitions.default", &in.Partitions.Default.Limit)
 	see(path+".requests", in.Requests.Shared, in.Requests.Rate)
 	see(path+".connections", in.Connections.Shared, in.Connections.Rate)
 	see(path+".partitions.default", in.Partitions.Default.Shared, in.Partitions.Default.Rate)
 	for i := range in.Partitions.Named {
 		n := &in.Partitions.Named[i]
 		see(element(path+".partitions.named", i), n.Shared, n.Rate)
+		limit(element(path+".partitions.named", i), &n.Limit)
 	}
 }

@@ -129,6 +129,9 @@ type Limit struct {
 	RTTTolerance float64 `yaml:"rttTolerance" default:"2.0" min:"1" max:"100" for:"gradient gradient2"`
 	// Samples over which the long-term latency is averaged.
 	LongWindow int `yaml:"longWindow" default:"600" min:"1" max:"1000000" for:"gradient2"`
+	// The limit is that of all gates of the fleet together, split by demand; in
+	// default that of each key.
+	Shared bool `yaml:"shared" default:"false"`
 	// When a window of samples is ready to change the limit.
 	Window Window `yaml:"window"`
 	// What is used while the clock cannot be trusted.

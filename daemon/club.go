@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/fleet"
+	"github.com/admitd/admitd/fleet/pool"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
 )
@@ -64,7 +68,7 @@ func (c *club) newGroup(f *config.Fleet) (*fleet.Group, error) {
 		return nil, fmt.Errorf("fleet.redis.tls: %w", err)
 	}
 	g, err := fleet.New(fleet.Options{
-		Redis: r, Name: f.Group, Settings: c.settings(f), Now: c.clock.Now, Buckets: c.buckets, Log: c.log,
+		Redis: r, Name: f.Group, Settings: c.settings(f), Now: c.clock.Now, Buckets: c.buckets, Limits: c.limits, Log: c.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fleet.redis: %w", err)
@@ -134,15 +138,29 @@ func (c *club) run(ctx context.Context) error {
 	return nil
 }
 
+// running lists the ingresses.
+func (c *club) running() []*front {
+	c.fronts.mu.RLock()
+	defer c.fronts.mu.RUnlock()
+	return slices.Collect(maps.Values(c.fronts.running))
+}
+
+// limits lists every limit that is shared, as all gates call it.
+func (c *club) limits(yield func(name string, l *pool.Limit) bool) {
+	for _, f := range c.running() {
+		if in := c.fronts.ingress(f.name); in == nil || !in.Partitions.SharesLimit() {
+			continue
+		}
+		f.gate.Limits(func(name, _ string, l limiter.Limit) bool {
+			p, ok := l.(*pool.Limit)
+			return !ok || yield(f.name+"/"+name, p)
+		})
+	}
+}
+
 // buckets lists every bucket whose rate is shared, as all gates call it.
 func (c *club) buckets(yield func(name, label string, b *limiter.Bucket) bool) {
-	c.fronts.mu.RLock()
-	running := make([]*front, 0, len(c.fronts.running))
-	for _, f := range c.fronts.running {
-		running = append(running, f)
-	}
-	c.fronts.mu.RUnlock()
-	for _, f := range running {
+	for _, f := range c.running() {
 		more := true
 		f.gate.Shared(func(name, label string, b *limiter.Bucket) bool {
 			if label == "" {
@@ -207,6 +225,57 @@ func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
 	for _, k := range p.Keys {
 		mark(in.Partitions.Default.Shared, &k.Rate)
 	}
+	plain := p.Default.Signature
+	fs.pool(in, &in.Partitions.Default.Limit, &p.Default)
+	for i := range in.Partitions.Named {
+		fs.pool(in, &in.Partitions.Named[i].Limit, &p.Named[i])
+	}
+	for _, k := range p.Keys {
+		if k.Signature == plain {
+			fs.pool(in, &in.Partitions.Default.Limit, k)
+		}
+	}
+}
+
+// pool gives a partition its part of a limit that all gates share, if the
+// configuration says so.
+func (fs *fronts) pool(in *config.Ingress, l *config.Limit, p *limiter.PartitionPolicy) {
+	if !l.Shared {
+		return
+	}
+	s := limitSettings(in, l)
+	s.Gates = 1
+	fs.meet(&s)
+	p.Signature += " shared"
+	p.NewLimit = func() limiter.Limit {
+		return pool.New(pool.Options{Gates: fs.sharers, Make: func(initial, gates, least int) pool.Algorithm {
+			return mustLimit(partOf(s, initial, gates, least))
+		}})
+	}
+}
+
+// partOf changes the settings of a limit so that it begins at initial, is one of
+// so many gates, and stays at least; 0 = as they are.
+func partOf(s algorithms.Settings, initial, gates, least int) algorithms.Settings {
+	whole := s
+	s.Gates = gates
+	s.MinLimit = max(s.MinLimit, least)
+	if s.MaxLimit > 0 {
+		s.MaxLimit = max(s.MaxLimit, s.MinLimit)
+	}
+	if initial > 0 {
+		s.InitialLimit = initial
+	}
+	if s.InitialLimit > 0 {
+		s.InitialLimit = max(s.InitialLimit, s.MinLimit)
+	}
+	if s.MaxLimit > 0 {
+		s.InitialLimit = min(s.InitialLimit, s.MaxLimit)
+	}
+	if s.Validate() != nil {
+		return whole
+	}
+	return s
 }
 
 // fleetTLS returns how Redis is dialled; nil = plain TCP. The gate's own

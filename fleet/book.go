@@ -63,6 +63,8 @@ type book struct {
 
 	id, name string
 	buckets  Buckets
+	limits   Limits // nil = none
+	shares   []sharedLimit
 	dry      chan struct{}
 	rand     func() float64 // uniform in [0, 1)
 
@@ -88,6 +90,7 @@ func newBook(now int64, id, name string, s Settings, buckets Buckets) *book {
 
 // look reads the buckets, and keeps them filled while the group is silent.
 func (b *book) look(now int64) {
+	b.lookAtLimits(now)
 	for _, q := range b.quotas {
 		q.present = false
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,7 +24,9 @@ type Options struct {
 	Now func() int64
 	// Buckets lists what is shared. It is called from one goroutine.
 	Buckets Buckets
-	Log     *slog.Logger // nil = nowhere
+	// Limits lists the limits that are shared; nil = none is.
+	Limits Limits
+	Log    *slog.Logger // nil = nowhere
 }
 
 // Group is this gate's end of a group of gates. [New] makes one, [Group.Run]
@@ -31,9 +34,12 @@ type Options struct {
 type Group struct {
 	o      Options
 	prefix string
+	id     string
 	board  board
-	wake   chan struct{}
-	done   chan landing
+
+	interval time.Duration // which never changes
+	wake     chan struct{}
+	done     chan landing
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	book     *book
@@ -76,10 +82,12 @@ func timeout(s *Settings) time.Duration { return s.withDefaults().Interval / 2 }
 func newGroup(o Options, on board) *Group {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	return &Group{
-		o: o, prefix: "admitd:{" + o.Name + "}:", board: on, wake: make(chan struct{}, 1), done: make(chan landing, 1),
+	g := &Group{
+		o: o, prefix: "admitd:{" + o.Name + "}:", id: hex.EncodeToString(id[:]), board: on, interval: o.Settings.withDefaults().Interval, wake: make(chan struct{}, 1), done: make(chan landing, 1),
 		book: newBook(o.Now(), hex.EncodeToString(id[:]), plainName(o.Gate), o.Settings, o.Buckets),
 	}
+	g.book.limits = o.Limits
+	return g
 }
 
 // plainName returns a gate's name as the script takes it: without spaces, and
@@ -98,10 +106,13 @@ func plainName(name string) string {
 	return string(out[:min(len(out), 64)])
 }
 
-// Set changes the settings from the next look on, which is at once.
+// Set changes the settings but the interval from the next look on, which is at
+// once.
 func (g *Group) Set(s Settings) {
 	g.mu.Lock()
-	g.book.Settings = s.withDefaults()
+	s = s.withDefaults()
+	s.Interval = g.interval
+	g.book.Settings = s
 	g.mu.Unlock()
 	g.Look()
 }
@@ -137,10 +148,10 @@ func (g *Group) Run(ctx context.Context) error {
 			flying = false
 			g.land(l)
 		}
-		calls, wait := g.step(flying, &dry)
+		calls, shares, wait := g.step(flying, &dry)
 		if calls != nil {
 			flying = true
-			go g.fly(ctx, calls)
+			go g.fly(ctx, calls, shares)
 		}
 		timer.Reset(wait)
 	}
@@ -148,7 +159,7 @@ func (g *Group) Run(ctx context.Context) error {
 
 // step looks at the buckets, and returns the call that is due, if any, and when
 // to step again.
-func (g *Group) step(flying bool, dry *bool) ([]call, time.Duration) {
+func (g *Group) step(flying bool, dry *bool) ([]call, []sharedLimit, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.o.Now()
@@ -159,7 +170,10 @@ func (g *Group) step(flying bool, dry *bool) ([]call, time.Duration) {
 		if due, early := b.wantsCall(now, *dry); due {
 			*dry = false
 			if calls := b.prepare(now, early, false); calls != nil {
-				return calls, b.tick()
+				if early {
+					return calls, nil, b.tick()
+				}
+				return calls, slices.Clone(b.shares), b.tick()
 			}
 		}
 		next = min(next, b.next, b.soon)
@@ -167,11 +181,11 @@ func (g *Group) step(flying bool, dry *bool) ([]call, time.Duration) {
 			next = min(next, b.called+int64(b.Interval/4))
 		}
 	}
-	return nil, max(time.Duration(next-now), time.Millisecond)
+	return nil, nil, max(time.Duration(next-now), time.Millisecond)
 }
 
 // fly makes a call. One is under way at a time.
-func (g *Group) fly(ctx context.Context, calls []call) {
+func (g *Group) fly(ctx context.Context, calls []call, shares []sharedLimit) {
 	l := landing{sent: g.o.Now(), calls: calls}
 	begun := time.Now()
 	for i := range calls {
@@ -183,6 +197,9 @@ func (g *Group) fly(ctx context.Context, calls []call) {
 		l.answers = append(l.answers, reply)
 	}
 	l.took = time.Since(begun)
+	if l.err == nil {
+		l.err = g.exchange(ctx, shares, false)
+	}
 	g.done <- l
 }
 
@@ -230,7 +247,9 @@ func (g *Group) land(l landing) {
 func (g *Group) leave(ctx context.Context) {
 	g.mu.Lock()
 	calls := g.book.prepare(g.o.Now(), false, true)
+	shares := slices.Clone(g.book.shares)
 	g.mu.Unlock()
+	_ = g.exchange(ctx, shares, true) // rows come down by themselves
 	for i := range calls {
 		if _, err := g.runOne(ctx, &calls[i]); err != nil {
 			break // the leases end by themselves

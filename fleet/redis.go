@@ -36,6 +36,7 @@ type Redis struct {
 // board is a notice board: where the script runs.
 type board interface {
 	run(ctx context.Context, keys []string, args []any) ([]string, error)
+	runLimits(ctx context.Context, keys []string, args []any) ([]string, error)
 	close() error
 }
 
@@ -43,6 +44,7 @@ type board interface {
 type redisBoard struct {
 	client redis.UniversalClient
 	script *redis.Script
+	limits *redis.Script
 }
 
 // silence keeps the client, which logs for the whole process, out of the log: what
@@ -74,7 +76,7 @@ func newBoard(r *Redis, timeout time.Duration) (*redisBoard, error) {
 		}
 		o.SentinelUsername, o.SentinelPassword = r.SentinelUsername, password
 	}
-	return &redisBoard{client: redis.NewUniversalClient(o), script: redis.NewScript(quotasScript)}, nil
+	return &redisBoard{client: redis.NewUniversalClient(o), script: redis.NewScript(quotasScript), limits: redis.NewScript(limitsScript)}, nil
 }
 
 // credentials returns who reads user and password at every connect, so that a
@@ -103,7 +105,16 @@ func readSecret(file string) (string, error) {
 
 // run implements board. A script that Redis has forgotten is sent again.
 func (b *redisBoard) run(ctx context.Context, keys []string, args []any) ([]string, error) {
-	reply, err := b.script.Run(ctx, b.client, keys, args...).StringSlice()
+	return b.play(ctx, b.script, keys, args)
+}
+
+// runLimits implements board.
+func (b *redisBoard) runLimits(ctx context.Context, keys []string, args []any) ([]string, error) {
+	return b.play(ctx, b.limits, keys, args)
+}
+
+func (b *redisBoard) play(ctx context.Context, script *redis.Script, keys []string, args []any) ([]string, error) {
+	reply, err := script.Run(ctx, b.client, keys, args...).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("fleet: redis: %w", err)
 	}

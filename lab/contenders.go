@@ -47,7 +47,7 @@ func gatePolicy(s *scenario.Scenario, a algorithms.Settings, queue bool) func(*W
 		return &limiter.Policy{
 			Total: s.Total, MaxPartitions: s.Tenants.Max, Gates: a.Gates,
 			Default: limiter.PartitionPolicy{Signature: signature, QueueAuto: queue, NewLimit: func() limiter.Limit {
-				if s.Shared {
+				if s.Shared && settings.Algorithm != "" { // fixed limits are divided
 					return w.share(s.Gates, settings)
 				}
 				l, err := algorithms.New(settings)

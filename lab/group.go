@@ -46,8 +46,9 @@ func (w *World) share(gates int, a algorithms.Settings) limiter.Limit {
 	exchange = func() {
 		now := w.now + 1
 		b := w.group.board.Exchange(now, 3*int64(exchangeEvery), l.Row(now, id), nil)
-		if v, news := l.Hear(now, now, id, &b); news && b.Leads {
-			w.group.board.Exchange(now, 3*int64(exchangeEvery), l.Row(now, id), &v)
+		if v, news := l.Hear(now, now, id, &b); news {
+			b = w.group.board.Exchange(now, 3*int64(exchangeEvery), l.Row(now, id), &v)
+			l.HearAgain(id, &b)
 		}
 		w.After(exchangeEvery, exchange)
 	}

@@ -14,6 +14,7 @@ import (
 //	BaseRTT() time.Duration         // latency without load as it believes it, 0 = unknown
 //	State() map[string]float64      // inner state for operators; keys are snake_case
 //	Why() string                    // why it last changed, one of a closed set of words
+//	Shared() bool                   // whether it is that of several gates, which refusals then name
 //
 //	// Recall is called at most once, before the first sample, with the latency
 //	// without load that an earlier limit of the same algorithm and backend

@@ -48,6 +48,7 @@ type partitionSpec struct {
 	limit    Limit
 	total    int64 // bound on permits over all partitions, 0 = none
 	shared   bool  // the limit is that of all partitions
+	fleet    bool  // the limit is that of all gates
 	mode     Mode
 	fallback int64
 	auto     bool          // the queue sizes itself
@@ -112,6 +113,9 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 		}); ok {
 			l.Watch(p.demand)
 		}
+	}
+	if l, ok := next.limit.(interface{ Shared() bool }); ok {
+		next.fleet = l.Shared()
 	}
 	p.spec.Store(next)
 	return next
@@ -361,6 +365,7 @@ func (p *partition) late() cause {
 
 // reject counts a refusal and returns it.
 func (p *partition) reject(why cause) *Rejection {
+	why = p.spec.Load().named(why)
 	p.counts.rejected[why].Add(1)
 	if p.spec.Load().shared && why >= fullPartition && why <= shedTotal {
 		p.gate.pool.refused.Add(1)

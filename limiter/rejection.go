@@ -98,6 +98,8 @@ const (
 	fullTotal
 	latePartition
 	lateTotal
+	fullFleet
+	lateFleet
 	shedPartition
 	shedTotal
 	drainingIngress
@@ -117,6 +119,8 @@ func Causes() []Cause {
 		{labels.ConcurrencyLimit, labels.ByTotal},
 		{labels.QueueTimeout, labels.ByPartition},
 		{labels.QueueTimeout, labels.ByTotal},
+		{labels.ConcurrencyLimit, labels.ByFleet},
+		{labels.QueueTimeout, labels.ByFleet},
 		{labels.Shed, labels.ByPartition},
 		{labels.Shed, labels.ByTotal},
 		{labels.Draining, labels.ByIngress},

@@ -37,3 +37,44 @@ func (p *Policy) anyKeyShares() bool {
 	}
 	return false
 }
+
+// named returns the cause that stands for why where the limit is that of several
+// gates.
+func (s *partitionSpec) named(why cause) cause {
+	if !s.fleet {
+		return why
+	}
+	full, late := fullPartition, latePartition
+	if s.shared && s.total == 0 { // the one limit of all partitions is what lies above theirs
+		full, late = fullTotal, lateTotal
+	}
+	switch why {
+	case full:
+		return fullFleet
+	case late:
+		return lateFleet
+	default:
+		return why
+	}
+}
+
+// Limits calls yield with the limit of every partition, until it returns false,
+// under the names of [Gate.Shared]; one that partitions share comes once, as that
+// of the partition default.
+func (g *Gate) Limits(yield func(name, label string, l Limit) bool) {
+	t := g.roster.table.Load()
+	if t.shared != nil {
+		yield("="+DefaultPartition, DefaultPartition, t.shared)
+		return
+	}
+	for _, s := range t.configured() {
+		if !yield("="+s.part.name, s.part.label, s.limit) {
+			return
+		}
+	}
+	for s := range t.ofKeys() {
+		if !yield("~"+s.part.name, s.part.label, s.limit) {
+			return
+		}
+	}
+}

@@ -53,6 +53,7 @@ type Board struct {
 // limiter.Limit, and is safe for concurrent use.
 type Limit struct {
 	o       Options
+	name    string // of the algorithm
 	current atomic.Int64
 	base    atomic.Int64
 	tally   tally
@@ -68,6 +69,7 @@ type Limit struct {
 	begun   int64
 	want    wanted
 	leads   bool
+	claim   int // permits that the board is told of, and are taken when it shows them
 }
 
 // New returns a limit of one permit that waits for its group.
@@ -77,6 +79,9 @@ func New(o Options) *Limit {
 	}
 	o.Gates = max(o.Gates, 1)
 	l := &Limit{o: o, gates: o.Gates}
+	if a, ok := o.Make(0, 1, 0).(interface{ Algorithm() string }); ok {
+		l.name = a.Algorithm()
+	}
 	l.current.Store(1)
 	return l
 }
@@ -115,13 +120,11 @@ func (l *Limit) Recall(base time.Duration) {
 	}
 }
 
-// Algorithm returns "shared/" and the name of what is run.
-func (l *Limit) Algorithm() string {
-	if a, ok := l.o.Make(0, 1, 0).(interface{ Algorithm() string }); ok {
-		return a.Algorithm()
-	}
-	return ""
-}
+// Algorithm returns the name of what finds the limit.
+func (l *Limit) Algorithm() string { return l.name }
+
+// Shared says that refusals are of a limit of several gates.
+func (*Limit) Shared() bool { return true }
 
 // BaseRTT returns the group's latency without load, 0 = unknown.
 func (l *Limit) BaseRTT() time.Duration { return time.Duration(l.base.Load()) }
@@ -157,11 +160,13 @@ func (l *Limit) Row(now int64, id string) Row {
 		s.Offered, s.Refused = l.demand()
 	}
 	l.want.see(now, &s)
-	return Row{ID: id, Share: l.Current(), Want: l.want.permits, Held: l.want.held(), Samples: s}
+	return Row{ID: id, Share: max(l.Current(), l.claim), Want: l.want.permits, Held: l.want.held(), Samples: s}
 }
 
-// Hear takes what the board told at now about an exchange that began at sent. Who
-// leads returns what is to be written there, and whether it is news.
+// Hear takes what the board told at now about an exchange that began at sent. When
+// there is news the gate exchanges once more, and calls [Limit.HearAgain]: who
+// leads writes v there, and who may hold more permits than before says so before
+// it takes them, or two gates would take the same.
 func (l *Limit) Hear(now, sent int64, id string, b *Board) (v Verdict, news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,16 +186,36 @@ func (l *Limit) Hear(now, sent int64, id string, b *Board) (v Verdict, news bool
 	} else {
 		l.whole = limitOfAll{}
 	}
-	if l.verdict.Limit > 0 {
-		l.take(id, b)
+	if l.verdict.Limit > 0 && l.take(id, b) {
+		news = true
 	}
 	l.base.Store(int64(l.verdict.Base))
 	return l.verdict, news
 }
 
+// Spare is how many permits n gates have on top of their limit. The permits of
+// one gate are idle while another one is asked: half a permit of each, and one,
+// make up for it.
+func Spare(n int) int {
+	if n < 2 {
+		return 0
+	}
+	return n/2 + 1
+}
+
+// HearAgain takes what the board told at the second exchange.
+func (l *Limit) HearAgain(id string, b *Board) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.verdict.Limit > 0 {
+		l.take(id, b)
+	}
+}
+
 // take sets the gate's part of the limit: its share, as far as the others have
-// let go of theirs.
-func (l *Limit) take(id string, b *Board) {
+// let go of theirs. It reports whether there is more to be had, which the board
+// must show first.
+func (l *Limit) take(id string, b *Board) (more bool) {
 	wants := make([]float64, len(b.Rows))
 	at, others := -1, 0
 	for i := range b.Rows {
@@ -202,17 +227,27 @@ func (l *Limit) take(id string, b *Board) {
 		}
 	}
 	if at < 0 {
-		return
+		return false
 	}
-	// Permits of one gate are idle while another is asked: half a permit of each
-	// makes up for it.
-	total := l.verdict.Limit + len(wants)/2
+	total := l.verdict.Limit + Spare(len(wants))
 	share := Split(total, wants, b.Turn)[at]
-	if free := max(total-others, 1); share > free {
-		share = max(free, min(int(l.current.Load()), share))
-	}
-	l.current.Store(int64(share))
+	share = min(share, max(total-others, 1))
+	has := l.Current()
+	l.claim = share
+	l.current.Store(int64(min(share, max(has, b.Rows[at].Share))))
 	l.alone.Store(nil)
+	return share > int(l.current.Load())
+}
+
+// Set changes the interval, and the gates that are expected where none was heard
+// of.
+func (l *Limit) Set(interval time.Duration, gates int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.o.Interval = interval
+	if l.heard == 0 {
+		l.gates = max(gates, 1)
+	}
 }
 
 // silence is how many intervals without an exchange a share holds.

@@ -31,6 +31,9 @@ func (w *limitOfAll) lead(l *Limit, b *Board) {
 	// Each gate has one permit at least. An algorithm that tries less would take
 	// what it sees for the effect of something that did not happen.
 	initial := b.Verdict.Limit
+	if initial == 0 { // the board has forgotten, and this gate has not
+		initial = l.verdict.Limit
+	}
 	if initial > 0 {
 		initial = max(initial, gates)
 	}
