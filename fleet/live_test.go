@@ -45,7 +45,7 @@ func beGate(what string) {
 	go func() { _ = g.Run(contextOfStdin()) }()
 	begun, asked, admitted, said := time.Now(), 0.0, 0, time.Now()
 	for {
-		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // real time is what is tested
+		time.Sleep(2 * time.Millisecond)
 		for due := time.Since(begun).Seconds() * load; asked < due; asked++ {
 			if _, ok := bucket.Take(now(), 1); ok {
 				admitted++
@@ -55,7 +55,7 @@ func beGate(what string) {
 		}
 		if time.Since(said) > 100*time.Millisecond {
 			said = time.Now()
-			if _, err := fmt.Printf("%d %d\n", said.UnixMilli(), admitted); err != nil { //nolint:forbidigo // to the parent
+			if _, err := fmt.Printf("%d %d\n", said.UnixMilli(), admitted); err != nil {
 				return
 			}
 		}
@@ -76,7 +76,7 @@ func startLive(t *testing.T, rate float64, loads []float64) *live {
 	t.Helper()
 	l := &live{t: t, redis: startRedis(t), given: make([][2][]float64, len(loads))}
 	for i, load := range loads {
-		cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this very program
+		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %g %g", asGate, l.redis.addr, rate, load))
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -150,14 +150,14 @@ func TestEightProcesses(t *testing.T) {
 			}
 			loads[0] = first
 			l := startLive(t, rate, loads)
-			time.Sleep(5 * time.Second) //nolint:forbidigo // real time is what is tested
+			time.Sleep(5 * time.Second)
 			begun := time.Now()
-			time.Sleep(20 * time.Second) //nolint:forbidigo // as above
+			time.Sleep(20 * time.Second)
 			calm := time.Now()
 			l.redis.kill()
-			time.Sleep(6 * time.Second) //nolint:forbidigo // as above
+			time.Sleep(6 * time.Second)
 			l.redis.start()
-			time.Sleep(6 * time.Second) //nolint:forbidigo // as above
+			time.Sleep(6 * time.Second)
 			ended := time.Now().Add(-300 * time.Millisecond)
 			least, most := l.rates(begun, calm, 10*time.Second)
 			leastSecond, mostSecond := l.rates(begun, calm, time.Second)

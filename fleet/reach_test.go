@@ -154,7 +154,7 @@ func TestSentinelFailover(t *testing.T) {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(bin, conf) //nolint:gosec,noctx // ended below
+	cmd := exec.Command(bin, conf)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

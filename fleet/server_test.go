@@ -43,7 +43,7 @@ func (s *server) start() {
 	}
 	_, port, _ := net.SplitHostPort(s.addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--repl-diskless-sync-delay", "0"}, s.args...)
-	s.cmd = exec.Command(bin, args...) //nolint:gosec,noctx // ended by kill
+	s.cmd = exec.Command(bin, args...)
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -54,7 +54,7 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	eventually(s.t, "Redis listens", func() bool {
-		c, err := net.Dial("tcp", s.addr) //nolint:noctx // a probe
+		c, err := net.Dial("tcp", s.addr)
 		if err == nil {
 			_ = c.Close()
 		}
@@ -87,7 +87,7 @@ func (s *server) do(words ...any) any {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ type proxy struct {
 
 func startProxy(t *testing.T, to string) *proxy {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed by the cleanup
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (p *proxy) serve() {
 		if err != nil {
 			return
 		}
-		s, err := net.Dial("tcp", p.to) //nolint:noctx // of a test
+		s, err := net.Dial("tcp", p.to)
 		if err != nil {
 			_ = c.Close()
 			continue

@@ -26,9 +26,9 @@ func (w *World) share(gates int, a algorithms.Settings) limiter.Limit {
 	l := pool.New(pool.Options{Gates: gates, Interval: exchangeEvery, Rand: w.gates, Make: func(initial, of, least int) pool.Algorithm {
 		settings := a
 		settings.Gates = of
-		settings.Keys.MinLimit = max(settings.Keys.MinLimit, least)
+		settings.MinLimit = max(settings.MinLimit, least)
 		if initial > 0 {
-			settings.Keys.InitialLimit = initial
+			settings.InitialLimit = initial
 		}
 		made, err := algorithms.New(settings)
 		if err != nil {

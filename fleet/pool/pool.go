@@ -61,7 +61,6 @@ type Limit struct {
 
 	mu      sync.Mutex // guards the fields below; never held across a wait
 	demand  func() (offered, refused uint64)
-	held    func() int
 	whole   limitOfAll
 	verdict Verdict
 	gates   int
