@@ -73,10 +73,10 @@ func TestNotBelieved(t *testing.T) {
 		at      time.Time
 		want    error
 	}{
-		"empty":           {"", now, baseline.ErrForeign},
+		"empty":           {"", now, baseline.ErrCorrupt},
 		"foreign":         {"[mysqld]\ndatadir=/var\n", now, baseline.ErrForeign},
-		"another version": {strings.Replace(string(good), "state 1", "state 2", 1), now, baseline.ErrForeign},
-		"too large":       {string(good) + strings.Repeat(" ", 8<<20), now, baseline.ErrForeign},
+		"another version": {strings.Replace(string(good), "state 1", "state 2", 1), now, baseline.ErrVersion},
+		"too large":       {string(good) + strings.Repeat(" ", 8<<20), now, baseline.ErrCorrupt},
 		"cut off":         {string(good[:len(good)-1]), now, baseline.ErrCorrupt},
 		"flipped":         {string(flipped), now, baseline.ErrCorrupt},
 		"a day old":       {string(good), now.Add(baseline.MaxAge + time.Second), baseline.ErrStale},

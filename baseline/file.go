@@ -17,16 +17,23 @@ import (
 
 // Errors of [Read] for a file that is left alone: nothing of it is believed.
 var (
-	// ErrForeign: something else, or another version, wrote it.
-	ErrForeign = errors.New("baseline: not a state file of this version of admitd")
+	// ErrForeign: something else wrote it. Whoever named it made a mistake: it is
+	// not to be replaced.
+	ErrForeign = errors.New("baseline: not a state file of admitd")
+	// ErrVersion: another version of admitd wrote it.
+	ErrVersion = errors.New("baseline: the state file is of another version of admitd")
 	// ErrCorrupt: it is not what was written.
 	ErrCorrupt = errors.New("baseline: the state file is damaged")
 	// ErrStale: what it says is too old, or of the future.
 	ErrStale = errors.New("baseline: the state file is too old")
 )
 
-// magic begins the first line of a file; the digest of the rest follows it.
-const magic = "admitd-state 1 "
+// magic begins the first line of a file; the version and the digest of the rest
+// follow it.
+const (
+	magic   = "admitd-state "
+	version = "1 "
+)
 
 // content is the rest of a file.
 type content struct {
@@ -35,7 +42,7 @@ type content struct {
 }
 
 // Read returns what the file says and holds as of now, and when it was written.
-// The error may be [ErrForeign], [ErrCorrupt], [ErrStale], or what opening it says,
+// The error may be [ErrForeign], [ErrVersion], [ErrCorrupt], [ErrStale], or what opening it says,
 // which is [os.ErrNotExist] before the first [Write].
 func Read(path string, now time.Time) (all []Ingress, saved time.Time, err error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the file
@@ -48,10 +55,15 @@ func Read(path string, now time.Time) (all []Ingress, saved time.Time, err error
 		return nil, saved, fmt.Errorf("baseline: %w", err)
 	}
 	head, body, _ := bytes.Cut(b, []byte("\n"))
-	digest, ours := strings.CutPrefix(string(head), magic)
+	rest, ours := strings.CutPrefix(string(head), magic)
+	digest, known := strings.CutPrefix(rest, version)
 	switch sum := sha256.Sum256(body); {
-	case len(b) > maxBytes, !ours:
+	case !ours && len(b) > 0:
 		return nil, saved, ErrForeign
+	case len(b) > maxBytes, len(b) == 0:
+		return nil, saved, ErrCorrupt
+	case !known:
+		return nil, saved, ErrVersion
 	case digest != hex.EncodeToString(sum[:]):
 		return nil, saved, ErrCorrupt
 	}
@@ -88,7 +100,7 @@ func Write(path string, now time.Time, all []Ingress) error {
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
-	_, err = f.Write(append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...))
+	_, err = f.Write(append([]byte(magic+version+hex.EncodeToString(sum[:])+"\n"), body...))
 	if err == nil {
 		err = f.Sync()
 	}

@@ -22,7 +22,8 @@ type Config struct {
 	Log Log `yaml:"log"`
 	// File that keeps over a restart what limits have learned: the latency without
 	// load of each partition, and when it was learned. Written every minute and at
-	// the end. A file that is damaged, foreign or older than a day is ignored.
+	// the end. A file that is damaged or older than a day is ignored; one that
+	// something else wrote is left alone.
 	// Empty: nothing is kept. A restart in the middle of an overload may then take
 	// the latency of a queue for that of the backend.
 	StateFile string `yaml:"stateFile" default:""`

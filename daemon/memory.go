@@ -37,6 +37,9 @@ func (m *memory) read(path string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.log.Info("no state file yet, limits begin anew", slog.String("path", path))
+	case errors.Is(err, baseline.ErrForeign):
+		m.log.Error("stateFile names a file of something else; it is left alone, and nothing is kept", slog.String("path", path))
+		m.path = ""
 	case err != nil:
 		m.log.Warn("the state file is ignored, limits begin anew", slog.String("path", path), slog.Any("error", err))
 	default:
@@ -93,6 +96,7 @@ func (m *memory) run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	m.write(time.Now()) // a place that cannot be written is told at once
 	ticker := time.NewTicker(memoryInterval)
 	defer ticker.Stop()
 	for {

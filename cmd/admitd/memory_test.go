@@ -110,4 +110,26 @@ func TestARestartUnderOverloadRemembers(t *testing.T) {
 	}
 	p = startProcess(t, fmt.Sprintf(remembering, file, b.URL))
 	p.said("the state file is ignored, limits begin anew")
+	p.signal(syscall.SIGTERM)
+	p.exit()
+}
+
+// Whoever names the wrong file finds it as it was, and a place that cannot be
+// written is told of at the start, not after the restart that it was for.
+func TestStateFileElsewhere(t *testing.T) {
+	b := startBackend(t)
+	file := filepath.Join(t.TempDir(), "precious.cnf")
+	const precious = "[mysqld]\ndatadir=/var/lib/mysql\n"
+	if err := os.WriteFile(file, []byte(precious), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, fmt.Sprintf(remembering, file, b.URL))
+	p.said("stateFile names a file of something else; it is left alone, and nothing is kept")
+	p.signal(syscall.SIGTERM)
+	p.exit()
+	if kept, err := os.ReadFile(file); err != nil || string(kept) != precious {
+		t.Errorf("the file holds %q now", kept)
+	}
+	p = startProcess(t, fmt.Sprintf(remembering, filepath.Join(file, "state"), b.URL))
+	p.said("the state file cannot be written, a restart will forget what limits learned")
 }
