@@ -161,6 +161,12 @@ lab-ceilings: build ## compute the best fixed limits of scenarios that have chan
 docs: ## rewrite the generated documents
 	$(GO) generate ./...
 
+packages: ## deb, rpm, chart, bill of materials and release notes, into bin/packages; ARCH=arm64
+	scripts/packages.sh
+
+packages-test: ## build the packages twice, install them in throw-away roots, lint and render the chart
+	scripts/packages-test.sh
+
 image: ## build the container image as far as this machine allows
 	scripts/verify-image.sh
 
@@ -168,4 +174,4 @@ clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
 .PHONY: help build install run test test-nested prove prove-table deps check race cpus arch vet lint fmt fmt-check tidy-check \
-  measure fuzz soak mutants bench bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs image clean
+  measure fuzz soak mutants bench bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs packages packages-test image clean

@@ -58,7 +58,7 @@ it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newDemo(s), newLab(s), newTop(s), newTune(s), newExplain(s), newSnapshot(s), newSet(s), newGet(s), newUnset(s))
+	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newMan(s), newDemo(s), newLab(s), newTop(s), newTune(s), newExplain(s), newSnapshot(s), newSet(s), newGet(s), newUnset(s))
 	return root
 }
 
