@@ -37,9 +37,7 @@ else
     [[ -z ${CLEAN:-} ]] || export GOCACHE=$work/cache
     OUT=$work/two scripts/packages.sh >/dev/null
   )
-  # helm writes the present time into its archive: the chart is compared unpacked.
-  holds "the same commit gives the same program, packages, bill and notes" \
-    diff <(cd "$one" && sha256sum -- *.deb *.rpm admitd-* release-notes.md) <(cd "$work/two" && sha256sum -- *.deb *.rpm admitd-* release-notes.md)
+  holds "the same commit gives the same program, packages, chart, bill and notes" diff "$one/SHA256SUMS" "$work/two/SHA256SUMS"
 fi
 
 program=$one/admitd-linux-$arch
@@ -107,7 +105,7 @@ holds "versions come from tags" bash -c '
   git tag v1.2.3 && [[ $(scripts/version.sh) == 1.2.3 ]] && c --allow-empty -m 2 && [[ $(scripts/version.sh) == 1.2.4-dev.1+* ]]' "$work" "$PWD"
 
 chart() {
-  bin/helm template gate deploy/chart --namespace test --set image.tag=1.0.0 "$@"
+  bin/helm template gate deploy/chart --namespace test --kube-version 1.31.0 --set image.tag=1.0.0 "$@" 2> >(grep -v 'symbolic link' >&2)
 }
 if [[ -x bin/helm ]]; then
   holds "helm lint" bin/helm lint --strict deploy/chart
