@@ -49,7 +49,7 @@ scripts/release-notes.sh "$VERSION" >"$out/release-notes.md"
 if [[ -z ${NO_CHART:-} ]] && tool helm helm.sh/helm/v3/cmd/helm "$HELM"; then
   # Packed by helm, and once more without the time of it.
   bin/helm package deploy/chart --version "$VERSION" --app-version "$VERSION" --destination "$STAGE" >/dev/null 2>"$STAGE/log" || { cat "$STAGE/log" >&2; exit 1; }
-  tar -xzf "$STAGE/admitd-$VERSION.tgz" -C "$STAGE" --one-top-level=chart
+  tar --warning=no-timestamp -xzf "$STAGE/admitd-$VERSION.tgz" -C "$STAGE" --one-top-level=chart
   tar -C "$STAGE/chart" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=go+rX,u+rw,go-w -cf - admitd | gzip -9n >"$out/admitd-$VERSION.tgz"
 else
   echo "packages: no helm: the chart is left out" >&2
