@@ -62,6 +62,7 @@ ingresses:
     backend: %[3]s
     mode: shadow
     requests: { rate: 2 }
+    classes: { by: header:X-Class }
   - name: db
     protocol: mongodb
     listen: %[5]s
