@@ -1,0 +1,58 @@
+package mongogate_test
+
+import (
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/admitd/admitd/askers"
+	"github.com/admitd/admitd/ingress/mongogate"
+)
+
+// Who makes the load is told by application, client and command, refused or not.
+func TestAskers(t *testing.T) {
+	b := startScript(t)
+	var board askers.Board
+	now := time.Unix(1e9, 0)
+	board.Turn(now)
+	_, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}, Askers: &board})
+	c := dial(t, addr)
+	hello := msg(1, 0, bson.D{
+		{Key: "hello", Value: 1}, {Key: "client", Value: bson.D{{Key: "application", Value: bson.D{{Key: "name", Value: "batch"}}}}}, {Key: "$db", Value: "admin"},
+	})
+	write(t, c, hello)
+	up := b.accept(t)
+	expectFrame(t, up, hello)
+	write(t, up, reply(1, ok()))
+	readFrame(t, c)
+	write(t, c, msg(2, 0, cmd("find")))
+	readFrame(t, up)
+	other := dial(t, addr) // while the only permit is held
+	write(t, other, msg(3, 0, cmd("aggregate")))
+	expectRefusal(t, other, 3)
+	write(t, up, reply(2, ok()))
+	readFrame(t, c)
+	board.Turn(now.Add(time.Second))
+	names := func(kind askers.Kind, byRefused bool) (out []string) {
+		for _, r := range board.Top(kind, 5, byRefused) {
+			out = append(out, r.Name)
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		kind      askers.Kind
+		byRefused bool
+		want      []string
+	}{
+		{askers.ByApplication, false, []string{"batch"}},
+		{askers.ByClient, false, []string{"127.0.0.1"}},
+		{askers.ByOperation, false, []string{"aggregate orders", "find orders"}},
+		{askers.ByOperation, true, []string{"aggregate orders"}},
+		{askers.ByUser, false, nil},
+	} {
+		if got := names(tc.kind, tc.byRefused); len(got) != len(tc.want) || len(got) > 0 && got[0] != tc.want[0] {
+			t.Errorf("by %s: %v; want %v", tc.kind, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package pulsargate_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/admitd/admitd/askers"
+	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/pulsarwire"
+)
+
+// Who makes the load is told by topic, whatever the partition.
+func TestAskers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var board askers.Board
+		board.Turn(time.Now())
+		p := play(t, pulsargate.Options{Askers: &board}, &limiter.Policy{}, unaware())
+		p.client.open(1, "persistent://shop/orders/new-partition-3")
+		synctest.Wait()
+		p.broker.command(pulsarwire.TypeProducerSuccess, pulsarwire.ProducerSuccess{RequestID: 101, Name: "p"}.Append(nil))
+		synctest.Wait()
+		p.client.publish(1, 5, 10)
+		synctest.Wait()
+		p.broker.store(1, 5)
+		time.Sleep(time.Second)
+		board.Turn(time.Now())
+		if ops := board.Top(askers.ByOperation, 5, false); len(ops) != 1 || ops[0].Name != "send persistent://shop/orders/new" || ops[0].Received < 4 || ops[0].Received > 6 {
+			t.Errorf("by operation %+v; want about five messages a second to the topic", ops)
+		}
+	})
+}
