@@ -138,7 +138,7 @@ func difference(a, b [3]float64) float64 {
 	t := 1 - 0.17*cos(hm-30) + 0.24*cos(2*hm) + 0.32*cos(3*hm+6) - 0.20*cos(4*hm-63)
 	sl := 1 + 0.015*(lm-50)*(lm-50)/math.Sqrt(20+(lm-50)*(lm-50))
 	l, c, h := (b[0]-a[0])/sl, (cb-ca)/(1+0.045*cm), dH/(1+0.015*cm*t)
-	turn := -math.Sin(60*rad*math.Exp(-math.Pow((hm-275)/25, 2))) * 2 * pow7(cm)
+	turn := -math.Sin(60*rad*math.Exp(-(hm-275)*(hm-275)/625)) * 2 * pow7(cm)
 	return math.Sqrt(l*l + c*c + h*h + turn*c*h)
 }
 

@@ -224,7 +224,7 @@ func TestWhoMakesTheLoad(t *testing.T) {
 	d.load(t, "checkout", 60)
 	p := open(t, d)
 	p.until(`document.getElementById("load-rows").innerText.includes("127.0.0.1")`)
-	for _, id := range []string{"classes", "fleet", "candidates", "tuner"} {
+	for _, id := range []string{"classes", "shapes", "fleet", "candidates", "tuner"} {
 		if eval[bool](p, `document.getElementById("`+id+`").checkVisibility()`) {
 			t.Errorf("%s is shown, though there is none", id)
 		}
@@ -233,12 +233,12 @@ func TestWhoMakesTheLoad(t *testing.T) {
 		const { showPanels } = await import("./panels.js");
 		const doc = decodeStatus({ at: at(5), uptimeSeconds: 5, shadow: [{ name: "<b>wider", ingress: "orders", rejectedShare: 0.25 }],
 			fleet: { group: "g", gates: 2, mode: "fair", problem: "redis does not answer", quotas: [{ name: "orders/requests", perSecond: 100, share: 50 }] },
-			ingresses: [{ name: "orders", classes: { counts: [{ class: "critical", admitted: 3 }] }, top: { client: [{ name: "<img src=x onerror=window.owned=1>", received: 4 }] } }] });
+			ingresses: [{ name: "orders", classes: { counts: [{ class: "critical", admitted: 3 }] }, shapes: [{ name: "select <i>", share: 0.75 }], top: { client: [{ name: "<img src=x onerror=window.owned=1>", received: 4 }] } }] });
 		store.take(doc, true);
 		showPanels(doc, store.ingresses.get("orders"));
-		return ["load", "classes", "fleet", "candidates"].map((id) => document.getElementById(id).innerText);
+		return ["load", "classes", "shapes", "fleet", "candidates"].map((id) => document.getElementById(id).innerText);
 	`)
-	for i, want := range []string{"<img src=x onerror=window.owned=1>", "critical", "fair, redis does not answer", "<b>wider"} {
+	for i, want := range []string{"<img src=x onerror=window.owned=1>", "critical", "select <i>", "fair, redis does not answer", "<b>wider"} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("panel %d says %q; want %q as text", i, got[i], want)
 		}

@@ -161,7 +161,7 @@ func isolation(t *testing.T) []string {
 	if os.Getuid() == 0 {
 		isolate = slices.DeleteFunc(isolate, func(s string) bool { return s == "--map-root-user" })
 	}
-	if out, err := exec.CommandContext(t.Context(), isolate[0], append(isolate[1:], "ip", "link", "set", "lo", "up")...).CombinedOutput(); err != nil { //nolint:gosec // fixed words
+	if out, err := exec.CommandContext(t.Context(), isolate[0], append(isolate[1:], "ip", "link", "set", "lo", "up")...).CombinedOutput(); err != nil {
 		t.Skipf("needs unshare and ip, and the right to a network of its own: %v %s", err, out)
 	}
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -194,7 +194,7 @@ func runBlock(t *testing.T, isolate []string, text string) string {
 	}
 	script += foreground.ReplaceAllString(text, "$1 & sleep 2; kill -0 $$!")
 	write(t, filepath.Join(dir, "block.sh"), script+"\n")
-	cmd := exec.CommandContext(t.Context(), isolate[0], append(isolate[1:], "bash", "block.sh")...) //nolint:gosec // our own documents
+	cmd := exec.CommandContext(t.Context(), isolate[0], append(isolate[1:], "bash", "block.sh")...)
 	cmd.Dir, cmd.WaitDelay = dir, 10*time.Second
 	cmd.Env = append(os.Environ(), "REPO="+repository)
 	out, err := cmd.CombinedOutput()

@@ -153,7 +153,7 @@ func (v *View) askers() []Line {
 // wrap breaks a text at spaces to lines of width characters, 0 = unbounded.
 func wrap(text string, width int) (lines []string) {
 	line := " "
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width && line != " " {
 			lines, line = append(lines, line), " "
 		}

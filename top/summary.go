@@ -105,16 +105,17 @@ func (v *View) classesLine(in *status.Ingress) string {
 			old[c.Class] = c
 		}
 	}
-	l := "  classes"
+	var l strings.Builder
+	l.WriteString("  classes")
 	for _, c := range in.Classes.Counts {
 		o := old[c.Class]
 		per := func(now, then uint64) string { return short(float64(now-min(now, then)) / v.seconds()) }
-		l += fmt.Sprintf("  %s %s/s", printable(c.Class), per(c.Admitted+c.Exempted, o.Admitted+o.Exempted))
+		fmt.Fprintf(&l, "  %s %s/s", printable(c.Class), per(c.Admitted+c.Exempted, o.Admitted+o.Exempted))
 		if c.Shed > o.Shed {
-			l += fmt.Sprintf(" (%s/s shed)", per(c.Shed, o.Shed))
+			fmt.Fprintf(&l, " (%s/s shed)", per(c.Shed, o.Shed))
 		}
 	}
-	return l
+	return l.String()
 }
 
 // ingressBefore returns an ingress of the reading before, nil when there is none.

@@ -8,7 +8,7 @@
  *   waitedMS: number, rejected: Map<string, number>, wouldReject: Map<string, number> }} Counts
  * @typedef {{ rate: number, burst: number, tokens: number }} Bucket
  * @typedef {{ name: string, label: string, key: boolean, algorithm: string, limit: number, inFlight: number, queued: number,
- *   wasted: number, baseRTTMS: number, fallback: boolean, requests: Bucket | null, counts: Counts }} Partition
+ *   wasted: number, baseRTTMS: number, explain: string, fallback: boolean, requests: Bucket | null, counts: Counts }} Partition
  * @typedef {{ address: string, state: string, since: string, cause: string }} Backend
  * @typedef {{ open: number, maxOpen: number, refused: number }} Connections
  * @typedef {{ name: string, ingress: string, warming: boolean, rejectedShare: number, forNothingShare: number, enforcedShare: number,
@@ -16,8 +16,9 @@
  * @typedef {{ name: string, protocol: string, listen: string, backend: string, mode: string, draining: boolean, fallback: boolean,
  *   verdict: { level: string, text: string, told: string }, backends: Backend[], inFlight: number, queued: number,
  *   limit: number, baseRTTMS: number, p99MS: number, requests: Bucket | null, connections: Connections | null, counts: Counts, partitions: Partition[],
- *   partitionCount: number, gone: string[], forecast: string, classes: Classes | null, top: Map<string, Asker[]> }} Ingress
+ *   partitionCount: number, gone: string[], forecast: string, classes: Classes | null, top: Map<string, Asker[]>, shapes: Shape[] }} Ingress
  * @typedef {{ name: string, received: number, refused: number, over: number }} Asker
+ * @typedef {{ name: string, share: number, meanMS: number, cost: number, ended: number, refused: number }} Shape
  * @typedef {{ unknown: number, counts: { name: string, admitted: number, rejected: number, shed: number, exempted: number }[] }} Classes
  * @typedef {{ group: string, gate: string, mode: string, problem: string, gates: number, quotaCount: number,
  *   quotas: { name: string, perSecond: number, share: number, demand: number, stock: number, gates: number, mode: string }[] }} Fleet
@@ -51,7 +52,7 @@ const bucket = (v) => (v ? { rate: number(v.rate), burst: number(v.burst), token
 function partition(p) {
   return {
     name: text(p.name), label: text(p.label), key: p.key === true, algorithm: text(p.algorithm), limit: number(p.limit),
-    inFlight: number(p.inFlight), queued: number(p.queued), wasted: number(p.wasted), baseRTTMS: number(p.baseRTTMS),
+    inFlight: number(p.inFlight), queued: number(p.queued), wasted: number(p.wasted), baseRTTMS: number(p.baseRTTMS), explain: text(p.explain),
     fallback: p.fallback === true, requests: bucket(p.requests), counts: counts(p.counts),
   };
 }
@@ -64,6 +65,9 @@ function connections(c) {
 
 /** @returns {Asker} */
 const asker = (a) => ({ name: text(a.name), received: number(a.received), refused: number(a.refused), over: number(a.over) });
+
+/** @returns {Shape} */
+const shape = (s) => ({ name: text(s.name), share: number(s.share), meanMS: number(s.meanMS), cost: number(s.cost), ended: number(s.ended), refused: number(s.refused) });
 
 /** @returns {Classes | null} */
 function classes(c) {
@@ -96,6 +100,7 @@ function ingress(i) {
     requests: bucket(i.requests), connections: connections(i.connections), counts: counts(i.counts), partitions,
     partitionCount: number(i.partitionCount, partitions.length), gone: texts(i.gone), forecast: text(i.forecast),
     classes: classes(i.classes), top: new Map(Object.entries(object(i.top)).map(([kind, l]) => [kind, list(l, asker)])),
+    shapes: list(i.shapes, shape),
   };
 }
 

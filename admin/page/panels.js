@@ -1,5 +1,5 @@
-// What has a place only where it exists: who makes the load, classes, the fleet,
-// candidates.
+// What has a place only where it exists: who makes the load, classes, shapes, the
+// fleet, candidates.
 
 import { element, millis, number, percent, setText } from "./format.js";
 
@@ -51,6 +51,11 @@ function showClasses({ doc }, at) {
   fill("classes", list.map((c) => row(c.name, rates.get(c.name) ?? ["–", "–", "–", "–"])));
 }
 
+/** What requests cost, by what they have in common. */
+function showShapes({ doc }) {
+  fill("shapes", doc.shapes.map((s) => row(s.name, [percent(s.share), millis(s.meanMS), number(s.cost), number(s.ended), number(s.refused)], s.share > MANY ? "most" : "")));
+}
+
 /** What this gate shares with others. */
 function showFleet(fleet) {
   fill("fleet", (fleet?.quotas ?? []).map((q) => row(q.name, [`${number(q.perSecond)}/s`, `${number(q.share)}/s`, `${number(q.demand)}/s`, number(q.gates), q.mode])));
@@ -64,6 +69,7 @@ function showFleet(fleet) {
 export function showPanels(doc, ingress) {
   showLoad(ingress.entity);
   showClasses(ingress.entity, doc.at);
+  showShapes(ingress.entity);
   showFleet(doc.fleet);
   showCandidates(doc.shadow.filter((c) => c.ingress === ingress.entity.doc.name));
 }

@@ -214,7 +214,7 @@ function fill(row, entity, index, chosen) {
   row.tr.className = entity.name === chosen ? "chosen" : "";
   row.button.setAttribute("aria-pressed", String(entity.name === chosen));
   setText(row.button, entity.name);
-  row.button.title = entity.name;
+  row.button.title = entity.doc.explain ? `${entity.name}: ${entity.doc.explain}` : entity.name;
   for (const act of row.acts.children) act.setAttribute("aria-label", `${act.textContent} ${entity.name}`);
   for (const { c, cell, text, bar, mark } of row.cells) {
     const value = c.bar ? `${number(entity.doc.inFlight)} / ${number(entity.doc.limit)}` : c.show(entity);

@@ -57,7 +57,8 @@ func completeNames(o *adminPort, keys bool) completer {
 // odd reports a character that a shell may take for something: clients choose
 // keys, and a completion must not run one.
 func odd(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:@+,", r))
+	plain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:@+,", r)
+	return !plain
 }
 
 // completeScenarios completes the names of the lab's scenarios.
