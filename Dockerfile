@@ -15,7 +15,8 @@ LABEL org.opencontainers.image.title="admitd" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /out/admitd /usr/local/bin/admitd
 USER 65532:65532
-# 8462 is where the demo listens; 9462 is the admin port.
-EXPOSE 8462 9462
+# 8462 is where the demo listens; 9462 is the admin port, 9463 the one of those who
+# ask, once the configuration names it.
+EXPOSE 8462 9462 9463
 ENTRYPOINT ["/usr/local/bin/admitd"]
 CMD ["serve", "--config", "/etc/admitd/admitd.yaml"]

@@ -99,7 +99,8 @@ func Check(cfg *config.Config) error {
 	d, err := New(cfg, Options{})
 	_, _, noToken := readTokens(cfg)
 	_, noTuner := tunerOptions(&cfg.Tuner)
-	problems := []error{err, noToken, noTuner}
+	_, noKeys := newKeys(cfg.Decisions.TLS, nil)
+	problems := []error{err, noToken, noTuner, noKeys}
 	if err == nil {
 		_, noCast := d.fronts.cast(cfg)
 		_, noClub := d.fronts.club.prepare(cfg)

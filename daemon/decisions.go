@@ -120,7 +120,8 @@ func (c *counter) Form(name, partition string) labels.HTTPForm {
 }
 
 // Quota implements [envoy.Quotas]. Where nothing is to be refused there is
-// nothing to share either.
+// nothing to share either. Of a rate that several gates share this one gives away
+// its even part: what Envoys use by themselves is not settled in the group.
 func (c *counter) Quota(name, partition string) (limiter.Rate, bool) {
 	in, f := c.fronts.ingress(name), c.fronts.front(name)
 	if in == nil || f == nil {
@@ -129,7 +130,14 @@ func (c *counter) Quota(name, partition string) (limiter.Rate, bool) {
 	if in.Mode != limiter.Enforce.String() {
 		return limiter.Rate{}, true
 	}
-	return f.gate.Rate(partition), true
+	rate := f.gate.Rate(partition)
+	if gates := rate.Sharers; gates > 0 {
+		if group := c.fronts.club.status(); group != nil {
+			gates = max(group.Gates, 1)
+		}
+		rate.PerSecond /= float64(gates)
+	}
+	return rate, true
 }
 
 // decisions is the listener of those who ask; the zero value is none.

@@ -13,6 +13,7 @@ import (
 	"github.com/admitd/admitd/ingress/pulsargate"
 	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
 )
 
 // Standing returns a daemon whose gates are built and of which nothing runs, for
@@ -49,6 +50,11 @@ func Build(cfg *config.Config, in *config.Ingress) (server bool, prepare func() 
 
 // Hello is hello, for tests.
 func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.face.hello(name) }
+
+// Quota is what Envoys may share, for tests.
+func (d *Daemon) Quota(ingress, partition string) (limiter.Rate, bool) {
+	return d.counter.Quota(ingress, partition)
+}
 
 // Apply puts a configuration in force, for tests.
 func (d *Daemon) Apply(ctx context.Context, cfg *config.Config) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -224,4 +225,56 @@ func TestInheritedWireSocket(t *testing.T) {
 	if _, err := io.ReadFull(c, reply); err != nil || reply[0] != 'N' {
 		t.Errorf("SSLRequest on an inherited socket = %q (%v); want N", reply, err)
 	}
+}
+
+// Callers may be asked for certificates instead of a token, and a reload reads the
+// token anew without ever dropping it.
+func TestDecisionsOverTLS(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	ca := newAuthority(t, in("ca.pem"))
+	ca.issue(t, 2, in("cert.pem"), in("key.pem"))
+	ca.issue(t, 3, in("caller.pem"), in("caller.key"))
+	own, err := tls.LoadX509KeyPair(in("caller.pem"), in("caller.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, fmt.Sprintf(`
+decisions: { listen: "0.0.0.0:0", tls: { certFile: %q, keyFile: %q, clientCAFile: %q } }
+ingresses: [ { name: jobs } ]
+`, in("cert.pem"), in("key.pem"), in("ca.pem")))
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(p.decisions(), "http://"))
+	address := "127.0.0.1:" + port + "/readyz"
+	if serial, protocol, err := ca.serial(t, address, own); err != nil || serial != 2 || protocol != "HTTP/2.0" {
+		t.Errorf("with a certificate: %d, %s, %v; want number 2 over HTTP/2", serial, protocol, err)
+	}
+	if _, _, err := ca.serial(t, address); err == nil {
+		t.Error("without a certificate it is answered")
+	}
+}
+
+func TestReloadReadsTheCallersToken(t *testing.T) {
+	file := tokenFile(t, "first")
+	p := startProcess(t, fmt.Sprintf("decisions: { listen: \"0.0.0.0:0\", tokenFile: %q }\ningresses: [ { name: jobs } ]\n", file))
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(p.decisions(), "http://"))
+	status := func(token string) int {
+		return ask(t, "GET", "http://127.0.0.1:"+port+"/v1/authorize?ingress=jobs", "", "X-Admitd-Token", token).status
+	}
+	if err := os.WriteFile(file, []byte("second"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status("first") != http.StatusNoContent {
+		t.Error("the token changed before a reload")
+	}
+	if code, body := p.api("POST", "/v1/reload", ""); code != http.StatusOK {
+		t.Fatalf("reload = %d %s", code, body)
+	}
+	if first, second := status("first"), status("second"); first != http.StatusUnauthorized || second != http.StatusNoContent {
+		t.Errorf("after it: %d with the old token, %d with the new one; want 401, 204", first, second)
+	}
+	p.put("decisions: { listen: \"0.0.0.0:0\", insecure: true }\ningresses: [ { name: jobs } ]\n")
+	if none := status(""); none != http.StatusUnauthorized {
+		t.Errorf("after a reload without a token = %d; want 401: others reach the listener", none)
+	}
+	p.said("the decisions listener keeps its token, for others than this machine can reach it; restart to serve without one")
 }

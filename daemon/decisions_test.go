@@ -1,0 +1,46 @@
+package daemon_test
+
+import (
+	"testing"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon"
+)
+
+// What Envoys may share among them is the rate that would refuse: none where
+// nothing is refused, and of a rate that gates share only this gate's part. Each
+// gate once gave away the whole of it.
+func TestQuotasOfEnvoys(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		key  string
+		want float64
+	}{
+		"of the ingress":      {"ingresses: [ { name: shop, requests: { rate: 100 } } ]", "a", 100},
+		"of a partition":      {"ingresses: [ { name: shop, requests: { rate: 100 }, partitions: { named: [ { name: gold, match: gold, rate: 10 } ] } } ]", "gold", 10},
+		"none":                {"ingresses: [ { name: shop } ]", "a", 0},
+		"in shadow mode":      {"ingresses: [ { name: shop, mode: shadow, requests: { rate: 100 } } ]", "a", 0},
+		"shared by four":      {"fleet: { gates: 4, redis: { addresses: [\"127.0.0.1:1\"] } }\ningresses: [ { name: shop, requests: { rate: 100, shared: true } } ]", "a", 25},
+		"its own beside that": {"fleet: { gates: 4, redis: { addresses: [\"127.0.0.1:1\"] } }\ningresses: [ { name: shop, requests: { rate: 100 } } ]", "a", 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := config.Parse("test.yaml", []byte(tc.text), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := daemon.New(cfg, daemon.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Apply(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			if rate, ok := d.Quota("shop", tc.key); !ok || rate.PerSecond != tc.want {
+				t.Errorf("Quota = %v, %v; want %v a second", rate, ok, tc.want)
+			}
+			if _, ok := d.Quota("nobody", tc.key); ok {
+				t.Error("an ingress that is not there has a quota")
+			}
+		})
+	}
+}
