@@ -20,7 +20,7 @@ func short(t *testing.T) ([]*scenario.Scenario, []*measure.Result) {
 	scenarios := []*scenario.Scenario{shipped(t, "steady"), shipped(t, "brownout"), shipped(t, "baseline")}
 	suite := lab.Suite{
 		Scenarios: scenarios, Seeds: 2, Variants: []string{"0.6x", "2x", "10x", "no retries", "+40ms"},
-		Contenders: []string{"none", "fixed", "vegas", "gradient", "knee+queue"},
+		Contenders: []string{"none", "vegas", "knee+queue"},
 	}
 	results, err := suite.Run(t.Context())
 	if err != nil {
