@@ -22,6 +22,8 @@ const (
 	// lateFrame is how old a reading may become that the pulse should have
 	// replaced.
 	lateFrame = 3 * frameAge
+	// manyPartitions is from how many on nobody has them read before the pulse does.
+	manyPartitions = 2000
 	// listedKeys is how many clients' keys of an ingress are told unless more
 	// are asked for: those that are asked most.
 	listedKeys = 100
@@ -39,7 +41,9 @@ type press struct {
 	mu     sync.Mutex // guards the fields below; held while a frame is made
 	taken  Snapshot   // the last reading
 	at     time.Time  // of it; zero = there is none that may be told
-	last   *frame     // made of it, nil = none was yet
+	asked  time.Time  // when one was read for somebody who asked
+	worded bool       // last says what was taken
+	last   *frame     // nil = none was made yet
 	made   uint64     // frames
 	turned chan struct{}
 }
@@ -79,7 +83,7 @@ func (p *press) beat(now time.Time) {
 	p.book.Take(now, all)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.taken, p.at = snapshot, now
+	p.taken, p.at, p.worded = snapshot, now, false
 	if p.turned != nil {
 		close(p.turned)
 		p.turned = nil
@@ -102,7 +106,7 @@ func (p *press) boards(ingress string) map[string]*askers.Board {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() {
-		p.taken, p.at = p.state.Snapshot("", limiter.StatusOptions{Partitions: -1}), time.Now()
+		p.taken, p.at, p.worded = p.state.Snapshot("", limiter.StatusOptions{Partitions: -1}), time.Now(), false
 	}
 	out := map[string]*askers.Board{}
 	for i := range p.taken.Ingresses {
@@ -120,23 +124,57 @@ func (p *press) forget() {
 	p.at = time.Time{}
 }
 
-// frame returns the present frame.
+// fresh returns a frame that is read anew unless somebody asked within age: who
+// looks right after something has happened is to see it. With very many partitions
+// a second later is soon enough.
+func (p *press) fresh(now time.Time, age time.Duration) (*frame, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pulsing.Load() && p.partitions() <= manyPartitions && now.Sub(p.asked) >= age {
+		p.at, p.asked = time.Time{}, now
+	}
+	return p.frameLocked(now)
+}
+
+// freshOne is [press.fresh] for who looks at one ingress: the fewer partitions there
+// are to be read, the fresher it is.
+func (p *press) freshOne(now time.Time) (*frame, error) {
+	p.mu.Lock()
+	n := p.partitions()
+	p.mu.Unlock()
+	return p.fresh(now, min(time.Duration(n)*50*time.Microsecond, frameAge))
+}
+
+// partitions counts those of all ingresses. p.mu is held.
+func (p *press) partitions() (n int) {
+	for i := range p.taken.Ingresses {
+		n += p.taken.Ingresses[i].Gate.PartitionCount
+	}
+	return n
+}
+
+// frame returns the present frame: what the pulse read last.
 func (p *press) frame(now time.Time) (*frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.frameLocked(now)
+}
+
+// frameLocked is [press.frame]. p.mu is held.
+func (p *press) frameLocked(now time.Time) (*frame, error) {
 	most := frameAge
 	if p.pulsing.Load() {
 		most = lateFrame
 	}
 	if p.at.IsZero() || now.Sub(p.at) >= most {
-		p.taken, p.at = p.state.Snapshot("", limiter.StatusOptions{Partitions: -1}), now
+		p.taken, p.at, p.worded = p.state.Snapshot("", limiter.StatusOptions{Partitions: -1}), now, false
 	}
-	if p.last != nil && p.last.status.At.Equal(p.at) {
+	if p.last != nil && p.worded {
 		return p.last, nil
 	}
 	f, err := p.make()
 	if err == nil {
-		p.last = f
+		p.last, p.worded = f, true
 	}
 	return f, err
 }

@@ -26,7 +26,13 @@ func (s *window) status(w http.ResponseWriter, r *http.Request) {
 		s.statusPage(w, r, name, q)
 		return
 	}
-	f, err := s.press.frame(time.Now())
+	var f *frame
+	var err error
+	if name == "" {
+		f, err = s.press.fresh(time.Now(), frameAge)
+	} else {
+		f, err = s.press.freshOne(time.Now())
+	}
 	if err != nil {
 		fail(w, http.StatusInternalServerError, err.Error())
 		return

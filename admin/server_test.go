@@ -16,6 +16,7 @@ import (
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
 )
 
 // serve runs a server on a loopback port until the test ends.
@@ -298,6 +299,40 @@ func TestEventsShareThePulse(t *testing.T) {
 		}
 		if n := d.snapshots.Load(); n != 11 {
 			t.Errorf("5 pages and the pulse read %d times in 10 s; want 11", n)
+		}
+		cancel()
+		synctest.Wait()
+		<-pulsing
+	})
+}
+
+// Who asks right after something has happened sees it, though the pulse does not
+// know it yet.
+func TestStatusIsFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDaemon(fixedAt(10))
+		s := newServer(t, d, admin.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		pulsing := make(chan struct{})
+		go func() { s.Pulse(ctx); close(pulsing) }()
+		time.Sleep(10300 * time.Millisecond) // in the middle between two beats
+		for i, path := range []string{"/v1/status", "/v1/status?ingress=orders", "/v1/status?ingress=orders"} {
+			permit, err := d.gate.Admit(ctx, limiter.Request{Key: "tenant"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer permit.End(limiter.Success)
+			if in := answerOf[status.Document](t, s, path, 200).Ingresses[0]; in.InFlight != i+1 {
+				t.Errorf("%s: %d in flight; want %d", path, in.InFlight, i+1)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		before := d.snapshots.Load()
+		for range 100 {
+			answerOf[status.Document](t, s, "/v1/status", 200)
+		}
+		if n := d.snapshots.Load() - before; n > 1 {
+			t.Errorf("100 who ask cost %d readings; want one at most", n)
 		}
 		cancel()
 		synctest.Wait()
