@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -246,4 +247,38 @@ func TestWhoMakesTheLoad(t *testing.T) {
 	if eval[bool](p, `Boolean(window.owned)`) {
 		t.Error("a name was more than text")
 	}
+}
+
+// What the tuner moves is shown, with the button that stops it; the token is
+// asked for where there is one, and once.
+func TestFreezeTheTuner(t *testing.T) {
+	d := start(t)
+	config, err := os.ReadFile(d.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, d)
+	write(t, d.config, string(config)+`tuner:
+  mode: advise
+  signals: [ { name: load, source: host, metric: load } ]
+  policies: [ { name: guard, kind: target, signal: load, target: 0.8, adjust: orders.requests.rate, min: 100, max: 5000, step: 0.1, cooldown: 10s } ]
+`)
+	p.until(`document.getElementById("pills").innerText.includes("config in force")`)
+	eventually(t, "the tuner is told", func() bool {
+		res, err := http.Get("http://" + d.admin + "/v1/tuner")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+	p.do(chromedp.Reload())
+	p.until(`document.getElementById("tuner").checkVisibility() && document.getElementById("tuner-settings").innerText.includes("orders.requests.rate")`)
+	p.click("tuner-freeze")
+	p.until(`document.getElementById("tuner-told").innerText.startsWith("Refused: a token is needed")`)
+	p.choose("tuner-token", token)
+	p.click("tuner-freeze")
+	p.until(`document.getElementById("tuner-told").innerText === "Tuner: freeze done" && document.getElementById("tuner-freeze").innerText === "Unfreeze"`)
+	p.click("tuner-freeze")
+	p.until(`document.getElementById("tuner-told").innerText === "Tuner: unfreeze done"`)
 }

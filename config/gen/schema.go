@@ -16,6 +16,10 @@ const (
 	sizePattern     = `^[0-9]+(\.[0-9]+)?([KMGT]i?B|B)?$`
 )
 
+// saidOfPattern is what the YAML language server says where a pattern does not
+// hold, in place of the pattern; other validators pass it over.
+const saidOfPattern = "patternErrorMessage"
+
 // schema renders the model as a JSON Schema.
 func (m model) schema() ([]byte, error) {
 	defs := map[string]any{}
@@ -56,6 +60,7 @@ func (m model) object(o *object) map[string]any {
 	}
 	if w := o.word(); w != nil { // of text this word alone; alternatives would tell one mistake twice
 		s["type"], s["pattern"] = []any{"object", "string"}, "^"+w.tag.Get("word")+"$"
+		s[saidOfPattern] = "want the word " + w.tag.Get("word") + ", or a mapping"
 	}
 	if required != nil {
 		s["required"] = required
@@ -164,9 +169,13 @@ func (m model) value(f *field) map[string]any {
 	case "Overlay":
 		s["type"] = "object" // checked once it is laid over what it changes
 	case "Duration":
-		return map[string]any{"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0} // of numbers 0 alone
+		return map[string]any{ // of numbers 0 alone
+			"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0, saidOfPattern: "want a time such as 250ms, 10s or 1h30m",
+		}
 	case "Size":
-		return map[string]any{"type": []any{"string", "integer"}, "pattern": sizePattern, "minimum": 0}
+		return map[string]any{
+			"type": []any{"string", "integer"}, "pattern": sizePattern, "minimum": 0, saidOfPattern: "want a size such as 64KiB or 16MiB, or a number of bytes",
+		}
 	case "Status":
 		return map[string]any{"enum": statuses(f)}
 	default:
