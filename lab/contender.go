@@ -62,6 +62,7 @@ type Refusal func() labels.Document
 // Request is what a door is asked.
 type Request struct {
 	Key      string
+	Class    labels.Class
 	Cost     float64
 	Patience time.Duration // until the client gives up, where it says so; 0 = it does not
 }
@@ -111,7 +112,7 @@ func newGateDoor(w *World, policy func() *limiter.Policy) *gateDoor {
 
 // Enter implements [Door].
 func (d *gateDoor) Enter(r Request, e Entrant) (withdraw func()) {
-	req := limiter.Request{Key: r.Key, Cost: r.Cost, MaxWait: r.Patience}
+	req := limiter.Request{Key: r.Key, Class: r.Class, Cost: r.Cost, MaxWait: r.Patience}
 	permit, ticket, err := d.gate.Offer(d.gate.Now(), req)
 	switch {
 	case err != nil:

@@ -45,7 +45,7 @@ func gatePolicy(s *scenario.Scenario, a algorithms.Settings, queue bool) func(*W
 		settings := a
 		settings.Rand = w.Rand
 		return &limiter.Policy{
-			Total: s.Total, MaxPartitions: s.Tenants.Max, Gates: a.Gates,
+			Classes: classes(s), Shared: s.Share == "one", Total: s.Total, MaxPartitions: s.Tenants.Max, Gates: a.Gates,
 			Default: limiter.PartitionPolicy{Signature: signature, QueueAuto: queue, NewLimit: func() limiter.Limit {
 				if s.Shared && settings.Algorithm != "" { // fixed limits are divided
 					return w.share(s.Gates, settings)
@@ -58,4 +58,13 @@ func gatePolicy(s *scenario.Scenario, a algorithms.Settings, queue bool) func(*W
 			}},
 		}
 	}
+}
+
+// classes returns who goes first in a scenario, with the configuration's defaults;
+// nil = nobody.
+func classes(s *scenario.Scenario) *limiter.Classes {
+	if !s.Classes {
+		return nil
+	}
+	return &limiter.Classes{Floor: [4]float64{0.01, 0.01, 0.01, 0.01}}
 }

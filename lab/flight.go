@@ -52,7 +52,10 @@ func (f *flight) try() {
 		patience = min(patience, time.Duration(f.deadline-g.w.now))
 	}
 	g.tally.step(g.w.now).Attempts++
-	r := Request{Key: f.key, Cost: f.tokens}
+	r := Request{Key: f.key, Class: labels.Critical, Cost: f.tokens}
+	if f.noisy {
+		r.Class = labels.Sheddable
+	}
 	if g.s.Clients.TellDeadline {
 		r.Patience = patience
 	}

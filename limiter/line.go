@@ -161,6 +161,11 @@ func (l *line) serveLocked(now int64) {
 			l.aside.push(q.asideLocked())
 		}
 	}
+	l.tellLocked()
+}
+
+// tellLocked says who waits for the total, to those who do not hold the lock.
+func (l *line) tellLocked() {
 	foremost := int32(0)
 	for r := range l.ready {
 		if len(l.ready[r]) > 0 {
@@ -209,6 +214,7 @@ func (l *line) leave(t *Ticket) (granted bool) {
 	defer l.mu.Unlock()
 	if !t.granted && t.place.in != nil {
 		l.quitLocked(t)
+		l.tellLocked()
 	}
 	return t.granted
 }

@@ -117,6 +117,21 @@ func TestNoisyTenantOfAHundred(t *testing.T) {
 	}
 }
 
+// The last one who waited for a place of the total gave up, and the line went on
+// saying that somebody waits: who came later was refused beside free places by a
+// queue that was shut (seen in the lab: half of the capacity idle).
+func TestWhoGaveUpWaitsNoMore(t *testing.T) {
+	p := together(1)
+	p.Default.QueueAuto, p.Default.QueueDepth, p.Default.MaxWait = false, 1, time.Hour
+	g := limiter.New("g", p, limiter.Options{Clock: &stoppedClock{}})
+	busy, _ := g.TryAdmit(0, limiter.Request{Key: "a"})
+	wait(t, g, limiter.Request{Key: "b"}).Abandon()
+	busy.End(limiter.Success)
+	if _, ticket, err := g.Offer(0, limiter.Request{Key: "c"}); ticket != nil || err != nil {
+		t.Errorf("with a place free: waits %v, %v; want a permit at once", ticket != nil, err)
+	}
+}
+
 // Under one limit permits never pass it, whatever moves; a place is free only when
 // nobody waits who may have it, and the limit hears of what all hold.
 func TestOneLimitHolds(t *testing.T) {

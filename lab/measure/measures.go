@@ -23,6 +23,7 @@ func measures() map[string]func(*Result, *Window) float64 {
 		"p99":           func(_ *Result, w *Window) float64 { return w.P99 },
 		"neighbours":    func(_ *Result, w *Window) float64 { return share(w.NeighboursAnswered, w.Neighbours) },
 		"neighboursP99": func(_ *Result, w *Window) float64 { return w.NeighboursP99 },
+		"noisy":         func(_ *Result, w *Window) float64 { return share(w.Answered-w.NeighboursAnswered, w.Offered-w.Neighbours) },
 		"recover":       func(r *Result, _ *Window) float64 { return r.Recover },
 		"leaked":        func(r *Result, _ *Window) float64 { return float64(r.Leaked) },
 		"partitions":    func(r *Result, _ *Window) float64 { return float64(r.Partitions) },
@@ -51,6 +52,7 @@ func (r *Window) ofCeiling() float64 {
 //	p50, p99                 latency of answers, seconds
 //	neighbours               share answered of the tenants that are not noisy
 //	neighboursP99            latency of their answers, seconds
+//	noisy                    share answered of the one that is
 //	recover                  seconds from the trigger's end to the last bad step
 //	leaked                   permits in flight when every request has ended
 //	partitions               in one gate at the end

@@ -23,7 +23,7 @@ const comparedSeeds = 2
 
 // skipped are the scenarios that are about parts which the libraries do not have:
 // partitions, configuration, our clock.
-func skipped() []string { return []string{"clock", "reload", "soak", "tenant"} }
+func skipped() []string { return []string{"clock", "reload", "soak", "tenant", "classes"} }
 
 // run is one variant that the libraries are compared in.
 type run struct {

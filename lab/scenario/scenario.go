@@ -69,6 +69,11 @@ type Scenario struct {
 	Shared bool `yaml:"shared"`
 	// Total bounds the permits of each gate over all keys; 0 = none.
 	Total int `yaml:"total"`
+	// Share is one when all keys of a gate are under one limit; "" = each has its own.
+	Share string `yaml:"share"`
+	// Classes says that requests have a class: the noisy tenant's are sheddable, all
+	// others critical.
+	Classes bool `yaml:"classes"`
 	// ReloadEvery applies the policy again and again; 0 = never.
 	ReloadEvery Duration `yaml:"reloadEvery"`
 	// Clock is a fault of the gates' clocks, as [clock.ParseFault] reads it.
