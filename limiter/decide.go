@@ -59,7 +59,7 @@ func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket,
 		p.stepBack(now, full)
 		why = full
 	}
-	if s.mayQueue(now, req) {
+	if s.mayQueue(now, req, e) {
 		if ticket := newTicket(now, s, req); g.line.join(now, ticket) {
 			if ticket.crowded {
 				s.unroomed(now, e, req.Shape)
@@ -118,8 +118,13 @@ func (s *partitionSpec) mustRefuse(req *Request) bool {
 	return (s.depth == 0 && !s.auto) || req.MaxWait < 0
 }
 
-// mayQueue reports whether a request that found no permit may join the line.
-func (s *partitionSpec) mayQueue(now int64, req *Request) bool {
+// mayQueue reports whether a request that found no permit may join the line. While
+// there is an overload the sheddable classes do not wait in automatic queues, but
+// for their floor: each place that they wait for, critical work would wait for too.
+func (s *partitionSpec) mayQueue(now int64, req *Request, e entry) bool {
+	if s.auto && s.shed != nil && e.rank.sheddable() && e.how != byFloor && s.shed.watch.Load() != nil {
+		return false
+	}
 	return !s.mustRefuse(req) && (!s.auto || !s.part.lanes[s.rank(req)].auto.shut(now))
 }
 

@@ -37,7 +37,7 @@ func TestFloodOfALowClass(t *testing.T) {
 			source{name: "low", req: limiter.Request{Class: labels.Sheddable}, rate: 20_000, hold: 10 * ms, from: time.Second},
 		)
 		crit, low := got["critical"], got["low"]
-		t.Logf("seed %d: critical %+v, low %+v, line from %d to %d", seed, *crit, *low, least, most)
+		t.Logf("seed %d: critical %v, low %v, line from %d to %d", seed, *crit, *low, least, most)
 		if refused := float64(crit.refused) / float64(crit.offered); refused > 0.001 || crit.shed > 0 {
 			t.Errorf("seed %d: of the critical requests %.3f%% were refused, %d shed; want at most 0.1%% and none", seed, 100*refused, crit.shed)
 		}
@@ -64,7 +64,7 @@ func TestFloorsAndTheTop(t *testing.T) {
 		source{name: "low", req: limiter.Request{Class: labels.Sheddable}, rate: 500, hold: 10 * ms, from: time.Second},
 	)
 	for name, o := range got {
-		t.Logf("%s: %+v", name, *o)
+		t.Logf("%s: %v", name, *o)
 	}
 	if top := got["top"]; float64(top.refused) > 0.001*float64(top.offered) {
 		t.Errorf("critical-plus: %d of %d refused; want at most 0.1%%", top.refused, top.offered)

@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"container/heap"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -43,6 +44,11 @@ type fate struct {
 	offered, served, shed, refused int
 	worst                          time.Duration // from the offer to the end
 	took                           []time.Duration
+}
+
+// String says all but how long each took.
+func (f fate) String() string {
+	return fmt.Sprintf("%d offered, %d served, %d refused, %d of these shed, %v at worst", f.offered, f.served, f.refused, f.shed, f.worst)
 }
 
 type due struct {
