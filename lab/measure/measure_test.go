@@ -31,7 +31,7 @@ func one() *measure.Result {
 func TestMeasures(t *testing.T) {
 	want := map[string]float64{
 		"goodput": 0.4, "ofCeiling": 0.5, "good": 0.4, "answered": 0.5, "refused": 0.3, "falseRefused": 0.02, "wasted": 0.5, "failed": 0.2,
-		"attempts": 1.5, "p50": 0.01, "p99": 0.2, "neighbours": 0.8, "neighboursP99": 0.3, "recover": 2.5, "leaked": 1, "partitions": 3, "limit": 12,
+		"attempts": 1.5, "p50": 0.01, "p99": 0.2, "neighbours": 0.8, "neighboursP99": 0.3, "noisy": 92.0 / 190, "recover": 2.5, "leaked": 1, "partitions": 3, "limit": 12,
 	}
 	got := map[string]float64{}
 	r := one()

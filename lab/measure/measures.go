@@ -23,10 +23,12 @@ func measures() map[string]func(*Result, *Window) float64 {
 		"p99":           func(_ *Result, w *Window) float64 { return w.P99 },
 		"neighbours":    func(_ *Result, w *Window) float64 { return share(w.NeighboursAnswered, w.Neighbours) },
 		"neighboursP99": func(_ *Result, w *Window) float64 { return w.NeighboursP99 },
-		"noisy":         func(_ *Result, w *Window) float64 { return share(w.Answered-w.NeighboursAnswered, w.Offered-w.Neighbours) },
-		"recover":       func(r *Result, _ *Window) float64 { return r.Recover },
-		"leaked":        func(r *Result, _ *Window) float64 { return float64(r.Leaked) },
-		"partitions":    func(r *Result, _ *Window) float64 { return float64(r.Partitions) },
+		"noisy": func(_ *Result, w *Window) float64 {
+			return share(w.Answered-w.NeighboursAnswered, w.Offered-w.Neighbours)
+		},
+		"recover":    func(r *Result, _ *Window) float64 { return r.Recover },
+		"leaked":     func(r *Result, _ *Window) float64 { return float64(r.Leaked) },
+		"partitions": func(r *Result, _ *Window) float64 { return float64(r.Partitions) },
 	}
 }
 
