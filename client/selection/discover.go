@@ -123,7 +123,7 @@ func describe(address string, h *labels.Hello, rtt RTT, at time.Time) *Server {
 // specification of server discovery. A server that is no longer a member
 // changes nothing.
 func (t *Topology) with(s *Server) *Topology {
-	i := t.index(s.Address)
+	i := indexOf(t.Servers, s.Address)
 	if i < 0 {
 		return t
 	}
@@ -206,7 +206,7 @@ func (t draft) follower(s *Server) {
 		t.remove(s.Address) // its set knows it by another name, under which it was just added
 		return
 	}
-	if i := t.index(s.Primary); i >= 0 && t.Servers[i].Type == Unknown {
+	if i := indexOf(t.Servers, s.Primary); i >= 0 && t.Servers[i].Type == Unknown {
 		guess := *t.Servers[i]
 		guess.Type = PossiblePrimary
 		t.Servers[i] = &guess
@@ -217,7 +217,7 @@ func (t draft) follower(s *Server) {
 // primaries the one of the later election is, or the one heard last.
 func (t draft) elected(s *Server) {
 	if s.Term != 0 && s.Term < t.MaxTerm {
-		t.Servers[t.index(s.Address)] = s.unknown(fmt.Errorf("stale primary: term %d, another has %d", s.Term, t.MaxTerm))
+		t.Servers[indexOf(t.Servers, s.Address)] = s.unknown(fmt.Errorf("stale primary: term %d, another has %d", s.Term, t.MaxTerm))
 		return
 	}
 	t.MaxTerm = max(t.MaxTerm, s.Term)
@@ -235,13 +235,13 @@ func (t draft) elected(s *Server) {
 	t.Servers = slices.DeleteFunc(t.Servers, func(m *Server) bool { return !slices.Contains(s.Hosts, m.Address) })
 }
 
-func (t *Topology) index(address string) int {
-	return slices.IndexFunc(t.Servers, func(s *Server) bool { return s.Address == address })
+func indexOf(servers []*Server, address string) int {
+	return slices.IndexFunc(servers, func(s *Server) bool { return s.Address == address })
 }
 
 // add takes in a server that was named but not asked yet.
 func (t draft) add(address string) {
-	if t.index(address) < 0 && len(t.Servers) < MaxServers {
+	if indexOf(t.Servers, address) < 0 && len(t.Servers) < MaxServers {
 		t.Servers = append(t.Servers, &Server{Address: address})
 	}
 }
