@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 copy=$(mktemp -d /tmp/mutants-XXXXXX)
 trap 'rm -rf "$copy"' EXIT
-git ls-files -z | xargs -0 cp --parents -t "$copy" 2>/dev/null || true
+git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$copy" 2>/dev/null || true
 caught=0 lived=0 stale=0
 
 # try FILE NAME OLD NEW
