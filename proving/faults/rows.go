@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// row is a row of the matrix.
+type row struct {
+	name    string
+	prepare func(w *world) error // before the gate starts
+	fault   func(ctx context.Context, w *world) error
+	not     string        // the protocol that it does not apply to
+	never   bool          // the failing ingress never answers
+	alone   bool          // other traffic cannot be unharmed, since the gate itself fails
+	ended   bool          // the gate is gone afterwards
+	lines   int           // that it may log; 0 = 40
+	longer  time.Duration // than two minutes
+}
+
+const short = 400 * time.Millisecond // a client's patience
+
+// during presses on the failing ingress while f happens.
+func during(f func(ctx context.Context, w *world) error) func(context.Context, *world) error {
+	return func(ctx context.Context, w *world) error {
+		l := w.press(ctx, w.gate, 10, short)
+		defer l.end()
+		return f(ctx, w)
+	}
+}
+
+// mode has the wire fail in one way for a second and a half.
+func mode(m fault) func(context.Context, *world) error {
+	return during(func(_ context.Context, w *world) error {
+		w.wire.mode.Store(int32(m))
+		time.Sleep(1500 * time.Millisecond)
+		w.wire.mode.Store(int32(none))
+		return nil
+	})
+}
+
+func rows(random time.Duration, seed uint64) []row {
+	return append([]row{
+		{name: "backend stopped", fault: mode(silent)},
+		{name: "backend killed and back", fault: during(killed)},
+		{name: "backend slow", fault: mode(slow)},
+		{name: "backend half open", fault: during(func(_ context.Context, w *world) error { w.wire.forget(); return nil })},
+		{name: "backend resets", fault: mode(resets)},
+		{name: "backend answers garbage", fault: mode(garbage)},
+		{name: "backend refuses TLS", prepare: wantsTLS, never: true, fault: during(func(context.Context, *world) error { time.Sleep(time.Second); return nil })},
+		{name: "clients that only connect", fault: clients(300, nil)},
+		{name: "clients gone in the middle of a request", fault: halves(100)},
+		{name: "clients gone before the answer", fault: impatient},
+		{name: "clients that stay in the middle of a request", fault: stalled},
+		{name: "flood of connections", fault: flood},
+		{name: "gate out of file descriptors", prepare: fewFiles, alone: true, lines: 200, fault: flood},
+		{name: "gate within 64 MiB", prepare: littleMemory, fault: during(func(context.Context, *world) error { time.Sleep(2 * time.Second); return nil })},
+		{name: "disk full for the state", prepare: fullDisk, fault: during(func(context.Context, *world) error { time.Sleep(2 * time.Second); return nil })},
+		{name: "processor stolen for 3 s", alone: true, fault: during(stolen)},
+		{name: "reloads every 100 ms", fault: during(reloads)},
+		{name: "drain under load", alone: true, ended: true, fault: during(drained)},
+		{name: "killed and started again under load", alone: true, fault: during(restarted)},
+	}, row{name: fmt.Sprintf("everything at random for %v", random), longer: 2 * random, lines: 400, fault: randomly(random, seed)})
+}
+
+func killed(_ context.Context, w *world) error {
+	w.wire.kill()
+	time.Sleep(time.Second)
+	return w.wire.revive()
+}
+
+func wantsTLS(w *world) error {
+	w.tls = true
+	return w.configure(w.wire.address, w.spare, 50)
+}
+
+// clients connect, say something and go.
+func clients(n int, say []byte) func(context.Context, *world) error {
+	return func(ctx context.Context, w *world) error {
+		for range n {
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", w.gate)
+			if err != nil {
+				return err
+			}
+			_, _ = c.Write(say)
+			_ = c.Close()
+		}
+		return nil
+	}
+}
+
+func halves(n int) func(context.Context, *world) error {
+	return func(ctx context.Context, w *world) error { return clients(n, w.half)(ctx, w) }
+}
+
+// impatient clients leave before their answer has come.
+func impatient(ctx context.Context, w *world) error {
+	w.wire.mode.Store(int32(slow))
+	defer w.wire.mode.Store(int32(none))
+	l := w.press(ctx, w.gate, 10, 60*time.Millisecond)
+	time.Sleep(1500 * time.Millisecond)
+	l.end()
+	return nil
+}
+
+// stalled clients keep half a request open while others ask.
+func stalled(ctx context.Context, w *world) error {
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}()
+	for range 30 {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", w.gate)
+		if err != nil {
+			return err
+		}
+		_, _ = c.Write(w.half)
+		open = append(open, c)
+	}
+	for range 20 {
+		if err := w.once(ctx, w.gate, 5*time.Second); err != nil {
+			return fmt.Errorf("beside clients that stall: %w", err)
+		}
+	}
+	return nil
+}
+
+// flood opens many connections at once, and closes them.
+func flood(ctx context.Context, w *world) error {
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			var open []net.Conn
+			for range 60 {
+				d := net.Dialer{Timeout: time.Second}
+				if c, err := d.DialContext(ctx, "tcp", w.gate); err == nil {
+					open = append(open, c)
+				}
+			}
+			time.Sleep(500 * time.Millisecond)
+			for _, c := range open {
+				_ = c.Close()
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+func fewFiles(w *world) error {
+	w.limit = []string{"prlimit", "--nofile=80:80"}
+	return nil
+}
+
+func littleMemory(w *world) error {
+	w.env = []string{"GOMEMLIMIT=64MiB"}
+	return nil
+}
+
+func fullDisk(w *world) error {
+	w.extra = `stateFile: "/dev/full"`
+	return w.configure(w.wire.address, w.spare, 50)
+}
+
+func stolen(_ context.Context, w *world) error {
+	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	time.Sleep(3 * time.Second)
+	return w.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+func reloads(_ context.Context, w *world) error {
+	for i := range 20 {
+		if err := w.configure(w.wire.address, w.spare, 40+i); err != nil {
+			return err
+		}
+		_ = w.cmd.Process.Signal(syscall.SIGHUP)
+		time.Sleep(100 * time.Millisecond)
+	}
+	return nil
+}
+
+// drained ends the gate while it is asked.
+func drained(_ context.Context, w *world) error {
+	time.Sleep(300 * time.Millisecond)
+	code, err := w.stop(syscall.SIGTERM)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("it ended with %d", code)
+	}
+	return err
+}
+
+// restarted kills the gate without a word, and starts it again.
+func restarted(ctx context.Context, w *world) error {
+	if _, err := w.stop(syscall.SIGKILL); err != nil {
+		return err
+	}
+	time.Sleep(200 * time.Millisecond)
+	return w.start(ctx)
+}
+
+// randomly plays faults of the wire and of clients, one after another.
+func randomly(d time.Duration, seed uint64) func(context.Context, *world) error {
+	return during(func(ctx context.Context, w *world) error {
+		rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
+		for end := time.Now().Add(d); time.Now().Before(end); {
+			var err error
+			switch rng.IntN(8) {
+			case 0:
+				err = killed(ctx, w)
+			case 1:
+				w.wire.forget()
+			case 2, 3, 4:
+				w.wire.mode.Store(1 + rng.Int32N(4))
+				time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
+				w.wire.mode.Store(int32(none))
+			case 5:
+				err = halves(20)(ctx, w)
+			case 6:
+				err = flood(ctx, w)
+			case 7:
+				err = reloads(ctx, w)
+			}
+			if err != nil {
+				return err
+			}
+			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
+		}
+		return nil
+	})
+}
