@@ -7,7 +7,8 @@
 # A ground is a directory here with a ground.sh; README.md says what that holds.
 # What cannot be had is one line, `SKIP name: why`, and no failure, unless
 # PROVE_STRICT=1. The last line counts. Downloads stay in PROVE_CACHE, results and
-# logs in bin/proving.
+# logs in bin/proving. PROVE_BUDGET_S bounds the whole run in seconds: what there is
+# no time left for is skipped too.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -64,6 +65,14 @@ prove() {
   rm -f "$PROVE_OUT/$ground".*.log "$PROVE_OUT/$ground.tsv"
   read -r fetch_s prove_s < <(sed -n 's/^# limits: fetch \([0-9]*\) s, prove \([0-9]*\) s$/\1 \2/p' "$here/$ground/ground.sh")
   before=$(wc -l <"$tally")
+  if [[ -n ${PROVE_BUDGET_S:-} ]]; then
+    local left=$((PROVE_BUDGET_S - SECONDS - ${prove_s:-300}))
+    if ((left < 10)); then
+      echo "SKIP $ground: no time left of $PROVE_BUDGET_S s" | tee -a "$tally"
+      stop && return
+    fi
+    fetch_s=$((left < ${fetch_s:-300} ? left : ${fetch_s:-300}))
+  fi
   phase "$ground" fetch "${fetch_s:-300}"
   status=$?
   case $status in

@@ -25,8 +25,8 @@ const (
 // protocol is what differs between the gates.
 type protocol struct {
 	name    string
-	options string // of the ingress
-	serve   func(ctx context.Context, ln net.Listener)
+	options string                                                     // of the ingress
+	serve   func(ctx context.Context, ln net.Listener, address string) // clients are led to the address
 	// ask opens a connection, asks once and closes it. A refusal is no error.
 	ask func(ctx context.Context, address string) error
 	// half is the beginning of something that a client says.
@@ -37,7 +37,7 @@ func protocols() []protocol {
 	return []protocol{
 		{
 			name: "http", options: "backendTimeout: 2s, http: { headerTimeout: 2s }",
-			serve: func(ctx context.Context, ln net.Listener) {
+			serve: func(ctx context.Context, ln net.Listener, _ string) {
 				s := &http.Server{Handler: modelhttp.New(ctx, modelhttp.Options{Workers: workers, Service: service}), ReadHeaderTimeout: time.Minute}
 				_ = s.Serve(ln)
 			},
@@ -46,7 +46,9 @@ func protocols() []protocol {
 		},
 		{
 			name: "mongodb", options: "mongodb: { topology: { mode: direct } }",
-			serve: func(ctx context.Context, ln net.Listener) { _ = modelmongo.New(workers, service).Serve(ctx, ln) },
+			serve: func(ctx context.Context, ln net.Listener, _ string) {
+				_ = modelmongo.New(workers, service).Serve(ctx, ln)
+			},
 			ask: func(ctx context.Context, address string) error {
 				c, err := modelmongo.Dial(ctx, address, true)
 				if err != nil {
@@ -59,7 +61,7 @@ func protocols() []protocol {
 		},
 		{
 			name: "postgres",
-			serve: func(ctx context.Context, ln net.Listener) {
+			serve: func(ctx context.Context, ln net.Listener, _ string) {
 				_ = modelpostgres.New(workers, service).Serve(ctx, ln)
 			},
 			ask: func(ctx context.Context, address string) error {
@@ -74,8 +76,8 @@ func protocols() []protocol {
 		},
 		{
 			name: "pulsar",
-			serve: func(ctx context.Context, ln net.Listener) {
-				_ = modelpulsar.New(modelpulsar.Options{Workers: workers, ServiceTime: service}).Serve(ctx, ln)
+			serve: func(ctx context.Context, ln net.Listener, address string) {
+				_ = modelpulsar.New(modelpulsar.Options{URL: "pulsar://" + address, Workers: workers, ServiceTime: service}).Serve(ctx, ln)
 			},
 			ask:  askPulsar,
 			half: []byte{0, 0, 0, 100, 0, 0, 0, 50, 8, 2},

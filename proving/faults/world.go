@@ -79,19 +79,18 @@ func newWorld(ctx context.Context, p protocol) (*world, error) {
 	if w.dir, err = os.MkdirTemp("", "faults"); err != nil {
 		return nil, err
 	}
-	var backends [2]string
+	var backends [2]net.Listener
 	for i := range backends {
-		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
+		if backends[i], err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 			return nil, err
 		}
-		backends[i] = ln.Addr().String()
-		go p.serve(ctx, ln)
 	}
-	if w.wire, err = newWire(backends[0]); err != nil {
+	if w.wire, err = newWire(backends[0].Addr().String()); err != nil {
 		return nil, err
 	}
-	w.spare = backends[1]
+	w.spare = backends[1].Addr().String()
+	go p.serve(ctx, backends[0], w.wire.address)
+	go p.serve(ctx, backends[1], w.spare)
 	return w, w.configure(w.wire.address, w.spare, 50)
 }
 
