@@ -18,8 +18,9 @@ import (
 // them right there. net/http costs more than everything else that happens to a
 // request.
 //
-// Plain is a whole GET that arrived by itself, without anything that changes
-// how requests are told apart; see [plain.parse]. What reaches the backend is
+// Plain is a request that arrived by itself and whole, with a short body of known
+// length or none, and without anything else that changes how requests are told apart; see
+// [glance] and [plain.parse]. What reaches the backend is
 // written anew from what was understood, as behind net/http. After anything
 // that is not plain the connection is left to net/http for good, because it is
 // no longer known here where a request begins. ADR 7 tells why.
@@ -129,7 +130,7 @@ func (d *doorstep) next(p []byte) (int, error) {
 // meetRest is meet where net/http asked for a few bytes only, in order to see
 // whether they are HTTP/2's, and more may have come.
 func (d *doorstep) meetRest(few []byte) (served bool, err error) {
-	if !bytes.HasPrefix(few, []byte("GET /")) {
+	if plainMethod(few) == "" {
 		return d.meet(few)
 	}
 	buf, _ := heads.Get().(*[]byte)
@@ -153,13 +154,14 @@ var heads = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }} /
 // answered. Otherwise net/http gets it. An error ends the connection.
 func (d *doorstep) meet(raw []byte) (served bool, err error) {
 	before := d.phase.Load()
-	if !isWholeGet(raw) {
+	g, ok := glance(raw)
+	if !ok {
 		return false, d.enter(before, lost)
 	}
 	p, _ := plains.Get().(*plain)
 	defer plains.Put(p)
 	rt := d.s.route.Load()
-	if d.s.isDraining() || !p.parse(string(raw)) || len(raw) > rt.o.MaxHeader || !rt.takes(p) {
+	if d.s.isDraining() || g.head > rt.o.MaxHeader || !p.parse(string(raw[:g.head]), g) || !rt.takes(p) {
 		return false, d.enter(before, handed) // net/http has something to say about it
 	}
 	if err := d.enter(before, serving); err != nil {
@@ -172,7 +174,7 @@ func (d *doorstep) meet(raw []byte) (served bool, err error) {
 			_ = d.leave()
 		}
 	}()
-	keep = p.serve(d, rt)
+	keep = p.serve(d, rt, raw[g.head:])
 	return true, nil
 }
 

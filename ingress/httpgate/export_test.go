@@ -22,9 +22,11 @@ func Identify(o Options) (func(*http.Request) limiter.Request, error) {
 // when it leaves raw to net/http.
 func AtDoorstep(raw []byte) *http.Request {
 	p, _ := plains.New().(*plain)
-	if !isWholeGet(raw) || !p.parse(string(raw)) {
+	g, ok := glance(raw)
+	if !ok || !p.parse(string(raw[:g.head]), g) {
 		return nil
 	}
+	p.setBody(raw[g.head:])
 	return &p.r
 }
 

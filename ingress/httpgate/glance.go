@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"bytes"
+	"net/http"
 	"net/textproto"
 	"net/url"
 	"slices"
@@ -10,52 +11,95 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// isWholeGet reports whether raw is exactly one GET request, whole and without a
-// body, whatever else may be wrong with it.
-func isWholeGet(raw []byte) bool {
-	if !bytes.HasPrefix(raw, []byte("GET /")) {
-		return false
-	}
-	for {
-		i := bytes.IndexByte(raw, '\n')
-		if i < 1 || raw[i-1] != '\r' {
-			return false // the rest is still on its way, or lines end oddly
-		}
-		if i == 1 {
-			return len(raw) == 2
-		}
-		if name, _, ok := bytes.Cut(raw[:i], []byte(":")); ok && changesFrame(bytes.TrimSpace(name)) {
-			return false
-		}
-		raw = raw[i+1:]
-	}
+// glimpse is what a first look at a request tells.
+type glimpse struct {
+	head   int   // bytes of the head, its empty line included
+	length int64 // of the body, as declared; 0 = there is none
 }
 
-// changesFrame reports whether a field may give a GET request a body, or the
-// connection another protocol. Connection itself is for parse to judge.
+// glance looks at what came where a request begins, and reports whether it is one
+// whole request, with a short body or none, whatever else may be wrong with it.
+func glance(raw []byte) (g glimpse, ok bool) {
+	method := plainMethod(raw)
+	if method == "" {
+		return g, false
+	}
+	declared := false
+	for {
+		i := bytes.IndexByte(raw[g.head:], '\n')
+		if i < 1 || raw[g.head+i-1] != '\r' {
+			return g, false // the rest is still on its way, or lines end oddly
+		}
+		line := raw[g.head : g.head+i-1]
+		if g.head += i + 1; len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch trimmed := bytes.TrimSpace(name); {
+		case changesFrame(trimmed):
+			return g, false
+		case bytes.EqualFold(trimmed, []byte("Content-Length")):
+			n, ok := smallLength(bytes.Trim(value, " \t"))
+			if !ok || declared || len(trimmed) != len(name) {
+				return g, false
+			}
+			g.length, declared = n, true
+		}
+	}
+	if g.length > 0 && (method == http.MethodGet || method == http.MethodHead) {
+		return g, false
+	}
+	return g, int64(len(raw)-g.head) == g.length
+}
+
+// plainMethod returns the method of a plain request, "" when raw begins with none.
+func plainMethod(raw []byte) string {
+	for _, method := range [...]string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodHead, http.MethodDelete, http.MethodPatch} {
+		if n := len(method); len(raw) > n+1 && string(raw[:n]) == method && raw[n] == ' ' && raw[n+1] == '/' {
+			return method
+		}
+	}
+	return ""
+}
+
+// smallLength reads the length of a body that goes to the backend with its head.
+func smallLength(b []byte) (n int64, ok bool) {
+	if len(b) == 0 || len(b) > len("16384") {
+		return 0, false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, n <= smallUpload
+}
+
+// changesFrame reports whether a field may change where a request ends in another
+// way than by a length, or give the connection another protocol. Connection itself
+// is for parse to judge.
 func changesFrame(name []byte) bool {
 	switch len(name) {
 	case len("Expect"):
 		return bytes.EqualFold(name, []byte("Expect"))
 	case len("Upgrade"):
 		return bytes.EqualFold(name, []byte("Upgrade")) || bytes.EqualFold(name, []byte("Trailer"))
-	case len("Content-Length"):
-		return bytes.EqualFold(name, []byte("Content-Length"))
 	case len("Transfer-Encoding"):
 		return bytes.EqualFold(name, []byte("Transfer-Encoding"))
 	}
 	return false
 }
 
-// parse reads a whole GET into p.r and reports whether it is a plain one. What
-// net/http would refuse is not.
-func (p *plain) parse(raw string) bool {
-	line, rest, _ := strings.Cut(raw, "\r\n")
-	target, ok := strings.CutPrefix(line, "GET ")
-	if !ok || !strings.HasSuffix(target, " HTTP/1.1") {
+// parse reads the head of a request, as glance has found it, into p.r and reports
+// whether it is a plain one. What net/http would refuse is not.
+func (p *plain) parse(head string, g glimpse) bool {
+	line, rest, _ := strings.Cut(head, "\r\n")
+	p.r.Method, p.r.ContentLength = plainMethod([]byte(line)), g.length
+	target, ok := strings.CutSuffix(line[min(len(p.r.Method)+1, len(line)):], " HTTP/1.1")
+	if !ok {
 		return false
 	}
-	target = strings.TrimSuffix(target, " HTTP/1.1")
 	if !strings.HasPrefix(target, "/") || !isTarget(target) {
 		return false
 	}

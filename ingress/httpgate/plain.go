@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ type plain struct {
 	values []string // of r.Header
 	gone   *departure
 	d      *doorstep
+	body   memory
 
 	header  http.Header
 	out     []byte // what is not sent yet
@@ -40,15 +42,22 @@ var plains = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is 
 	}
 }}
 
-// serve takes the request from the decision to the answer and reports whether
-// the connection can go on. It belongs to rt.
-func (p *plain) serve(d *doorstep, rt *route) (keep bool) {
+// memory is the body of a request that was read with its head.
+type memory struct{ bytes.Reader }
+
+// Close implements [io.Closer].
+func (*memory) Close() error { return nil }
+
+// serve takes a request that came over d, with body behind its head, from the
+// decision to the answer, and reports whether the connection can go on.
+func (p *plain) serve(d *doorstep, rt *route, body []byte) (keep bool) {
 	if p.gone == nil {
 		p.gone = newDeparture()
 	}
 	p.d, p.status, p.left, p.chunked, p.bare, p.last, p.failed = d, 0, 0, false, false, false, nil
 	p.out = p.out[:0]
 	clear(p.header)
+	p.setBody(body)
 	p.r.RemoteAddr = d.remote
 	p.gone.begin(d)
 	defer func() { // forwarding may panic
@@ -56,6 +65,7 @@ func (p *plain) serve(d *doorstep, rt *route) (keep bool) {
 			p.gone = nil
 		}
 		keep = keep && p.gone != nil && d.refresh(time.Now(), &rt.o) == nil
+		p.setBody(nil)
 		p.d = nil
 	}()
 	_, cut := rt.serve(p.gone, p, &p.r)
@@ -64,6 +74,15 @@ func (p *plain) serve(d *doorstep, rt *route) (keep bool) {
 	}
 	p.finish()
 	return !p.last && p.failed == nil
+}
+
+// setBody makes b the body of the request.
+func (p *plain) setBody(b []byte) {
+	p.body.Reset(b)
+	p.r.Body = http.NoBody
+	if len(b) > 0 {
+		p.r.Body = &p.body
+	}
 }
 
 // Header implements [http.ResponseWriter].
@@ -82,14 +101,14 @@ func (p *plain) WriteHeader(status int) {
 		return
 	}
 	p.status = status
-	p.bare = status == http.StatusNoContent || status == http.StatusNotModified
-	if p.bare {
+	if p.bare = status == http.StatusNoContent || status == http.StatusNotModified; p.bare {
 		delete(p.header, "Content-Length") // as net/http does
 	}
 	p.left = -1
 	if text := first(p.header["Content-Length"]); text != "" {
 		p.left, _ = strconv.ParseInt(text, 10, 64) // written by the gate itself
 	}
+	p.bare = p.bare || p.r.Method == http.MethodHead
 	p.last = strings.EqualFold(first(p.header["Connection"]), "close")
 	if !p.last && p.d.phase.Load() == leaving {
 		p.header["Connection"], p.last = closeValue, true
@@ -144,7 +163,11 @@ func (p *plain) refuse(doc *labels.Document, fields []labels.Field, body []byte)
 	if p.last = doc.Reason == labels.Draining; p.last {
 		b = append(b, "\r\nConnection: close"...)
 	}
-	p.out = append(append(b, "\r\n\r\n"...), body...)
+	b = append(b, "\r\n\r\n"...)
+	if p.r.Method != http.MethodHead {
+		b = append(b, body...)
+	}
+	p.out = b
 }
 
 // Write implements [http.ResponseWriter]. As net/http does, it refuses more than
@@ -158,6 +181,8 @@ func (p *plain) Write(b []byte) (int, error) {
 		return 0, p.failed
 	case len(b) == 0:
 		return 0, nil
+	case p.bare && p.r.Method == http.MethodHead:
+		return len(b), nil
 	case p.bare:
 		return 0, http.ErrBodyNotAllowed
 	case p.chunked:
@@ -222,3 +247,9 @@ func (p *plain) SetWriteDeadline(t time.Time) error {
 	p.d.touched = time.Time{} // the next request has another
 	return p.d.SetWriteDeadline(t)
 }
+
+// SetReadDeadline is what [http.ResponseController] calls; the body is here.
+func (*plain) SetReadDeadline(time.Time) error { return nil }
+
+// EnableFullDuplex is what [http.ResponseController] calls, as above.
+func (*plain) EnableFullDuplex() error { return nil }
