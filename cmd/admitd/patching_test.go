@@ -120,12 +120,16 @@ ingresses:
 		t.Errorf("a misspelt key is answered %v", answer)
 	}
 
-	p.write(fmt.Sprintf(content, tokens, b.URL, 80))
+	// In place, so that the watcher waits for the file to be quiet and alice is first.
+	if err := os.WriteFile(p.path, fmt.Appendf(nil, content, tokens, b.URL, 80), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	answer, _ := alice.must("POST", "/v1/reload", "", "")
 	want := []any{map[string]any{"setting": "ingresses.orders.requests.rate", "before": 50.0, "after": 80.0}}
 	if d := cmp.Diff(want, answer["changed"]); d != "" {
 		t.Errorf("the reload says that it changed (-want +got):\n%s", d)
 	}
+	p.said("configuration is in force") // behind the lines that are looked at
 	var audit []string
 	for _, l := range p.all("setting changed", "") {
 		who, _, _ := strings.Cut(l["by"].(string), " (")
