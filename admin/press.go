@@ -29,7 +29,7 @@ const (
 	listedKeys = 100
 )
 
-// press makes what readers of the status are given: one frame a second, however
+// press makes what readers of the status are given (ADR 25): one frame a second, however
 // many they are. What the pulse read is used again, so that a reader costs no
 // reading of all partitions. It is safe for concurrent use.
 type press struct {

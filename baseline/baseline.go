@@ -3,7 +3,7 @@
 // made under overload can then begin with what was true before, instead of taking
 // the latency of a queue for that of the backend.
 //
-// A file is small, versioned and checked: [Write] replaces it as a whole, [Read]
+// See ADR 24. A file is small, versioned and checked: [Write] replaces it as a whole, [Read]
 // believes all of it or nothing. It reads no clock; time is passed in.
 package baseline
 
