@@ -38,6 +38,7 @@ one of them over its rate, and what that costs the other.`, demo.Capacity),
 	f.StringVar(&o.Admin, "admin", "127.0.0.1:9462", "address of the admin port; port 0 takes a free one")
 	f.StringVar(&o.Protocol, "protocol", "http", "one of "+strings.Join(demo.Protocols(), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(demo.Protocols(), cobra.ShellCompDirectiveNoFileComp))
+	f.BoolVar(&o.Real, "real", false, "with --protocol postgres: a real server of this machine, thrown away afterwards, instead of a model; it needs an idle machine")
 	f.Float64Var(&o.Load, "load", 4, "offered load as a multiple of the backend's capacity")
 	return cmd
 }

@@ -37,6 +37,7 @@ type Options struct {
 	Admin    string        // address of the admin port; port 0 takes a free one
 	Protocol string        // one of [Protocols]
 	Load     float64       // offered load as a multiple of the backend's capacity
+	Real     bool          // a real PostgreSQL server of this machine instead of a model
 	Version  string        // of this program
 }
 
@@ -85,9 +86,13 @@ func Run(ctx context.Context, out, problems io.Writer, o Options) error {
 	if o.Protocol == "pulsar" {
 		return demoQueue(ctx, s, o)
 	}
-	t, err := newTarget(o.Protocol)
+	t, err := newTarget(&o)
 	if err != nil {
 		return err
+	}
+	if s, ok := t.(interface{ Stop() }); ok {
+		defer s.Stop()
+		defer cancel()
 	}
 	backend, err := t.Start(ctx)
 	if err != nil {
@@ -100,6 +105,9 @@ func Run(ctx context.Context, out, problems io.Writer, o Options) error {
 	defer stop()
 	gate := d.Address("demo").String()
 	tellPage(s, d)
+	if b, ok := t.(interface{ Backend() string }); ok {
+		fmt.Fprintf(s.out, "backend %s\n", b.Backend())
+	}
 	fmt.Fprintf(s.out, "backend %s: %d workers, %v each, so at most %.0f requests/s\n", o.Protocol, demoWorkers, demoService, Capacity)
 	fmt.Fprintf(s.out, "load    %.0f requests/s (%gx), each given up after %v; good: the attempt that was served took at most %v\n\n", o.Load*Capacity, o.Load, demoTimeout, demoObjective)
 

@@ -10,16 +10,16 @@ import (
 )
 
 // newTarget returns the demo of a protocol.
-func newTarget(protocol string) (target, error) {
-	switch protocol {
+func newTarget(o *Options) (target, error) {
+	switch o.Protocol {
 	case "http":
 		return &demoHTTP{}, nil
 	case "mongodb":
 		return newMongo(), nil
 	case "postgres":
-		return newPostgres(), nil
+		return newPostgres(o.Real)
 	default:
-		return nil, fmt.Errorf("demo: --protocol must be http, mongodb, postgres or pulsar (%s)", protocol)
+		return nil, fmt.Errorf("demo: --protocol must be http, mongodb, postgres or pulsar (%s)", o.Protocol)
 	}
 }
 
