@@ -122,6 +122,19 @@ func refusals() map[string][]string {
 			"8: ingresses[0].rejection.status: must be auto, 429, 503 or 462 (500)",
 			`9: ingresses[0].partitions.default.limit.algorithm: must be knee, fixed, aimd, vegas, gradient or gradient2, did you mean "gradient2"? (gradiant2)`,
 		},
+		"fleet": {
+			"2: fleet.redis.addresses[0]: must be host:port (127.0.0.1)",
+			"2: fleet.redis.master: excludes cluster: sentinels watch over one server (orders)",
+			"2: fleet.redis.tls.certFile: needs both certFile and keyFile",
+			"3: fleet.group: may hold letters, digits, dot, dash and underscore only (a b)",
+			"5: fleet.lease: must be at least twice the interval (1s)",
+			"6: fleet.fallback: must be fair, share, closed or open (none)",
+			"11: ingresses[0].requests.shared: needs a rate (true)",
+		},
+		"fleet_nowhere": {
+			"5: ingresses[0].connections.shared: needs fleet.redis.addresses (true)",
+			"6: ingresses[0].partitions.default.limit.shared: needs fleet.redis.addresses (true)",
+		},
 		"ingresses_mapping": {
 			"1: ingresses: must be a list (a mapping)",
 		},

@@ -2,7 +2,10 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/admitd/admitd/fleet/pool"
 )
 
 // Script is what runs inside Redis.
@@ -98,3 +101,16 @@ func (s *Sim) Quota(name string) (share, level float64, m Mode, sharers int) {
 
 // Set changes the settings.
 func (s *Sim) Set(next Settings) { s.Settings = next.withDefaults() }
+
+// Exchange runs the script of limits once.
+func (s *Sim) Exchange(life time.Duration, row *pool.Row, v *pool.Verdict) (pool.Board, error) {
+	verdict := ""
+	if v != nil {
+		verdict = fmt.Sprintf("%d %d %d", v.Fence, v.Limit, v.Base)
+	}
+	reply, err := s.board.runLimits(context.Background(), []string{s.prefix + "l:x"}, []any{row.ID, micros(life), row.String(), verdict})
+	if err != nil {
+		return pool.Board{}, err
+	}
+	return parseBoard(reply[0])
+}

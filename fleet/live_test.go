@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		beGate(what)
 		return
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // beGate asks for tokens at its load and says, ten times a second, at what time
@@ -42,9 +42,10 @@ func beGate(what string) {
 	if err != nil {
 		panic(err)
 	}
-	go func() { _ = g.Run(contextOfStdin()) }()
+	ctx := contextOfStdin()
+	go func() { _ = g.Run(ctx) }()
 	begun, asked, admitted, said := time.Now(), 0.0, 0, time.Now()
-	for {
+	for ctx.Err() == nil {
 		time.Sleep(2 * time.Millisecond)
 		for due := time.Since(begun).Seconds() * load; asked < due; asked++ {
 			if _, ok := bucket.Take(now(), 1); ok {
@@ -55,7 +56,7 @@ func beGate(what string) {
 		}
 		if time.Since(said) > 100*time.Millisecond {
 			said = time.Now()
-			if _, err := fmt.Printf("%d %d\n", said.UnixMilli(), admitted); err != nil {
+			if _, err := fmt.Fprintf(os.Stdout, "%d %d\n", said.UnixMilli(), admitted); err != nil {
 				return
 			}
 		}

@@ -2,7 +2,6 @@ package fleet_test
 
 import (
 	"context"
-
 	"io"
 	"net"
 	"os"
@@ -196,7 +195,6 @@ func contextOfStdin() context.Context {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
-		os.Exit(0)
 	}()
 	return ctx
 }

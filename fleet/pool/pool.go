@@ -8,6 +8,7 @@
 package pool
 
 import (
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -143,9 +144,7 @@ func (l *Limit) State() map[string]float64 {
 		s["fleet_alone"] = 1
 	}
 	if a, ok := l.whole.algorithm.(interface{ State() map[string]float64 }); ok {
-		for k, v := range a.State() {
-			s[k] = v
-		}
+		maps.Copy(s, a.State())
 	}
 	return s
 }

@@ -1,0 +1,130 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/status"
+)
+
+// sharing is a configuration whose rate and limit are shared through a Redis.
+func sharing(redis, more string) string {
+	return fmt.Sprintf(`
+admin: { listen: 127.0.0.1:0 }
+fleet: { redis: { addresses: [%q] }, gates: 2, interval: 50ms, lease: 300ms%s }
+ingresses:
+  - name: orders
+    requests: { rate: 100, burstSeconds: 2, shared: true }
+    partitions: { default: { limit: { algorithm: vegas, shared: true } } }
+`, redis, more)
+}
+
+// fleet reads how a daemon stands in its group, nil when it is in none.
+func (r *running) fleet() *status.Fleet {
+	r.t.Helper()
+	code, body := r.ask("GET", "/v1/fleet", "")
+	if code == 404 {
+		return nil
+	}
+	var f status.Fleet
+	if err := json.Unmarshal([]byte(body), &f); err != nil {
+		r.t.Fatalf("GET /v1/fleet: %d %s", code, body)
+	}
+	return &f
+}
+
+// soon waits for what must come, however slow the machine is.
+func soon(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // two daemons and a server in real time
+		if time.Now().After(end) {
+			t.Fatalf("after a minute not yet: %s", what)
+		}
+	}
+}
+
+// flood asks for permits until one is refused, and returns the refusal.
+func flood(t *testing.T, r *running) (n int, refused *limiter.Rejection) {
+	t.Helper()
+	gate := r.Gate("orders")
+	for ; n < 100_000; n++ {
+		p, err := gate.TryAdmit(gate.Now(), limiter.Request{})
+		if err != nil {
+			refused, _ = err.(*limiter.Rejection) //nolint:errorlint // TryAdmit returns nothing else
+			return n, refused
+		}
+		p.End(limiter.Success)
+	}
+	t.Fatal("nothing is refused")
+	return 0, nil
+}
+
+// Two daemons share a rate and a limit; without Redis they start, serve, say so,
+// and go by the fallback, which a reload changes.
+func TestDaemonsShare(t *testing.T) {
+	redis := miniredis.RunT(t)
+	at := redis.Addr()
+	a, b := run(t, sharing(at, "")), run(t, sharing(at, ""))
+	leased := func() bool {
+		fa, fb := a.fleet(), b.fleet()
+		return fa.Mode == "leased" && fb.Mode == "leased" && fa.Gates == 2 && len(fa.Quotas) == 1 && fa.Quotas[0].Epoch != "" && len(fa.Members) == 2
+	}
+	soon(t, "both are leased", leased)
+	if q := a.fleet().Quotas[0]; q.Name != "orders" || q.PerSecond != 100 || q.Share <= 0 || q.Share > 100 {
+		t.Errorf("the quota is %+v; want a part of 100/s of orders", q)
+	}
+	if _, refused := flood(t, a); refused.Limit != "fleet" {
+		t.Errorf("the rate of the fleet refuses as %q", refused.Limit)
+	}
+	soon(t, "the limit is shared", func() bool {
+		p := a.Gate("orders").Status().Partitions[0]
+		return p.State["fleet_limit"] > 0 && p.State["fleet_gates"] == 2
+	})
+	if code, body := a.ask("GET", "/metrics", ""); code != 200 || !strings.Contains(body, `admitd_fleet_mode{mode="leased"}`) {
+		t.Errorf("GET /metrics: %d without the mode", code)
+	}
+
+	redis.Close()
+	soon(t, "one goes by its fallback", func() bool { return a.fleet().Mode == "fair" })
+	if code, body := a.ask("GET", "/readyz", ""); code != 200 || !strings.Contains(body, "fallback fair") {
+		t.Errorf("GET /readyz without Redis: %d %s; want 200 and the reason", code, body)
+	}
+	a.reload(sharing(at, ", fallback: closed"))
+	soon(t, "a reload changes the fallback", func() bool {
+		n, refused := flood(t, a)
+		return n == 0 && refused.Limit == "fleet" && a.fleet().Mode == "closed"
+	})
+	a.reload(strings.Replace(sharing(at, ""), "shared: true", "shared: false", 2))
+	soon(t, "what is not shared any more needs no group", func() bool { n, _ := flood(t, a); return n > 0 })
+	if err := redis.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the other is leased again", func() bool { return b.fleet().Mode == "leased" })
+	a.reload(sharing(at, ""))
+	soon(t, "and so is the first", leased)
+	a.reload("admin: { listen: 127.0.0.1:0 }\ningresses: [{ name: orders, requests: { rate: 100 } }]\n")
+	if f := a.fleet(); f != nil {
+		t.Errorf("without a fleet in the configuration: %+v", f)
+	}
+	soon(t, "who leaves is counted no more", func() bool { return b.fleet().Gates == 1 })
+}
+
+// A faulty file of the group is told before anything runs.
+func TestFilesOfTheGroupAreChecked(t *testing.T) {
+	text := strings.Replace(sharing("127.0.0.1:1", ""), "] }, gates", "], tls: { enabled: true, caFile: /nowhere } }, gates", 1)
+	cfg, err := config.Parse("test", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Check(cfg); err == nil || !strings.Contains(err.Error(), "fleet.redis.tls") {
+		t.Errorf("Check: %v; want the file of the authorities", err)
+	}
+}
