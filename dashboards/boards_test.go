@@ -209,10 +209,11 @@ func TestLintRefuses(t *testing.T) {
 // What every board must have: variables, links to the others, marks.
 func TestBoards(t *testing.T) {
 	all := boards(t)
-	if len(all) != 4 {
-		t.Errorf("%d boards; want 4", len(all))
+	if len(all) != 5 {
+		t.Errorf("%d boards; want 5", len(all))
 	}
 	variables := map[string][]string{
+		"fleet.json":     {"datasource", "instance"},
 		"overview.json":  {"datasource", "instance", "ingress"},
 		"partition.json": {"datasource", "instance", "ingress", "partition"},
 		"ingress.json":   {"datasource", "instance", "ingress"},

@@ -42,7 +42,7 @@ func run(args []string) error {
 
 // boards lists every board in the order of their links.
 func boards() []board {
-	return []board{overview(), partition(), ingress(), benchmark()}
+	return []board{overview(), partition(), ingress(), fleet(), benchmark()}
 }
 
 // render builds a board and returns its JSON, after the SDK's own validation.
