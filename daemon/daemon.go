@@ -90,7 +90,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	return d, errors.Join(sh.metrics.Register(newTunerCollector(d.steward)), sh.metrics.Register(d.fronts.overrides),
-		sh.metrics.Register(newStagesCollector(d.fronts.stages)), sh.metrics.Register(newClubCollector(d.fronts.club)))
+		sh.metrics.Register(newStagesCollector(d.fronts.stages)), sh.metrics.Register(newClubCollector(d.fronts.club)), sh.metrics.Register(askedCollector{d.desk}))
 }
 
 // Check builds everything that can be built without listening, and returns every

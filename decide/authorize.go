@@ -71,7 +71,7 @@ func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "the query does not hold", wrong...)
 		return
 	}
-	a.ask.HTTP, a.ask.MaxWait = forwarded(r), patience(r)
+	a.ask.Via, a.ask.HTTP, a.ask.MaxWait = ViaAuthorize, forwarded(r), patience(r)
 	extend(w, maxPatience+writeTimeout)
 	err := s.grant(w, r, &a)
 	doc, form, refused := s.desk.Refusal(&a.ask, err)

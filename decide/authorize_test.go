@@ -138,3 +138,21 @@ func TestAuthorizeHolds(t *testing.T) {
 		}
 	})
 }
+
+// What was decided is counted by the way it was asked, a full desk included;
+// questions that make no sense are not.
+func TestCountsByWay(t *testing.T) {
+	s := newServer(t, newDaemon(one()), 1)
+	grant(t, s, `{"ingress":"orders"}`)
+	call{method: "POST", path: "/v1/admissions", body: `{"ingress":"orders"}`}.do(t, s) // no place
+	call{method: "GET", path: "/v1/authorize?ingress=orders"}.do(t, s)                  // no permit
+	call{method: "GET", path: "/v1/authorize?ingress=nobody"}.do(t, s)
+	sendBatch(t, s, `{"admit":[{"ingress":"orders"}]}`)
+	for via, want := range map[decide.Via][2]uint64{
+		decide.ViaAdmissions: {1, 2}, decide.ViaAuthorize: {0, 1}, decide.ViaRateLimit: {}, decide.ViaAuthorization: {},
+	} {
+		if admitted, refused := s.desk.Counts(via); [2]uint64{admitted, refused} != want {
+			t.Errorf("by %v: %d admitted, %d refused; want %v", via, admitted, refused, want)
+		}
+	}
+}

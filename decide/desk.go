@@ -32,6 +32,7 @@ type Gates interface {
 
 // Ask is a request for a decision.
 type Ask struct {
+	Via       Via
 	Ingress   string
 	Partition string        // the key; "" = as HTTP says, or the partition "default"
 	Operation string        // for exemptions and costs by operation; "" = as HTTP says
@@ -57,6 +58,7 @@ const (
 type Desk struct {
 	gates   Gates
 	permits *permits
+	counts  counts
 }
 
 // NewDesk returns a desk that holds most permits at a time; 0 = 100,000.
@@ -71,7 +73,9 @@ func NewDesk(g Gates, most int) *Desk {
 // Admit asks for a permit that the caller ends itself. The errors are those of
 // [Gates.Admit].
 func (d *Desk) Admit(ctx context.Context, a *Ask) (limiter.Permit, error) {
-	return d.gates.Admit(ctx, a)
+	permit, err := d.gates.Admit(ctx, a)
+	d.counts.note(a.Via, err)
+	return permit, err
 }
 
 // Hold is how the desk keeps a permit.
@@ -86,9 +90,10 @@ type Hold struct {
 // ignored. The error may also be [ErrFull].
 func (d *Desk) Hold(ctx context.Context, a *Ask, h Hold) (id string, err error) {
 	if !d.permits.book() {
+		d.counts.note(a.Via, ErrFull)
 		return "", ErrFull
 	}
-	permit, err := d.gates.Admit(ctx, a)
+	permit, err := d.Admit(ctx, a)
 	if err != nil {
 		d.permits.unbook()
 		return "", err

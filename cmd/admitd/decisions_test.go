@@ -78,6 +78,8 @@ ingresses: [ { name: jobs } ]
 		t.Errorf("on the admin port = %d %v; want 201 and a Deprecation header", a.status, a.header)
 	}
 	p.becomes(`admitd_requests_in_flight{ingress="jobs",partition="default"}`, 2)
+	p.becomes(`admitd_decisions_total{decision="admitted",via="admissions"}`, 2)
+	p.becomes(`admitd_decision_permits`, 2)
 }
 
 // The requests that a proxy asks about are identified by the rules of the

@@ -45,6 +45,7 @@ type authorization struct {
 func (s *authorization) Check(ctx context.Context, req *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	ext := req.GetAttributes().GetContextExtensions()
 	d := &decision{facts: facts{ask: decide.Ask{
+		Via:     decide.ViaAuthorization,
 		Ingress: ext[KeyIngress], Partition: ext[KeyPartition], Operation: ext[KeyOperation],
 		Class: labels.ParseClass(ext[KeyClass]), MaxWait: patience(ctx), HTTP: request(req.GetAttributes()),
 	}}}

@@ -85,7 +85,7 @@ func (s *RateLimitService) read(req *ratelimitv3.RateLimitRequest, d *commonv3.R
 	} else if f.ask.Operation != "" && req.GetHitsAddend() == 0 {
 		f.ask.Cost = 0 // what the operation costs
 	}
-	f.ends = d.GetIsNegativeHits()
+	f.ends, f.ask.Via = d.GetIsNegativeHits(), decide.ViaRateLimit
 	return f, nil
 }
 
