@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -42,6 +43,40 @@ func BenchmarkAdmitEnd(b *testing.B) {
 			p.End(limiter.Success)
 		}
 	})
+}
+
+// BenchmarkAdmitEndClassed is BenchmarkAdmitEnd where requests have classes, half of
+// them the least one, and nobody is short of anything.
+func BenchmarkAdmitEndClassed(b *testing.B) {
+	g, keys := benchGate(1000)
+	g.Apply(&limiter.Policy{
+		Rate: limiter.Rate{PerSecond: 1e9}, Classes: classes(),
+		Default: limiter.PartitionPolicy{NewLimit: newFixed(1000)},
+	})
+	ctx := context.Background()
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			p, err := g.Admit(ctx, limiter.Request{Key: keys[i%len(keys)], Class: labels.Critical + 2*labels.Class(i&1)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p.End(limiter.Success)
+		}
+	})
+}
+
+// BenchmarkShed is the path of a request above the line.
+func BenchmarkShed(b *testing.B) {
+	const ms = time.Millisecond
+	y := newYard(classed(20), 1)
+	y.play(3*time.Second, source{name: "low", req: limiter.Request{Class: labels.Sheddable}, rate: 20_000, hold: 10 * ms},
+		source{name: "critical", req: limiter.Request{}, rate: 1000, hold: 10 * ms})
+	b.ReportAllocs()
+	for b.Loop() {
+		y.gate.Offer(y.clock.Now(), limiter.Request{Class: labels.Sheddable, MaxWait: limiter.NoWait})
+	}
 }
 
 // BenchmarkRefuse is the path of a request beyond its partition's limit.
