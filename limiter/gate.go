@@ -112,10 +112,7 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 		now = g.clock.at(now)
 		g.tracer.Offered(now, req.Key, req.cost())
 	}
-	asked := 0.0
-	if req.Shape != nil {
-		asked = req.cost()
-	}
+	asked := req.Cost
 	for {
 		version := g.roster.version.Load()
 		s := g.roster.find(req.Key)

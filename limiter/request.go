@@ -42,11 +42,14 @@ type Request struct {
 }
 
 // cost returns the tokens that r spends, always finite and > 0.
-func (r *Request) cost() float64 {
-	if r.Cost > 0 && r.Cost <= maxCost {
-		return r.Cost
+func (r *Request) cost() float64 { return tokens(r.Cost) }
+
+// tokens returns a cost as it is spent.
+func tokens(cost float64) float64 {
+	if cost > 0 && cost <= maxCost {
+		return cost
 	}
-	if r.Cost > maxCost {
+	if cost > maxCost {
 		return maxCost
 	}
 	return 1

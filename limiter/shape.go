@@ -263,6 +263,6 @@ func (g *Gate) Shapes(most int) []ShapeStatus {
 // priced returns the tokens of a request of a shape. What a bucket can never hold
 // is not asked of it at once; the rest is charged when the request ends.
 func (s *partitionSpec) priced(cost float64, shape *Shape) float64 {
-	cost *= s.part.gate.shapes.cost(shape)
+	cost = tokens(cost) * s.part.gate.shapes.cost(shape)
 	return min(cost, max(s.ingress.Burst(), leastCost), max(s.own.Burst(), leastCost))
 }
