@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/pprof"
 	"slices"
 
 	"github.com/admitd/admitd/config"
@@ -87,10 +88,12 @@ func (fs *fronts) start(ctx context.Context, f *front, ln net.Listener) {
 	fs.log.Info("ingress listens", slog.String("ingress", f.name), slog.String("address", ln.Addr().String()))
 }
 
-// serveFront runs one server to its end.
+// serveFront runs one server to its end. Profiles say of which ingress the
+// goroutines are.
 func (fs *fronts) serveFront(ctx context.Context, f *front, ln net.Listener) {
 	defer close(f.ended)
-	err := f.server.Serve(ctx, ln)
+	var err error
+	pprof.Do(ctx, pprof.Labels("ingress", f.name), func(ctx context.Context) { err = f.server.Serve(ctx, ln) })
 	if err == nil {
 		return
 	}

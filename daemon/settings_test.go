@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"testing"
 
@@ -115,5 +116,17 @@ func TestTokenOfALoopbackPortCanBeDropped(t *testing.T) {
 	r.reload("{admin: {listen: '127.0.0.1:0'}" + rest)
 	if status, body := r.ask(http.MethodPatch, "/v1/ingresses/jobs", `{"mode":"off"}`); status != http.StatusOK {
 		t.Errorf("patch without a token = %d %s; want 200", status, body)
+	}
+}
+
+// A profile says of which ingress the goroutines are.
+func TestProfilesNameTheIngress(t *testing.T) {
+	run(t, "{admin: {listen: '127.0.0.1:0'}, log: {level: error}, ingresses: [{name: profiled, listen: '127.0.0.1:0', backend: 'http://127.0.0.1:1'}]}")
+	var profile strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"ingress":"profiled"}`; !strings.Contains(profile.String(), want) {
+		t.Errorf("no goroutine is labelled %s", want)
 	}
 }
