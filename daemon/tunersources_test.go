@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -124,4 +125,25 @@ func (r *running) revive(address string, answer func() string) *httptest.Server 
 func listenAt(t *testing.T, address string) (net.Listener, error) {
 	t.Helper()
 	return new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+}
+
+// A policy that may stops the gate from refusing, and leaves it so.
+func TestTunerMovesTheMode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds of real time")
+	}
+	lag := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"lag": 20}`) }))
+	t.Cleanup(lag.Close)
+	r := run(t, fmt.Sprintf(`
+admin: { listen: "127.0.0.1:0" }
+tuner:
+  mode: act
+  signals: [{ name: lag, source: http, url: %q, path: lag, every: 1s, timeout: 500ms }]
+  policies: [{ name: last-resort, signal: lag, above: 10, below: 3, adjust: orders.mode, allowMode: true, min: 1, max: 2, step: 0.5, cooldown: 1s }]
+ingresses: [{ name: orders, requests: { rate: 100 } }]
+`, lag.URL))
+	r.await("in shadow mode", func(s tunerState) bool { return len(s.Settings) == 1 && s.Settings[0].Value == 1 })
+	if _, answer := r.ask(http.MethodGet, "/v1/status", ""); !strings.Contains(answer, `"mode":"shadow"`) {
+		t.Errorf("the status does not say that the gate refuses nobody: %s", answer)
+	}
 }
