@@ -1,9 +1,42 @@
 package envoy
 
-import "time"
+import (
+	"time"
+
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+)
 
 // Split is split, for tests.
 func Split(rate float64, wants []float64) []float64 { return split(rate, wants) }
 
 // Filling is filling, for tests.
 func Filling(perSecond float64) (tokens uint32, every time.Duration) { return filling(perSecond) }
+
+// Ledger is the ledger with Envoys that have one bucket each, for tests.
+type Ledger struct {
+	*ledger
+
+	clients map[string]*client
+}
+
+// NewLedger returns a ledger.
+func NewLedger(q Quotas) Ledger { return Ledger{newLedger(q), map[string]*client{}} }
+
+// Report takes in what one Envoy used of an ingress and returns what it is told:
+// the share, or that its bucket is abandoned.
+func (l Ledger) Report(now time.Time, name, ingress string, asked uint64, elapsed time.Duration) (share float64, abandoned bool) {
+	c := l.clients[name]
+	if c == nil {
+		c = newClient()
+		l.clients[name] = c
+	}
+	id := &quotav3.BucketId{Bucket: map[string]string{"tenant": "acme"}}
+	l.report(now, c, usage{id: id, key: keyOf(id), name: quotaName{ingress, "acme"}, asked: asked, elapsed: elapsed})
+	for _, a := range l.take(c) {
+		share, abandoned = a.rate.PerSecond, a.abandon
+	}
+	return share, abandoned
+}
+
+// Quotas returns how many quotas somebody shares.
+func (l Ledger) Quotas() int { return len(l.shared) }

@@ -189,3 +189,47 @@ func TestFillsInWholeSeconds(t *testing.T) {
 		}
 	})
 }
+
+// An Envoy that reports nothing for a while wants nothing: the others have its
+// share. They once waited for as long as it stayed connected.
+func TestSilentEnvoysLetGo(t *testing.T) {
+	l := envoy.NewLedger(newDaemon(rates(1000, 1)))
+	now := time.Now()
+	l.Report(now, "a", "orders", 0, 0)
+	l.Report(now, "b", "orders", 0, 0)
+	var share float64
+	for range 3 {
+		now = now.Add(5 * time.Second)
+		l.Report(now, "a", "orders", 50_000, 5*time.Second)
+		share, _ = l.Report(now, "b", "orders", 50_000, 5*time.Second)
+	}
+	if !near(share, 500) {
+		t.Fatalf("both busy: %v; want 500", share)
+	}
+	for range 24 { // two minutes of a alone
+		now = now.Add(5 * time.Second)
+		share, _ = l.Report(now, "a", "orders", 50_000, 5*time.Second)
+	}
+	if share < 850 {
+		t.Errorf("a after two minutes alone: %v; want nearly all", share)
+	}
+	if share, _ = l.Report(now, "b", "orders", 50_000, 5*time.Second); !near(share, 500) {
+		t.Errorf("b when it is back: %v; want 500 at once", share)
+	}
+}
+
+// A bucket that nobody used for ten minutes is abandoned, so that Envoys with many
+// tenants do not fill the memory.
+func TestUnusedBucketsAreAbandoned(t *testing.T) {
+	l := envoy.NewLedger(newDaemon(rates(1000, 1)))
+	now := time.Now()
+	l.Report(now, "a", "orders", 1, 0)
+	for at := 5 * time.Second; at <= 10*time.Minute; at += 5 * time.Second {
+		if _, abandoned := l.Report(now.Add(at), "a", "orders", 0, 5*time.Second); abandoned {
+			t.Fatalf("abandoned after %v; want ten minutes", at)
+		}
+	}
+	if _, abandoned := l.Report(now.Add(10*time.Minute+5*time.Second), "a", "orders", 0, 5*time.Second); !abandoned || l.Quotas() != 0 {
+		t.Errorf("abandoned: %v, quotas %d; want it forgotten", abandoned, l.Quotas())
+	}
+}
