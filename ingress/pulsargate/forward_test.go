@@ -183,7 +183,7 @@ func TestMigrationIsSuppressed(t *testing.T) {
 func TestPulsar5IsNotPromised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, pulsargate.Options{}, off(), unaware())
-		flags := []byte{2<<3 | 0, 1, 8<<3 | 0, 1, 9<<3 | 0, 1} // the second is an older one
+		flags := []byte{2 << 3, 1, 8 << 3, 1, 9 << 3, 1} // the first is an older one
 		body := append(pulsarwire.Connected{ServerVersion: "5", MaxMessageSize: 1000}.Append(nil), 4<<3|2, byte(len(flags)))
 		p.broker.command(pulsarwire.TypeConnected, append(body, flags...))
 		synctest.Wait()

@@ -210,7 +210,7 @@ func restarted(ctx context.Context, w *world) error {
 // randomly plays faults of the wire and of clients, one after another.
 func randomly(d time.Duration, seed uint64) func(context.Context, *world) error {
 	return during(func(ctx context.Context, w *world) error {
-		rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // repeatable
+		rng := rand.New(rand.NewPCG(seed, 1))
 		for end := time.Now().Add(d); time.Now().Before(end); {
 			var err error
 			switch rng.IntN(8) {

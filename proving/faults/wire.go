@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -115,27 +116,29 @@ func (w *wire) pump(dst, src net.Conn, answers bool) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if answers {
-			switch fault(w.mode.Load()) {
-			case slow:
-				time.Sleep(200 * time.Millisecond)
-			case garbage:
-				for i := range n {
-					b[i] = byte(rand.Uint32()) //nolint:gosec // noise
-				}
-			}
+			w.spoil(b[:n])
 		}
-		if n > 0 {
-			if _, err := dst.Write(b[:n]); err != nil {
-				return
-			}
+		if _, failed := dst.Write(b[:n]); failed != nil {
+			return
 		}
 		if err != nil {
-			if err == io.EOF && !answers {
-				if tcp, ok := dst.(*net.TCPConn); ok {
-					_ = tcp.CloseWrite()
-				}
+			if tcp, ok := dst.(*net.TCPConn); ok && errors.Is(err, io.EOF) && !answers {
+				_ = tcp.CloseWrite()
 			}
 			return
 		}
+	}
+}
+
+// spoil does to a piece of the backend's what the mode says.
+func (w *wire) spoil(b []byte) {
+	switch fault(w.mode.Load()) {
+	case slow:
+		time.Sleep(200 * time.Millisecond)
+	case garbage:
+		for i := range b {
+			b[i] = byte(rand.Uint32())
+		}
+	case none, silent, resets:
 	}
 }

@@ -30,7 +30,7 @@ type world struct {
 	other  string // and of the one whose does not
 	admin  string
 	cmd    *exec.Cmd
-	exited chan error
+	exited chan struct{}
 	log    *lines
 	env    []string
 	limit  []string // a command that starts the gate within bounds
@@ -64,7 +64,7 @@ func (l *lines) count() int {
 // connections are made: one of these could take it before the gate does.
 func freePort() string {
 	for {
-		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)) //nolint:gosec // any will do
+		address := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
 		if ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address); err == nil {
 			_ = ln.Close()
 			return address
@@ -125,14 +125,17 @@ func (w *world) configure(backend, other string, limit int) error {
 // start starts the gate and waits until it is ready.
 func (w *world) start(ctx context.Context) error {
 	args := append(append([]string{}, w.limit...), os.Getenv("ADMITD"), "serve", "--config", filepath.Join(w.dir, "gate.yaml"))
-	w.cmd = exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the gate
+	w.cmd = exec.CommandContext(ctx, args[0], args[1:]...)
 	w.cmd.Env = append(os.Environ(), w.env...)
 	w.cmd.Stderr, w.cmd.Stdout = w.log, w.log
 	if err := w.cmd.Start(); err != nil {
 		return err
 	}
-	w.exited = make(chan error, 1)
-	go func() { w.exited <- w.cmd.Wait() }()
+	w.exited = make(chan struct{})
+	go func() {
+		_ = w.cmd.Wait() // the exit code is read from its state
+		close(w.exited)
+	}()
 	return w.until(10*time.Second, "the gate is ready", func() error {
 		_, err := w.metric(ctx, "admitd_build_info")
 		return err

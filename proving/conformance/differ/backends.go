@@ -125,10 +125,7 @@ func backend(ctx context.Context, kind string, l *ledger) (address string, stop 
 			return "", nil, err
 		}
 	}
-	args := make([]string, len(s.command))
-	for i, a := range s.command {
-		args[i] = fill.Replace(a)
-	}
+	args := strings.Fields(fill.Replace(strings.Join(s.command, " ")))
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -150,15 +147,23 @@ func backend(ctx context.Context, kind string, l *ledger) (address string, stop 
 		_ = cmd.Wait()
 		_ = os.RemoveAll(dir)
 	}
+	if !listens(ctx, address) {
+		stop()
+		return "", nil, errors.New(kind + " does not listen")
+	}
+	return address, stop, nil
+}
+
+// listens waits for somebody to.
+func listens(ctx context.Context, address string) bool {
 	for range 100 {
 		if c, err := new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {
 			_ = c.Close()
-			return address, stop, nil
+			return true
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	stop()
-	return "", nil, errors.New(kind + " does not listen")
+	return false
 }
 
 // follow reads what a backend says.

@@ -35,7 +35,7 @@ func (l *ledger) add(s seen) {
 	l.rows[vectorOf(s.target)] = append(l.rows[vectorOf(s.target)], s)
 }
 
-var numbered = regexp.MustCompile(`v\d+v`) //nolint:gochecknoglobals // a constant
+var numbered = regexp.MustCompile(`v\d+v`)
 
 // vectorOf returns the number of the vector, which is in nearly each target.
 func vectorOf(target string) string { return numbered.FindString(target) }
@@ -94,7 +94,9 @@ func run(kind string) error {
 	vectors := append(overHTTP1(), overHTTP2()...)
 	answers := sendAll(ctx, ln.Addr().String(), vectors)
 	quit()
-	<-done
+	if err := <-done; err != nil {
+		return fmt.Errorf("the gate: %w", err)
+	}
 	stop()
 	return judge(kind, vectors, answers, front, back)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -76,7 +77,7 @@ func overHTTP1() []vector {
 
 // lengths are about Content-Length, alone and beside Transfer-Encoding.
 func lengths(b *book) {
-	length := fmt.Sprint(len(strings.ReplaceAll(hidden, "ID", "v000v")))
+	length := strconv.Itoa(len(strings.ReplaceAll(hidden, "ID", "v000v")))
 	for _, value := range []string{
 		"+5", "-5", "0x5", "05", " 5", "5 ", "\t5", "5\t", "5,5", "5, 5", "5,6", "5;x", "5a", "a5", "5.0", "5e0", "٥", "", " ", "\"5\"",
 		"18446744073709551621", "99999999999999999999", "5\v", "\v5", "5\x00", "4294967301",
@@ -102,7 +103,7 @@ func lengths(b *book) {
 
 // encodings are about Transfer-Encoding: CL.TE, TE.CL and TE.TE.
 func encodings(b *book) {
-	length := fmt.Sprint(len(strings.ReplaceAll(hidden, "ID", "v000v")) + 5)
+	length := strconv.Itoa(len(strings.ReplaceAll(hidden, "ID", "v000v")) + 5)
 	fields := []string{
 		"Transfer-Encoding: chunked", "transfer-encoding: CHUNKED", "Transfer-Encoding:chunked", "Transfer-Encoding:\tchunked", "Transfer-Encoding: chunked ",
 		"Transfer-Encoding : chunked", " Transfer-Encoding: chunked", "\tTransfer-Encoding: chunked", "Transfer-Encoding\t: chunked", "Transfer-Encoding\x00: chunked",

@@ -3,7 +3,7 @@
 package main
 
 import (
-	"log"
+	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -18,8 +18,10 @@ func main() {
 		Addr: os.Args[1], Protocols: protocols, ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }),
 	}
+	serve := s.ListenAndServe
 	if len(os.Args) > 2 {
-		log.Fatal(s.ListenAndServeTLS(os.Args[2], os.Args[3]))
+		serve = func() error { return s.ListenAndServeTLS(os.Args[2], os.Args[3]) }
 	}
-	log.Fatal(s.ListenAndServe())
+	fmt.Fprintln(os.Stderr, "reference:", serve())
+	os.Exit(1)
 }
