@@ -1,7 +1,9 @@
 package limiter_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,4 +203,49 @@ func TestOneLimitHolds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Everything at once, by many: classes, shapes, one limit, queues, callers that give
+// up and policies that change. Nothing is lost, and nothing races.
+func TestEverythingAtOnce(t *testing.T) {
+	p := together(8)
+	p.Classes, p.Shapes = classes(), 16
+	p.Default.Rate = limiter.Rate{PerSecond: 1e6}
+	g := limiter.New("g", p, limiter.Options{})
+	other := *p
+	other.Shared, other.Total, other.Classes = false, 8, nil
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 500 {
+				if worker == 0 && i%50 == 0 {
+					g.Apply([]*limiter.Policy{p, &other}[i/50%2])
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i%3)*time.Millisecond)
+				permit, err := g.Admit(ctx, limiter.Request{
+					Key: string(rune('a' + i%5)), Class: labels.Class(i % 5), MaxWait: time.Millisecond,
+					Shape: g.Shape(uint64(i%24), func() string { return "shape" }),
+				})
+				if err == nil {
+					time.Sleep(20 * time.Microsecond)
+					permit.Carried(int64(i))
+					permit.End(limiter.Success)
+				}
+				cancel()
+				if i%100 == 0 {
+					g.Status()
+				}
+			}
+		})
+	}
+	all.Wait()
+	if s := g.Status(); s.InFlight != 0 || s.Queued != 0 {
+		t.Errorf("left behind: %d in flight, %d queued", s.InFlight, s.Queued)
+	}
+	g.Apply(p)
+	for n := range 8 {
+		if _, err := g.TryAdmit(g.Now(), limiter.Request{Key: "z", Class: labels.Critical}); err != nil {
+			t.Fatalf("place %d of 8 was lost: %v", n, err)
+		}
+	}
 }
