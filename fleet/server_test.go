@@ -18,7 +18,7 @@ import (
 // server is a Redis of our own: a process on a free port, in a directory that
 // goes with the test.
 type server struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	addr string
 	args []string
@@ -26,7 +26,7 @@ type server struct {
 }
 
 // startRedis runs Debian's Redis, and skips the test where there is none.
-func startRedis(t *testing.T, args ...string) *server {
+func startRedis(t testing.TB, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, dir: t.TempDir(), addr: "127.0.0.1:" + freePort(t), args: args}
 	s.start()
@@ -84,7 +84,7 @@ func (s *server) do(words ...any) any {
 	return got
 }
 
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -96,7 +96,7 @@ func freePort(t *testing.T) string {
 }
 
 // eventually waits for what must come, however slow the machine is.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
