@@ -208,7 +208,7 @@ for k = 2, #KEYS do
       end
     else
       atonce = 0
-      grant = share * horizon + math.max(stock, 0) * lack / 2
+      grant = share * horizon + math.max(stock, 0) * lack / 3
       grant = math.max(math.min(grant, level + floor), 0)
     end
     level = level - grant

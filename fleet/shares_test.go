@@ -216,3 +216,55 @@ func (w *world) upset(dice *rand.Rand, joins *int) {
 		w.silent, g.cut, g.deaf = false, false, false
 	}
 }
+
+// A gate that is cut off goes on at its share until its lease ends, and the group
+// presumes so: without that the others would be lent its part too, an eighth more
+// than there is.
+func TestCutOffGateIsPresumedToSpend(t *testing.T) {
+	w := newWorld(t, 8, limiter.Rate{PerSecond: 5000}, 8)
+	w.opts.Fallback = fleet.Closed
+	for _, g := range w.gates {
+		g.Set(w.opts)
+	}
+	w.spread(10000)
+	w.run(5 * time.Second)
+	w.gates[0].cut = true
+	for i, s := range w.run(8 * time.Second) {
+		if pc := s / 50; pc > 102 || pc < 85 || i > 5 && pc < 98 {
+			t.Errorf("second %d after a gate was cut off: %.1f %%; want at most 102, and all of it once its lease is over", i+1, pc)
+		}
+	}
+	w.gates[0].cut = false
+	for i, s := range w.run(3 * time.Second) {
+		if pc := s / 50; pc > 104 || i > 1 && pc < 95 {
+			t.Errorf("second %d after it came back: %.1f %%", i+1, pc)
+		}
+	}
+}
+
+// When Redis comes back after an outage nobody knows what was spent meanwhile, and
+// nothing is minted: a full bucket would be a second of nearly twice the rate.
+func TestOutageMintsNothing(t *testing.T) {
+	for name, lost := range map[string]bool{"with its state": false, "empty": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 9, limiter.Rate{PerSecond: 5000}, 8)
+			w.spread(10000)
+			w.run(5 * time.Second)
+			w.silent = true
+			for i, s := range w.run(6 * time.Second) {
+				if pc := s / 50; pc > 102 || pc < 94 {
+					t.Errorf("second %d without Redis: %.1f %%; want about 100", i+1, pc)
+				}
+			}
+			w.silent = false
+			if lost {
+				w.redis.FlushAll()
+			}
+			for i, s := range w.run(4 * time.Second) {
+				if pc := s / 50; pc > 103 || pc < 80 {
+					t.Errorf("second %d after Redis came back: %.1f %%; want about 100", i+1, pc)
+				}
+			}
+		})
+	}
+}
