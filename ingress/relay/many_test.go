@@ -106,7 +106,8 @@ func TestLeavingWithSeveralAtWork(t *testing.T) {
 					say(b, toyMessage('a', nil))
 				}
 				err := <-ended
-				if took := time.Since(began); took != tc.want || !errors.Is(err, io.EOF) {
+				// A pipe says that it is closed to who moves a deadline, which a socket does not.
+				if took := time.Since(began); took != tc.want || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
 					t.Errorf("ended after %v: %v; want %v, because the client left", took, err, tc.want)
 				}
 				if p.left == 0 || p.working != 2-tc.answers {
