@@ -23,10 +23,13 @@ type lane struct {
 	serial uint64  // the lower of equals goes first
 }
 
-// standing is the least time after which a queue that was never empty stands: it
-// absorbs no burst any more (compare autoQueue).
+// standing reports whether the queue, in which somebody waits, absorbs no burst any
+// more (compare autoQueue) and is longer than patience: it was not empty for long,
+// and who came first has used up three quarters of the time that he can wait. A
+// queue that is merely long, and serves everybody in time, goes on in order.
 func (q *lane) standing(now int64) bool {
-	return now-q.since > int64(max(2*q.part.spec.Load().baseRTT(), minStand))
+	first := q.tickets.first.of
+	return now-q.since > int64(max(2*q.part.spec.Load().baseRTT(), minStand)) && now-first.began > (first.deadline-first.began)/4*3
 }
 
 // nextLocked returns the ticket whose turn it is, nil when there is none left;
