@@ -44,7 +44,7 @@ func (r *running) fleet() *status.Fleet {
 // soon waits for what must come, however slow the machine is.
 func soon(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // two daemons and a server in real time
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("after a minute not yet: %s", what)
 		}

@@ -165,7 +165,7 @@ func TestSentinelFailover(t *testing.T) {
 	eventually(t, "it is leased by the master", func() bool {
 		return m.in(fleet.Leased)() && len(m.Status().Quotas) == 1 && m.Status().Quotas[0].Epoch != ""
 	})
-	s := &server{t: t, addr: "127.0.0.1:" + port}
+	s := &server{tb: t, addr: "127.0.0.1:" + port}
 	eventually(t, "the sentinel knows the replica", func() bool {
 		info, ok := s.do("INFO", "sentinel").(string)
 		return ok && strings.Contains(info, "slaves=1")

@@ -18,7 +18,7 @@ import (
 // server is a Redis of our own: a process on a free port, in a directory that
 // goes with the test.
 type server struct {
-	t    testing.TB
+	tb   testing.TB
 	dir  string
 	addr string
 	args []string
@@ -26,33 +26,33 @@ type server struct {
 }
 
 // startRedis runs Debian's Redis, and skips the test where there is none.
-func startRedis(t testing.TB, args ...string) *server {
-	t.Helper()
-	s := &server{t: t, dir: t.TempDir(), addr: "127.0.0.1:" + freePort(t), args: args}
+func startRedis(tb testing.TB, args ...string) *server {
+	tb.Helper()
+	s := &server{tb: tb, dir: tb.TempDir(), addr: "127.0.0.1:" + freePort(tb), args: args}
 	s.start()
-	t.Cleanup(s.kill)
+	tb.Cleanup(s.kill)
 	return s
 }
 
 func (s *server) start() {
-	s.t.Helper()
+	s.tb.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
-		s.t.Skip("redis-server is not installed")
+		s.tb.Skip("redis-server is not installed")
 	}
 	_, port, _ := net.SplitHostPort(s.addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--repl-diskless-sync-delay", "0"}, s.args...)
 	s.cmd = exec.Command(bin, args...)
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
 	defer log.Close()
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
-	eventually(s.t, "Redis listens", func() bool {
+	eventually(s.tb, "Redis listens", func() bool {
 		c, err := net.Dial("tcp", s.addr)
 		if err == nil {
 			_ = c.Close()
@@ -74,21 +74,21 @@ func (s *server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
 // do runs a command as the default user.
 func (s *server) do(words ...any) any {
-	s.t.Helper()
+	s.tb.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.addr, DisableIdentity: true})
 	defer c.Close()
 	got, err := c.Do(context.Background(), words...).Result()
 	if err != nil {
-		s.t.Fatalf("%v: %v", words, err)
+		s.tb.Fatalf("%v: %v", words, err)
 	}
 	return got
 }
 
-func freePort(t testing.TB) string {
-	t.Helper()
+func freePort(tb testing.TB) string {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -96,11 +96,11 @@ func freePort(t testing.TB) string {
 }
 
 // eventually waits for what must come, however slow the machine is.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("after a minute not yet: %s", what)
+			tb.Fatalf("after a minute not yet: %s", what)
 		}
 	}
 }
