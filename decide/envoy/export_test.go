@@ -40,3 +40,6 @@ func (l Ledger) Report(now time.Time, name, ingress string, asked uint64, elapse
 
 // Quotas returns how many quotas somebody shares.
 func (l Ledger) Quotas() int { return len(l.shared) }
+
+// Leave ends the stream of an Envoy.
+func (l Ledger) Leave(now time.Time, name string) { l.leave(now, l.clients[name]) }

@@ -49,6 +49,7 @@ type client struct {
 	buckets map[string]*bucket // by the key of the bucket's id
 	out     map[string]*action // what it must be told, by the same key
 	wake    chan struct{}      // of capacity 1: there is something to tell
+	gone    bool               // its stream has ended: a report that is still being read counts for nothing
 }
 
 // action is what an Envoy must be told about a bucket.
@@ -82,6 +83,9 @@ func (l *ledger) report(now time.Time, c *client, u usage) (ok bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c.gone {
+		return true
+	}
 	b := c.buckets[u.key]
 	if b == nil {
 		if len(c.buckets) >= maxBuckets {
@@ -131,12 +135,18 @@ func (b *bucket) count(now time.Time, u usage) {
 }
 
 // wanted returns what the bucket wants as of now. One that has missed two reports
-// is idle: Envoy says nothing of buckets that nobody asks.
+// is idle: Envoy says nothing of buckets that nobody asks. So is one of which there
+// was never more than the first report, once what it was assigned has run out.
 func (b *bucket) wanted(now time.Time) float64 {
-	if silent := now.Sub(b.at); b.want > 0 && silent > 2*b.every {
+	silent := now.Sub(b.at)
+	switch {
+	case b.want > 0 && silent > 2*b.every:
 		return b.want / (1 + silent.Seconds()/demandHalf.Seconds())
+	case b.want < 0 && silent > assignmentTTL:
+		return 0
+	default:
+		return b.want
 	}
-	return b.want
 }
 
 // splitLocked tells everybody whose share has changed, and the one who asked.
@@ -165,6 +175,7 @@ func (l *ledger) splitLocked(now time.Time, name quotaName, rate limiter.Rate, a
 func (l *ledger) leave(now time.Time, c *client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c.gone = true
 	for _, b := range c.buckets {
 		l.leaveLocked(b)
 		if rate, ok := l.quotas.Quota(b.name.ingress, b.name.partition); ok {

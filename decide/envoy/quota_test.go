@@ -233,3 +233,32 @@ func TestUnusedBucketsAreAbandoned(t *testing.T) {
 		t.Errorf("abandoned: %v, quotas %d; want it forgotten", abandoned, l.Quotas())
 	}
 }
+
+// An Envoy whose bucket had one request says so once, and then nothing: its half
+// of the rate went to nobody for as long as it stayed connected.
+func TestBucketsOfOneRequestLetGo(t *testing.T) {
+	l := envoy.NewLedger(newDaemon(rates(1000, 1)))
+	now := time.Now()
+	l.Report(now, "once", "orders", 1, 0)
+	var share float64
+	for range 24 {
+		now = now.Add(5 * time.Second)
+		share, _ = l.Report(now, "busy", "orders", 50_000, 5*time.Second)
+	}
+	if share < 850 {
+		t.Errorf("beside a bucket that had one request two minutes ago: %v of 1000; want nearly all", share)
+	}
+}
+
+// A report that was being read while its stream ended brought the bucket back
+// after the Envoy had left, and nobody ever took it out again.
+func TestNobodyReportsAfterLeaving(t *testing.T) {
+	l := envoy.NewLedger(newDaemon(rates(1000, 1)))
+	now := time.Now()
+	l.Report(now, "a", "orders", 1, 0)
+	l.Leave(now, "a")
+	l.Report(now, "a", "orders", 1, 5*time.Second)
+	if n := l.Quotas(); n != 0 {
+		t.Errorf("%d quotas are shared by those who have left; want none", n)
+	}
+}
