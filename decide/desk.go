@@ -89,7 +89,7 @@ type Hold struct {
 // with [Desk.End]. A permit that is held under the same id already ends as
 // ignored. The error may also be [ErrFull].
 func (d *Desk) Hold(ctx context.Context, a *Ask, h Hold) (id string, err error) {
-	if !d.permits.book() {
+	if !d.permits.book(1) {
 		d.counts.note(a.Via, ErrFull)
 		return "", ErrFull
 	}
@@ -106,13 +106,21 @@ func (d *Desk) Hold(ctx context.Context, a *Ask, h Hold) (id string, err error) 
 	return d.permits.keep(permit, h), nil
 }
 
-// Keep holds a permit that the caller has and moves it to the desk. The error is
-// [ErrFull]; the permit is then still the caller's.
-func (d *Desk) Keep(permit limiter.Permit, h Hold) error {
-	if !d.permits.book() {
+// Kept is a permit that the caller has, and how the desk is to keep it.
+type Kept struct {
+	Permit limiter.Permit
+	Hold
+}
+
+// Keep holds permits that the caller has and moves them to the desk: all of them
+// or none. The error is [ErrFull]; the permits are then still the caller's.
+func (d *Desk) Keep(all []Kept) error {
+	if !d.permits.book(len(all)) {
 		return ErrFull
 	}
-	d.permits.keep(permit, h)
+	for i := range all {
+		d.permits.keep(all[i].Permit, all[i].Hold)
+	}
 	return nil
 }
 

@@ -29,15 +29,15 @@ func newPermits(bound int) *permits {
 	return &permits{bound: bound, byID: map[string]*held{}}
 }
 
-// book takes a place for a permit that is about to be asked for. Every true is
-// followed by keep or unbook.
-func (p *permits) book() bool {
+// book takes places for n permits, such as one that is about to be asked for, or
+// none. Every place that was taken is followed by keep or unbook.
+func (p *permits) book(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.byID)+p.booked >= p.bound {
+	if p.closed || len(p.byID)+p.booked+n > p.bound {
 		return false
 	}
-	p.booked++
+	p.booked += n
 	return true
 }
 

@@ -122,26 +122,28 @@ func (d *decision) settle(desk *decide.Desk, err error) error {
 }
 
 // keep holds the permits that are named and gives the others back: of a request
-// whose end nobody tells there is nothing to learn. It returns the descriptor for
+// whose end nobody tells there is nothing to learn. It returns a descriptor for
 // whose permit there is no place, with nothing kept, or nil.
 func (s *RateLimitService) keep(all []decision) *decision {
+	var named []decide.Kept
+	var last *decision
 	for i := range all {
 		d := &all[i]
 		if d.id == "" || d.ends || d.looks {
 			continue
 		}
-		err := s.desk.Keep(d.permit, decide.Hold{ID: d.id, TTL: d.ttl, Expired: limiter.Dropped})
-		if err != nil {
-			_ = d.settle(s.desk, err) // no place is a refusal
-			for j := range all[:i] {
-				s.desk.End(all[j].id, limiter.Ignored)
-			}
-			return d
-		}
-		d.permit = limiter.Permit{} // the desk's from now on
+		named = append(named, decide.Kept{Permit: d.permit, Hold: decide.Hold{ID: d.id, TTL: d.ttl, Expired: limiter.Dropped}})
+		last = d
+	}
+	if err := s.desk.Keep(named); err != nil && last != nil {
+		_ = last.settle(s.desk, err) // no place is a refusal
+		return last
 	}
 	for i := range all {
-		all[i].permit.End(limiter.Ignored)
+		if d := &all[i]; d.id == "" || d.ends || d.looks {
+			d.permit.End(limiter.Ignored)
+		}
+		all[i].permit = limiter.Permit{} // ended, or the desk's from now on
 	}
 	return nil
 }

@@ -155,6 +155,25 @@ func TestNoPlace(t *testing.T) {
 	}
 }
 
+// Of several permits only some had a place: those that had one were ended, and
+// their tokens were gone, as was a permit that a descriptor only looked at.
+func TestNoPlaceCostsNothing(t *testing.T) {
+	d := newDaemon(&limiter.Policy{Rate: limiter.Rate{PerSecond: 0.001, BurstSeconds: 10_000}}) // ten tokens
+	c := dial(t, d, decide.Options{})                                                           // three places
+	should(t, c, descriptor("request_id", "1"), descriptor("tenant", "a", "request_id", "1"))
+	before := d.gate.Status().Bucket.Tokens
+	res := should(t, c, hits(0, descriptor("request_id", "1")), descriptor("request_id", "2"), descriptor("tenant", "a", "request_id", "2"))
+	if res.GetOverallCode() != over {
+		t.Fatalf("two with one place left = %v; want over the limit", res)
+	}
+	if after := d.gate.Status().Bucket.Tokens; after < before-0.01 {
+		t.Errorf("tokens %v before and %v after; want nothing spent", before, after)
+	}
+	if n := d.gate.Status().InFlight; n != 2 {
+		t.Errorf("in flight = %d; want the two that were there", n)
+	}
+}
+
 // What cannot be meant is an error, upon which Envoy does as it is configured to.
 func TestRefusesInput(t *testing.T) {
 	c := dial(t, newDaemon(&limiter.Policy{}), decide.Options{})
