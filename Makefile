@@ -105,6 +105,7 @@ $(LINT):
 measure: ## the figures in docs, as tests that assert times: on a quiet machine only
 	ADMITD_BENCH=1 $(GO) test -count=1 -v -run 'Cost|Idle|Storm|Neighbour|Scrap' ./ingress/... ./observe ./dashboards
 	cd internal/testkit/mongobackend && ADMITD_BENCH=1 $(GO) test -count=1 -v -run Overload .
+	ADMITD_BENCH=1 $(GO) test -count=1 -v -run EightProcesses -bench Script ./fleet
 
 # What fuzzing finds interesting is kept here; what fails goes to testdata.
 FUZZ_CORPUS ?= $(HOME)/.cache/admitd-fuzz
