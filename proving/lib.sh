@@ -55,11 +55,13 @@ start() {
   shift
   setsid "$@" >"$PROVE_OUT/$PROVE_GROUND.$name.log" 2>&1 </dev/null &
   started=$!
-  echo "$started" >>"$PROVE_RUN/pids"
+  # With when it began: by the end of the run its number may be somebody else's.
+  echo "$started $(cut -d ' ' -f 22 "/proc/$started/stat")" >>"$PROVE_RUN/pids"
 }
 
 # halt PID stops one of them early.
 halt() {
+  sed -i "/^$1 /d" "$PROVE_RUN/pids"
   kill -TERM -- "-$1" 2>/dev/null || return 0
   for ((i = 0; i < 100; i++)); do kill -0 -- "-$1" 2>/dev/null || return 0; sleep 0.1; done
   kill -KILL -- "-$1" 2>/dev/null || true

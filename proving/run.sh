@@ -29,8 +29,11 @@ flock -w "${PROVE_WAIT_S:-600}" 9 || { echo "prove: another run holds $PROVE_CAC
 # stop ends what the ground has started, by process id, children included.
 stop() {
   [[ -n $PROVE_RUN ]] || return 0
-  local pids=() pid
-  [[ -s $PROVE_RUN/pids ]] && mapfile -t pids <"$PROVE_RUN/pids"
+  local pids=() pid since
+  # A process id that was given to somebody else meanwhile is none of ours.
+  [[ -s $PROVE_RUN/pids ]] && while read -r pid since; do
+    [[ -e /proc/$pid && $(cut -d ' ' -f 22 "/proc/$pid/stat" 2>/dev/null) != "$since" ]] || pids+=("$pid")
+  done <"$PROVE_RUN/pids"
   for pid in "${pids[@]}"; do kill -CONT -- "-$pid" 2>/dev/null; kill -TERM -- "-$pid" 2>/dev/null; done
   for ((i = 0; i < 50; i++)); do
     local left=0
