@@ -18,13 +18,13 @@ export PROVE_CACHE=${PROVE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/admitd-proving
 export PROVE_OUT=$root/bin/proving
 mkdir -p "$PROVE_CACHE" "$PROVE_OUT"
 tally=$PROVE_OUT/lines
-: >"$tally"
 # Kept by hand, so that the debris of a ground cannot stand in a later one's way.
 PROVE_RUN=
 
 # Two runs on one machine would fight for the processors and for the cache.
 exec 9>"$PROVE_CACHE/lock"
 flock -w "${PROVE_WAIT_S:-600}" 9 || { echo "prove: another run holds $PROVE_CACHE/lock" >&2; exit 2; }
+: >"$tally"
 
 # stop ends what the ground has started, by process id, children included.
 stop() {
