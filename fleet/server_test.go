@@ -29,8 +29,8 @@ type server struct {
 func startRedis(tb testing.TB, args ...string) *server {
 	tb.Helper()
 	s := &server{tb: tb, dir: tb.TempDir(), addr: "127.0.0.1:" + freePort(tb), args: args}
+	tb.Cleanup(s.kill) // before it starts: a start may fail half-way
 	s.start()
-	tb.Cleanup(s.kill)
 	return s
 }
 
