@@ -52,7 +52,7 @@ trap 'exit 130' INT TERM
 # limit. Its verdicts go to the terminal as they come, the rest to its log.
 phase() {
   (cd "$here/$1" && exec timeout --kill-after=10 "$3" bash ./ground.sh "$2") \
-    2> >(tee -a "$PROVE_LOG" >"$PROVE_RUN/stderr") 9>&- < /dev/null |
+    2> >(exec 9>&-; exec tee -a "$PROVE_LOG" >"$PROVE_RUN/stderr") 9>&- < /dev/null |
     tee -a "$PROVE_LOG" | grep --line-buffered -E '^(PASS|FAIL|SKIP) ' | tee -a "$tally"
   return "${PIPESTATUS[0]}"
 }
