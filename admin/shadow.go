@@ -92,6 +92,6 @@ func (s *desk) failToPromote(w http.ResponseWriter, r *http.Request, err error) 
 func (s *desk) promoted(r *http.Request, p *Promotion, what string) {
 	s.press.forget()
 	s.book.Mark(time.Now(), p.Ingress, "candidate "+p.Candidate+" "+what)
-	s.o.Log.InfoContext(r.Context(), "candidate "+what, slog.String("id", p.ID),
+	s.o.Log.InfoContext(r.Context(), "candidate changed", slog.String("what", what), slog.String("id", p.ID),
 		slog.String("candidate", p.Candidate), slog.String("ingress", p.Ingress), slog.String("by", s.guard.who(r)))
 }

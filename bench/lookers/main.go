@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -82,7 +83,7 @@ func run(ctx context.Context, o *options) error {
 		leave := look(ctx, o, d.admin)
 		watched.add(t.turn(ctx))
 		if bytes := leave(); bytes == 0 {
-			return fmt.Errorf("those who look saw nothing")
+			return errors.New("those who look saw nothing")
 		}
 	}
 	a, b := median(alone.p99), median(watched.p99)
@@ -95,7 +96,7 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("%d requests failed", t.failed.Load())
 	}
 	if ratio > o.most {
-		return fmt.Errorf("those who look are felt")
+		return errors.New("those who look are felt")
 	}
 	return ctx.Err()
 }
@@ -152,7 +153,7 @@ func start(ctx context.Context, o *options, backend string) (*daemon, error) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	d.stop()
-	return nil, fmt.Errorf("admitd did not start")
+	return nil, errors.New("admitd did not start")
 }
 
 // stop ends it.

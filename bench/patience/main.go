@@ -37,11 +37,16 @@ const (
 // capacity is what the backend can do, per second.
 const capacity = float64(workers) / (float64(work) / float64(time.Second))
 
-// wanted are the least shares of the capacity by patience.
-var wanted = []struct {
+// want is the least share of the capacity for callers of some patience.
+type want struct {
 	patience time.Duration
 	share    float64
-}{{time.Second, 0.93}, {300 * time.Millisecond, 0.85}, {200 * time.Millisecond, 0.75}}
+}
+
+// wanted returns what the program asks for.
+func wanted() []want {
+	return []want{{time.Second, 0.93}, {300 * time.Millisecond, 0.85}, {200 * time.Millisecond, 0.75}}
+}
 
 func main() {
 	bin := flag.String("admitd", "bin/admitd", "the binary")
@@ -50,7 +55,7 @@ func main() {
 	deadline := flag.Bool("deadline", false, "callers announce their patience (X-Admitd-Deadline-Ms)")
 	flag.Parse()
 	good := true
-	for _, limit := range strings.Split(*limits, ",") {
+	for limit := range strings.SplitSeq(*limits, ",") {
 		if !compare(*bin, limit, min(*length, 5*time.Minute), *deadline) && limit == "default" {
 			good = false
 		}
@@ -66,8 +71,8 @@ func main() {
 // compare loads one gate per patience, side by side, with twice the capacity.
 func compare(bin, limit string, length time.Duration, deadline bool) bool {
 	var wg sync.WaitGroup
-	lines, good := make([]string, len(wanted)), make([]bool, len(wanted))
-	for i, w := range wanted {
+	lines, good := make([]string, len(wanted())), make([]bool, len(wanted()))
+	for i, w := range wanted() {
 		wg.Go(func() {
 			b := newBackend(workers, work)
 			defer b.Close()

@@ -38,6 +38,7 @@ func (c pgxConn) one(ctx context.Context, n int) (got int, err error) {
 	err = c.QueryRow(ctx, "select $1::int + 0", n).Scan(&got)
 	return got, err
 }
+
 func (c pgxConn) do(ctx context.Context, sql string) error { _, err := c.Exec(ctx, sql); return err }
 func (c pgxConn) close()                                   { _ = c.Close(context.Background()) }
 
@@ -51,11 +52,12 @@ func (c sqlConn) one(ctx context.Context, n int) (got int, err error) {
 	err = c.QueryRowContext(ctx, "select $1::int + 0", n).Scan(&got)
 	return got, err
 }
+
 func (c sqlConn) do(ctx context.Context, sql string) error {
 	_, err := c.ExecContext(ctx, sql)
 	return err
 }
-func (c sqlConn) close() { _, _ = c.Conn.Close(), c.db.Close() }
+func (c sqlConn) close() { _, _ = c.Close(), c.db.Close() }
 
 func url(port int) string {
 	return fmt.Sprintf("postgres://app@127.0.0.1:%d/app?sslmode=disable", port)

@@ -49,7 +49,7 @@ func start(t *testing.T) *cluster {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
-	dir, err := os.MkdirTemp("/tmp", "admitd-pg-") // short: its socket's path has a bound
+	dir, err := os.MkdirTemp("/tmp", "admitd-pg-") //nolint:usetesting // short: its socket's path has a bound
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // load keeps some workers asking until ctx is done, and returns how many answers
 // were right; a wrong one fails the test.
-func load(t *testing.T, ctx context.Context, port int) (wait func() int) {
+func load(ctx context.Context, t *testing.T, port int) (wait func() int) {
 	t.Helper()
 	pool, err := pgxpool.New(ctx, url(port))
 	if err != nil {
@@ -65,7 +65,7 @@ func TestServerFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := c.before(t, open)
 			ctx, cancel := context.WithCancel(t.Context())
-			wait := load(t, ctx, g.port)
+			wait := load(ctx, t, g.port)
 			time.Sleep(300 * time.Millisecond)
 			hurt()
 			time.Sleep(500 * time.Millisecond)
@@ -120,7 +120,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	c := start(t)
 	g := c.before(t, open)
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := load(t, ctx, g.port)
+	wait := load(ctx, t, g.port)
 	client := clients()["pgx exec"](t, g.port)
 	defer client.close()
 	for _, sql := range []string{"create table kept (a int)", "begin", "insert into kept values (1)"} {
