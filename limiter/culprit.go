@@ -24,9 +24,10 @@ type culprit struct {
 	shape   atomic.Pointer[Shape] // nil = nobody is capped
 	suspect atomic.Pointer[Shape] // who takes most, by majority vote over time
 	cap     atomic.Int64
-	held    atomic.Int64 // permits of the shape that were granted since it is capped
-	victims atomic.Int64 // others than the suspect that found no room, since the last turn
-	due     atomic.Int64 // monotonic ns of the next turn
+	held    atomic.Int64  // permits of the shape that were granted since it is capped
+	term    atomic.Uint32 // counts the times that a shape was capped
+	victims atomic.Int64  // others than the suspect that found no room, since the last turn
+	due     atomic.Int64  // monotonic ns of the next turn
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	votes    float64    // ns by which the suspect leads
@@ -46,6 +47,24 @@ func (t *taken) fade() { t.nanos, t.requests = t.nanos*culpritFade, t.requests*c
 // capped reports whether a request of the shape finds its cap reached.
 func (c *culprit) capped(s *Shape) bool {
 	return s != nil && c.shape.Load() == s && c.held.Load() >= c.cap.Load()
+}
+
+// granted counts a permit of a shape that is capped, and returns what the permit
+// is to know of that.
+func (c *culprit) granted(s *Shape) permitWord {
+	if s == nil || c.shape.Load() != s {
+		return 0
+	}
+	term := permitWord(c.term.Load()) << termShift & permitTerm
+	c.held.Add(1)
+	return permitCapped | term
+}
+
+// released counts the end of one, unless it was granted in an earlier term.
+func (c *culprit) released(word permitWord) {
+	if word&permitCapped != 0 && word&permitTerm == permitWord(c.term.Load())<<termShift&permitTerm {
+		c.held.Add(-1)
+	}
 }
 
 // unroomed notes that a request of the shape found no room.
@@ -95,6 +114,8 @@ func (c *culprit) turnLocked(limit int64) {
 	case victims > 0 && bound != c.suspect.Load():
 		if c.guiltyLocked() {
 			c.cap.Store(max(limit/2, 1))
+			c.shape.Store(nil)
+			c.term.Add(1)
 			c.held.Store(0)
 			c.shape.Store(c.suspect.Load())
 		}

@@ -138,7 +138,9 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 		permit.word |= permitBare
 		return permit
 	case req.Exempt && req.Continues:
-		return p.grant(now, p.force(s), s, req.Shape)
+		permit := p.grant(now, p.force(s), s, req.Shape)
+		permit.word |= permitUnpaid
+		return permit
 	case req.Exempt:
 		p.counts.exempted.Add(1)
 		s.spend(now, cost)

@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/admitd/admitd/limiter"
 )
@@ -36,5 +37,54 @@ func TestReloadMintsNoToken(t *testing.T) {
 	ticket.Abandon()
 	if got := bucket(); got != 0 {
 		t.Errorf("%v tokens after the request gave up, want none: it had paid none", got)
+	}
+}
+
+// Who gives up at the moment at which a permit is granted has the tokens back, as
+// one that gives up before: no work ran. They were once gone.
+func TestAbandonedPermitCostsNothing(t *testing.T) {
+	g := limiter.New("g", &limiter.Policy{
+		Rate:    limiter.Rate{PerSecond: 10},
+		Default: limiter.PartitionPolicy{NewLimit: newFixed(1), QueueDepth: 1},
+	}, limiter.Options{Clock: &stoppedClock{}})
+	busy, err := g.TryAdmit(0, limiter.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket := wait(t, g, limiter.Request{Cost: 4})
+	busy.End(limiter.Success)
+	if !isServed(t, ticket) {
+		t.Fatal("the place that became free was not granted")
+	}
+	ticket.Abandon()
+	if s := g.Status(); s.Bucket.Tokens != 9 || s.InFlight != 0 {
+		t.Errorf("%v tokens and %d in flight; want nine, and nobody", s.Bucket.Tokens, s.InFlight)
+	}
+}
+
+// A statement inside a transaction pays nothing, and so has nothing back when it
+// takes less than its shape does: each once minted what it had saved.
+func TestWhatPaysNothingSettlesNothing(t *testing.T) {
+	clock := &stoppedClock{}
+	g := limiter.New("g", &limiter.Policy{Shapes: 10, Rate: limiter.Rate{PerSecond: 0.01, BurstSeconds: 10_000}}, limiter.Options{Clock: clock})
+	cheap, dear := g.Shape(1, func() string { return "cheap" }), g.Shape(2, func() string { return "dear" })
+	run := func(s *limiter.Shape, hold time.Duration, inside bool) {
+		p, err := g.TryAdmit(clock.Now(), limiter.Request{Shape: s, Exempt: inside, Continues: inside})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.now.Add(int64(hold))
+		p.End(limiter.Success)
+	}
+	for range 20 {
+		run(cheap, time.Millisecond, false)
+		run(dear, 10*time.Millisecond, false)
+	}
+	before := g.Status().Bucket.Tokens
+	for range 5 {
+		run(dear, time.Millisecond, true)
+	}
+	if after := g.Status().Bucket.Tokens; after > before+0.1 || after < before {
+		t.Errorf("%v tokens before and %v after; want as many", before, after)
 	}
 }

@@ -256,10 +256,7 @@ func (p *partition) grant(now, held int64, s *partitionSpec, shape *Shape) Permi
 	if s.shared {
 		p.gate.pool.granted.Add(1)
 	}
-	if shape != nil && p.culprit.shape.Load() == shape {
-		p.culprit.held.Add(1)
-		word |= permitCapped
-	}
+	word |= p.culprit.granted(shape)
 	return Permit{spec: s, start: now, word: word, shape: shape}
 }
 
@@ -307,9 +304,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 // settle notes what a request of a shape took, and charges or refunds what it cost
 // more or less than its shape is taken to.
 func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Outcome) {
-	if permit.word&permitCapped != 0 && p.culprit.shape.Load() == permit.shape {
-		p.culprit.held.Add(-1)
-	}
+	p.culprit.released(permit.word)
 	if o == Ignored || latency <= 0 {
 		return
 	}

@@ -22,6 +22,7 @@ type Permit struct {
 // from call to call in registers.
 //
 //	bits 0-5    permitHeld, permitBare, permitTotal, permitLeft, permitUnpaid, permitCapped
+//	bits 6-7    of one that is capped: the term of the culprit, modulo four
 //	bits 8-31   permits held in the partition when it was granted, itself included
 //	bits 32-63  the clock's epoch then
 type permitWord uint64
@@ -31,9 +32,11 @@ const (
 	permitBare                          // the gate was off: teach nothing
 	permitTotal                         // counted in the gate's total
 	permitLeft                          // the caller has gone
-	permitUnpaid                        // shadow mode passed it without its tokens
+	permitUnpaid                        // it passed without tokens: in shadow mode, or as a part of other work
 	permitCapped                        // counted among those of a culprit
 
+	termShift  = 6
+	permitTerm = permitWord(3) << termShift
 	seenShift  = 8
 	epochShift = 32
 )

@@ -155,3 +155,60 @@ func TestCulpritIsFoundInTheBackendsQueue(t *testing.T) {
 	}
 	t.Logf("lookups %d of %d refused, p99 %v; reports %d of %d refused", got["lookups"].refused, got["lookups"].offered, got["lookups"].p99(), got["reports"].refused, got["reports"].offered)
 }
+
+// Permits that a culprit was granted when it was capped before, and that end when
+// it is capped again, are none of those that the cap now counts: they once made
+// room for as many more.
+func TestCapCountsItsOwnPermits(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	clock := &stoppedClock{}
+	g := limiter.New("g", &limiter.Policy{Shapes: 10, Default: limiter.PartitionPolicy{NewLimit: newFixed(4)}}, limiter.Options{Clock: clock})
+	lookup, scan := g.Shape(1, func() string { return "lookup" }), g.Shape(2, func() string { return "scan" })
+	admit := func(s *limiter.Shape) *limiter.Permit {
+		p, err := g.TryAdmit(clock.Now(), limiter.Request{Shape: s})
+		if err != nil {
+			return nil
+		}
+		return &p
+	}
+	fill := func() (all []*limiter.Permit) {
+		for p := admit(scan); p != nil; p = admit(scan) {
+			all = append(all, p)
+		}
+		return all
+	}
+	end := func(all []*limiter.Permit) {
+		clock.now.Add(500 * ms)
+		for _, p := range all {
+			p.End(limiter.Success)
+		}
+	}
+	one := func(s *limiter.Shape, hold int64) {
+		p := admit(s)
+		clock.now.Add(hold)
+		p.End(limiter.Success)
+	}
+	offend := func() {
+		one(scan, 500*ms)
+		one(lookup, ms)
+		all := fill()
+		if admit(lookup) != nil {
+			t.Fatal("a lookup finds room beside scans that fill the limit")
+		}
+		end(all)
+	}
+	offend()
+	early := fill()
+	if len(early) != 2 {
+		t.Fatalf("%d scans beside each other; want the two of a cap of half the limit", len(early))
+	}
+	for range 100 { // nobody complains, and the cap is lifted
+		one(lookup, 101*ms/100)
+		clock.now.Add(100 * ms)
+	}
+	offend()
+	end(early)
+	if again := fill(); len(again) != 2 {
+		t.Errorf("%d scans beside each other when they are capped again; want two", len(again))
+	}
+}

@@ -154,6 +154,7 @@ func (t *Ticket) Abandon() {
 	if t.debtUntil == 0 && t.gate.line.leave(t) {
 		permit := t.handOver()
 		permit.End(Ignored)
+		t.paid.Refund()
 		return
 	}
 	t.debtUntil = 0
