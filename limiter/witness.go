@@ -8,7 +8,7 @@ import "time"
 // to the witness of the policy that granted it, whatever is in force by then.
 type Witness interface {
 	// Decided is called once per request, with the gate's clock in monotonic
-	// nanoseconds.
+	// nanoseconds. req has the cost that its shape was seen to have, and no shape.
 	Decided(now int64, req Request, v Verdict)
 	// Waited is called when a request that [Waits] is admitted or refused, perhaps
 	// before Decided has told of the wait; offered is when it was decided. Those
@@ -37,5 +37,7 @@ func (s *partitionSpec) witnessed(now int64, req *Request, waits bool, why cause
 	case why == admitted:
 		v = Admitted
 	}
-	s.witness.Decided(now, *req, v)
+	told := *req
+	told.Shape = nil // is the gate's own, which learns from what is true; the cost has its price already
+	s.witness.Decided(now, told, v)
 }

@@ -78,3 +78,39 @@ func TestWitnessHearsEveryRequest(t *testing.T) {
 		t.Errorf("the witnesses heard (-want +got):\n%s", diff)
 	}
 }
+
+// listener keeps the last request that it is told of.
+type listener struct {
+	witness
+
+	last limiter.Request
+}
+
+// Decided implements [limiter.Witness].
+func (l *listener) Decided(_ int64, req limiter.Request, _ limiter.Verdict) { l.last = req }
+
+// A witness is told what a request cost, and not of its shape: candidates that
+// played it wrote their guesses into what the gate itself had learned of the
+// shape, and changed the price of true requests.
+func TestWitnessHearsOfPricesNotOfShapes(t *testing.T) {
+	clock := &stoppedClock{}
+	l := &listener{witness: witness{"a", new([]string)}}
+	g := limiter.New("g", &limiter.Policy{Shapes: 10, Witness: l}, limiter.Options{Clock: clock})
+	cheap, dear := g.Shape(1, func() string { return "cheap" }), g.Shape(2, func() string { return "dear" })
+	for range 20 {
+		for shape, hold := range map[*limiter.Shape]time.Duration{cheap: time.Millisecond, dear: 9 * time.Millisecond} {
+			p, err := g.TryAdmit(clock.Now(), limiter.Request{Shape: shape})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock.now.Add(int64(hold))
+			p.End(limiter.Success)
+		}
+	}
+	if _, err := g.TryAdmit(clock.Now(), limiter.Request{Shape: dear}); err != nil {
+		t.Fatal(err)
+	}
+	if l.last.Shape != nil || l.last.Cost < 1.7 || l.last.Cost > 1.9 {
+		t.Errorf("told of a cost of %v and shape %v; want 1.8 of the mean, and none", l.last.Cost, l.last.Shape)
+	}
+}
