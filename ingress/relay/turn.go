@@ -66,7 +66,7 @@ func (t *turn) hold(p limiter.Permit, asked limiter.Request) {
 		t.permit.End(limiter.Ignored)
 	}
 	t.permit, t.asked = p, asked
-	t.held, t.broken = true, false
+	t.held, t.broken, t.large = true, false, false
 	t.paused.Store(false)
 }
 
