@@ -324,6 +324,23 @@ func TestLateNamesTheLimit(t *testing.T) {
 	}
 }
 
+// A limit that was raised while a request waited left room in its partition, and
+// the refusal named a total that nobody had configured.
+func TestLateNeverNamesATotalThatIsNot(t *testing.T) {
+	limit := &recordingLimit{}
+	limit.n.Store(1)
+	g := limiter.New("g", &limiter.Policy{Default: limiter.PartitionPolicy{
+		NewLimit: func() limiter.Limit { return limit }, QueueDepth: 1, MaxWait: time.Second,
+	}}, limiter.Options{Clock: &stoppedClock{}})
+	g.TryAdmit(0, limiter.Request{})
+	_, ticket, _ := g.Offer(0, limiter.Request{})
+	limit.n.Store(5)
+	_, _, _, err := ticket.Step(int64(time.Second))
+	if rej, ok := err.(*limiter.Rejection); !ok || rej.Limit != labels.ByPartition { //nolint:errorlint // the gate returns it bare
+		t.Errorf("refused with %v; want queue_timeout of the partition", err)
+	}
+}
+
 // waits is an observer that hears how long requests waited.
 type waits struct{ heard []time.Duration }
 

@@ -352,7 +352,8 @@ func (s *partitionSpec) baseRTT() time.Duration {
 
 // late returns why a request waited in vain.
 func (p *partition) late() cause {
-	if s := p.spec.Load(); p.tally.held() < p.places(s) {
+	s := p.spec.Load()
+	if (s.total > 0 || s.shared) && p.tally.held() < p.places(s) {
 		return lateTotal // the partition itself had room
 	}
 	return latePartition
