@@ -65,16 +65,19 @@ func (rt *route) rejection(rej *limiter.Rejection, req limiter.Request) (labels.
 // spare prepares an answer to a request whose body nobody will read, and
 // reports whether the body is small enough to be read away afterwards, so that
 // the connection stays usable. Otherwise the connection is closed after the
-// answer. A client that waits for 100-continue gets the answer instead.
+// answer; of HTTP/2 the stream alone is, which some clients (curl 7.88) take for
+// an error in the place of the answer. A client that waits for 100-continue gets the answer instead.
 func spare(w http.ResponseWriter, r *http.Request) bool {
-	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody || r.ProtoMajor != 1 {
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return false
 	}
 	if r.ContentLength > 0 && r.ContentLength <= smallBody && r.Header["Expect"] == nil &&
 		http.NewResponseController(w).EnableFullDuplex() == nil {
 		return true
 	}
-	w.Header()["Connection"] = closeValue
+	if r.ProtoMajor == 1 {
+		w.Header()["Connection"] = closeValue
+	}
 	return false
 }
 
@@ -118,5 +121,5 @@ func answer(w http.ResponseWriter, r *http.Request, status int, doc []byte) (cut
 	h["Content-Length"] = []string{strconv.Itoa(len(doc))}
 	w.WriteHeader(status)
 	_, _ = w.Write(doc) // when it fails the client is gone
-	return small && h["Connection"] == nil && !readAway(w, r)
+	return small && h["Connection"] == nil && !readAway(w, r) && r.ProtoMajor == 1
 }

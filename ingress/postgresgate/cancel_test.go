@@ -15,6 +15,38 @@ import (
 	"github.com/admitd/admitd/ingress/postgresgate"
 )
 
+// Every Ctrl-C in psql and every wrong password was told as a failure of the
+// backend: a server answers a request to cancel by closing the connection, and
+// closes it after it refused a login.
+func TestServerEndsConnectionsAsItShould(t *testing.T) {
+	for name, tc := range map[string]struct{ first, answer []byte }{
+		"a request to cancel": {first: startupMessage(80877102, "\x00\x00\x00\x07secr")},
+		"a refused login":     {first: hello("user", "bob"), answer: failure("28P01", "password authentication failed")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sc := stage(t, policy(1, 5), postgresgate.Options{})
+				c, ended := sc.enter()
+				say(c, tc.first)
+				up := sc.backend()
+				expect(t, up, tc.first)
+				if tc.answer != nil {
+					say(up, tc.answer)
+					expect(t, c, tc.answer)
+				}
+				synctest.Wait()
+				_ = up.Close()
+				isOver(t, ended)
+				for _, b := range sc.s.Backends() {
+					if n := b.Failures[ingress.HungUp]; n != 0 {
+						t.Errorf("%d failures of the backend; want none", n)
+					}
+				}
+			})
+		})
+	}
+}
+
 // Requests to cancel.
 func TestCancel(t *testing.T) {
 	request := startupMessage(80877102, "\x00\x00\x00\x01secr")

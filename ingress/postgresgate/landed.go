@@ -25,6 +25,9 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 		s.errored(m.Bytes)
 		s.copy.CompareAndSwap(copyTakes, copyOver)
 		rs.Wake() // whoever waits for rows to be taken, or for answers
+		if s.phase.Load() == phaseLogin {
+			return relay.Verdict{Last: true}, nil // the login is refused, and the server closes the connection
+		}
 	case msgParsed, msgClosed, msgRow, msgNoRow:
 		s.answers.Add(1)
 		rs.Wake() // a query may wait behind a Flush

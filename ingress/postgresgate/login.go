@@ -91,7 +91,7 @@ func (s *session) cancel(rs *relay.Session, m relay.Message) (relay.Verdict, err
 			return relay.Verdict{}, err
 		}
 	}
-	return relay.Verdict{Expect: true, Idle: true}, nil
+	return relay.Verdict{}, nil // the server's answer is that it closes the connection
 }
 
 // greet takes the message that begins the login.
