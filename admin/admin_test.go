@@ -389,6 +389,11 @@ func TestSettings(t *testing.T) {
 			t.Errorf("patch %q = %d; want %d", body, w.Code, code)
 		}
 	}
+	// It asked whether "rate" may be meant.
+	w = call{method: "PATCH", path: "/v1/ingresses/orders", body: `{"rate":5}`}.do(t, s)
+	if w.Code != 400 || strings.Contains(w.Body.String(), "did you mean") || !strings.Contains(w.Body.String(), "requests.rate") {
+		t.Errorf("patch of a key in the wrong place = %d %s; want 400 with where such a key belongs", w.Code, w.Body)
+	}
 	if w := (call{method: "PATCH", path: "/v1/ingresses/nobody", body: `{}`}).do(t, s); w.Code != 404 {
 		t.Errorf("patch of an unknown ingress = %d; want 404", w.Code)
 	}

@@ -101,7 +101,9 @@ func worded(err error, into any) string {
 	}
 	key = strings.Trim(key, `"`)
 	text = "unknown key " + fmt.Sprintf("%q", key)
-	if near := strict.Nearest(key, keysOf(reflect.TypeOf(into), nil)); near != "" {
+	if near := strict.Nearest(key, keysOf(reflect.TypeOf(into), nil)); near == key {
+		text += " here: it belongs into another object, such as requests.rate"
+	} else if near != "" {
 		text += fmt.Sprintf(", did you mean %q?", near)
 	}
 	return text

@@ -255,6 +255,9 @@ func (p *partition) sentences(r *record, now time.Time) (text []string) {
 	}
 	if p.refused > least {
 		text = append(text, number(p.refused)+"/s are refused.")
+		if r.pace.refused > least {
+			text = append(text, "The ingress refuses most for: "+r.limitName()+".")
+		}
 	}
 	return text
 }

@@ -241,6 +241,8 @@ func (r *record) limitName() string {
 		if name, _ := r.most(); cause.Reason.ByRate() {
 			return reason + r.written("rate", name)
 		}
+	case labels.ByFleet:
+		return reason + ", shared by the gates of the fleet"
 	default:
 	}
 	return reason

@@ -113,6 +113,11 @@ func TestVerdict(t *testing.T) {
 			vitals.LevelWarn,
 			"Refusing 25 % of 200/s: request rate, the ingress may take 150/s, most for tenant-5 (48/s). Backend at 12.0 ms, 1.2× its base.",
 		},
+		"the fleet refuses": {
+			scene{admitted: 150, answered: 150, refused: 50, by: limiter.Cause{Reason: labels.RequestRate, Limit: labels.ByFleet}, latency: 12 * time.Millisecond},
+			vitals.LevelWarn,
+			"Refusing 25 % of 200/s: request rate, shared by the gates of the fleet, most for tenant-5 (48/s). Backend at 12.0 ms, 1.2× its base.",
+		},
 		"the total binds": {
 			scene{admitted: 100, answered: 100, refused: 100, by: full, total: 12, latency: 12 * time.Millisecond},
 			vitals.LevelWarn,
