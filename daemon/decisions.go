@@ -44,12 +44,13 @@ func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, err
 	if f == nil || in == nil {
 		return limiter.Permit{}, decide.ErrUnknownIngress
 	}
-	req := limiter.Request{Exempt: slices.Contains(in.Requests.Exempt.Operations, a.Operation)}
+	var req limiter.Request
 	if a.HTTP != nil {
 		if identify := c.identifier(in, f.gate); identify != nil {
 			req = identify(a.HTTP)
 		}
 	}
+	req.Exempt = req.Exempt || slices.Contains(in.Requests.Exempt.Operations, a.Operation)
 	if a.Partition != "" {
 		req.Key = a.Partition
 	}

@@ -1,10 +1,12 @@
 package daemon_test
 
 import (
+	"net/http/httptest"
 	"testing"
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/decide"
 )
 
 // What Envoys may share among them is the rate that would refuse: none where
@@ -42,5 +44,27 @@ func TestQuotasOfEnvoys(t *testing.T) {
 				t.Error("an ingress that is not there has a quota")
 			}
 		})
+	}
+}
+
+// An operation that the configuration exempts is exempt for a proxy too, which
+// names it beside the request that it asks about: what it says goes first.
+func TestProxiesNameExemptOperations(t *testing.T) {
+	cfg, err := config.Parse("test.yaml", []byte("ingresses: [ { name: shop, requests: { rate: 1, exempt: { operations: [GET /ping] } } } ]"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := daemon.New(cfg, daemon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Apply(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		a := decide.Ask{Via: decide.ViaAuthorize, Ingress: "shop", Operation: "GET /ping", HTTP: httptest.NewRequest("POST", "/rpc", nil)}
+		if _, err := d.Admit(t.Context(), &a); err != nil {
+			t.Fatalf("request %d of an exempt operation: %v; want it admitted", i, err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/ingress/mongogate"
@@ -54,6 +55,11 @@ func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.face.hello(n
 // Quota is what Envoys may share, for tests.
 func (d *Daemon) Quota(ingress, partition string) (limiter.Rate, bool) {
 	return d.counter.Quota(ingress, partition)
+}
+
+// Admit decides for who asks, for tests.
+func (d *Daemon) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, error) {
+	return d.counter.Admit(ctx, a)
 }
 
 // Apply puts a configuration in force, for tests.
