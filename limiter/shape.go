@@ -70,9 +70,11 @@ type shapes struct {
 	bytes atomic.Uint64
 	ended atomic.Uint64
 	most  atomic.Int64 // 0 = nothing is learned
+	// evictAt is the coarse second before which nobody makes room. It is read without
+	// mu, or a flood of new shapes would wait for each other.
+	evictAt atomic.Int64
 
-	mu      sync.Mutex // guards changes of all, and the field below
-	evictAt int64      // coarse second before which nobody makes room
+	mu sync.Mutex // guards changes of all and evictAt
 }
 
 // Shape returns the shape with the given hash, which name describes; it is asked
@@ -101,11 +103,7 @@ func (g *Gate) Shape(hash uint64, name func() string) *Shape {
 func (g *Gate) Learns() bool { return g.shapes.most.Load() > 0 }
 
 // mayEvict reports whether it is time to make room again.
-func (sh *shapes) mayEvict(now int64) bool {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return now>>coarseShift >= sh.evictAt
-}
+func (sh *shapes) mayEvict(now int64) bool { return now>>coarseShift >= sh.evictAt.Load() }
 
 // add enters a shape. It copies the table, since shapes are new seldom.
 func (sh *shapes) add(hash uint64, name func() string, now int64) *Shape {
@@ -119,7 +117,7 @@ func (sh *shapes) add(hash uint64, name func() string, now int64) *Shape {
 		next = maps.Clone(*all)
 	}
 	if most := int(sh.most.Load()); len(next) >= most {
-		sh.evictAt = now>>coarseShift + 1
+		sh.evictAt.Store(now>>coarseShift + 1)
 		oldest := slices.SortedFunc(maps.Keys(next), func(a, b uint64) int {
 			if age := int(int32(next[a].touched.Load() - next[b].touched.Load())); age != 0 {
 				return age
