@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -26,7 +27,7 @@ func (s *window) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	e, ok := s.book.Explain(chi.URLParam(r, "ingress"), key, time.Now())
 	if !ok {
-		fail(w, http.StatusNotFound, "no such ingress, or no such partition in it: "+key)
+		fail(w, http.StatusNotFound, fmt.Sprintf("no such ingress as %q, or nobody has asked for the partition %q of it", chi.URLParam(r, "ingress"), key))
 		return
 	}
 	d := status.Explanation{

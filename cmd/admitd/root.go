@@ -59,7 +59,26 @@ it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
 	root.SetErr(s.err)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newMan(s), newDemo(s), newLab(s), newTop(s), newTune(s), newExplain(s), newSnapshot(s), newSet(s), newGet(s), newUnset(s))
+	for _, c := range root.Commands() {
+		sayUsage(c)
+	}
 	return root
+}
+
+// sayUsage has a command, and those below it, name their arguments to who gave
+// too few or too many.
+func sayUsage(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return fmt.Errorf("%w; usage: %s", err, c.UseLine())
+			}
+			return nil
+		}
+	}
+	for _, below := range c.Commands() {
+		sayUsage(below)
+	}
 }
 
 // newSchema returns the command that prints the configuration's schema.
