@@ -122,7 +122,7 @@ func (b *book) look(now int64) {
 			delete(b.quotas, name)
 			return true
 		}
-		q.goOn(now, lost, p)
+		q.goOn(now, lost || q.open > 0 && now-q.open > int64(b.span()), p) // others may be answered, and this one not
 		return false
 	})
 }
@@ -161,6 +161,9 @@ func (b *book) prepare(now int64, early, leaving bool) []call {
 			last = &calls[len(calls)-1]
 		}
 		last.asks = append(last.asks, q.ask(now))
+		if q.open == 0 {
+			q.open = now
+		}
 	}
 	if early && len(calls[0].asks) == 0 {
 		return nil

@@ -70,6 +70,7 @@ type quota struct {
 	piece    float64
 	pieceAt  int64
 	askedAt  int64 // when it was last asked for and answered
+	open     int64 // when it was first asked for since; 0 = it was not
 	askedFor float64
 	flowing  bool  // the grant in force flows, and the group presumes it spent
 	until    int64 // when the grant in force has run out
@@ -143,7 +144,7 @@ func (q *quota) ask(now int64) ask {
 // granted puts a grant in force that was asked for at sent.
 func (q *quota) granted(now, sent int64, a *ask, g *grant, c *call, dry chan<- struct{}) {
 	q.epoch, q.share, q.level, q.rate, q.sharers = g.epoch, g.share, g.level, g.rate, g.sharers
-	q.askedAt, q.askedFor = sent, q.counted
+	q.askedAt, q.askedFor, q.open = sent, q.counted, 0
 	q.until, q.ends, q.flowing, q.mode = sent+int64(c.span), sent+int64(c.lease), !g.atOnce, Leased
 	q.notYet = now + int64(g.wait)
 	if a.bucket != q.mark {
@@ -164,7 +165,7 @@ func (q *quota) granted(now, sent int64, a *ask, g *grant, c *call, dry chan<- s
 
 // goOn keeps the bucket filled while the group does not answer: at the last share
 // until the lease ends, then by the fallback. lost says that nothing was heard of
-// the group for longer than a grant lasts, tick when goOn is called next.
+// the group, or of this quota, for longer than a grant lasts.
 func (q *quota) goOn(now int64, lost bool, p plight) {
 	if now+int64(p.tick) < q.until || !lost && (!q.flowing || now >= q.ends) {
 		return

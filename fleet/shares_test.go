@@ -1,9 +1,12 @@
 package fleet_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/admitd/admitd/fleet"
 	"github.com/admitd/admitd/limiter"
@@ -266,5 +269,53 @@ func TestOutageMintsNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A call that always fails, for what lies under a key of one of its quotas, left
+// all that came with it and after it without tokens for good, while others were
+// answered: the gate took the group for present, and went by no fallback.
+func TestQuotasThatAreNeverAnsweredGoOn(t *testing.T) {
+	r := miniredis.RunT(t)
+	if err := r.Set("admitd:{sim}:q:poisoned", "no hash"); err != nil {
+		t.Fatal(err)
+	}
+	now, rate := int64(time.Hour), limiter.Rate{PerSecond: 1000, Sharers: 1}
+	names := []string{}
+	for i := range 32 {
+		names = append(names, fmt.Sprint("other", i))
+	}
+	names = append(names, "poisoned", "orders")
+	buckets := map[string]*limiter.Bucket{}
+	for _, name := range names {
+		buckets[name] = limiter.NewBucket(rate, now)
+	}
+	sim, err := fleet.NewSim(now, "gate", fleet.Settings{}, func(yield func(string, string, *limiter.Bucket) bool) {
+		for _, name := range names {
+			yield(name, name, buckets[name])
+		}
+	}, &fleet.Redis{Addresses: []string{r.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	admitted := map[string]int{}
+	for range 1000 { // five seconds
+		now += int64(tick)
+		r.SetTime(time.Unix(1_800_000_000, now))
+		for _, name := range names {
+			for range 4 {
+				if _, ok := buckets[name].Take(now, 1); ok {
+					admitted[name]++
+				}
+			}
+		}
+		sim.Step(now, true, true)
+	}
+	if sim.Mode(now) != fleet.Leased || sim.Failed == 0 || admitted["other0"] < 3500 {
+		t.Fatalf("mode %s, %d calls failed, %d of the others admitted; want the others to be answered", sim.Mode(now), sim.Failed, admitted["other0"])
+	}
+	if n := admitted["orders"]; n < 3000 {
+		t.Errorf("%d of 4000 admitted beside a quota that cannot be asked for; want nearly all", n)
 	}
 }
