@@ -55,7 +55,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	s := admin.Snapshot{
-		Version: fc.version, Started: fc.started, Draining: fs.draining,
+		Version: fc.version, Started: fc.started, Draining: fs.draining || fs.leavingSoon,
 		Clock: status.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: fc.clockFaults()},
 		Config: status.Config{
 			Path: fc.settings.path, LastSuccess: applied, LastSuccessful: len(problems) == 0, Problems: problems,

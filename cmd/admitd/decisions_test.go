@@ -122,6 +122,10 @@ func TestLameDuck(t *testing.T) {
 			t.Errorf("%s = %d %s; want 503", ready, a.status, a.body)
 		}
 	}
+	// What admitd top shows said "serving".
+	if a := mustGet(t, "http://"+p.admin+"/v1/status"); !strings.Contains(string(a.body), `"draining":true`) {
+		t.Errorf("status %s; want that it drains", a.body)
+	}
 	if a := mustGet(t, url); a.status != http.StatusOK {
 		t.Errorf("a request meanwhile = %d %s; want 200", a.status, a.body)
 	}
