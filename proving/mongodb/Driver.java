@@ -104,7 +104,7 @@ public class Driver {
       clear();
       MongoException e = refused(what.equals("a read") ? () -> things.find().first() : () -> things.insertOne(new Document("from", "java")));
       fact(what + " is refused with 462 and both labels", e != null && e.getCode() == 462 && e.hasErrorLabel("SystemOverloadedError") && e.hasErrorLabel("RetryableError"), e);
-      // 5.12 now and then replaces a connection as stale between the two, for reasons of its monitor.
+      // 5.12 now and then replaces a connection as stale between the two, since the server's second streamed hello answers another request.
       fact(what + ": " + attempts + (RETRIES ? " attempts" : " attempt"), began.size() == attempts, began.size());
     }
     try (MongoClient direct = MongoClients.create(System.getenv("DIRECT"))) {
