@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestProxiesNameExemptOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		a := decide.Ask{Via: decide.ViaAuthorize, Ingress: "shop", Operation: "GET /ping", HTTP: httptest.NewRequest("POST", "/rpc", nil)}
+		a := decide.Ask{Via: decide.ViaAuthorize, Ingress: "shop", Operation: "GET /ping", HTTP: httptest.NewRequest(http.MethodPost, "/rpc", nil)}
 		if _, err := d.Admit(t.Context(), &a); err != nil {
 			t.Fatalf("request %d of an exempt operation: %v; want it admitted", i, err)
 		}
