@@ -39,6 +39,7 @@ func empty() map[string]string {
 		"alert AdmitdLimitAtMaximum":          "needs a limit that stands still for ten minutes",
 		"alert AdmitdBackendSlowLimitFalling": "compares with the limit of five minutes ago",
 		"annotation Tuner changes":            "the scene reloads each second, and the tuner settles after each",
+		"alert AdmitdExemptMany":              "few requests of the scene are exempt",
 		"alert AdmitdGateSlow":                "one request in sixteen is measured, which is less than one a second here",
 		"alert AdmitdBackendFailing":          "every backend of the scene answers",
 		"alert AdmitdTunerReverted":           "nothing is changed, so that nothing is taken back",
