@@ -161,7 +161,8 @@ func (d *doorstep) meet(raw []byte) (served bool, err error) {
 	p, _ := plains.Get().(*plain)
 	defer plains.Put(p)
 	rt := d.s.route.Load()
-	if d.s.isDraining() || g.head > rt.o.MaxHeader || !p.parse(string(raw[:g.head]), g) || !rt.takes(p) {
+	// In a drain too: net/http would read it and leave it unanswered.
+	if g.head > rt.o.MaxHeader || !p.parse(string(raw[:g.head]), g) || !rt.takes(p) {
 		return false, d.enter(before, handed) // net/http has something to say about it
 	}
 	if err := d.enter(before, serving); err != nil {

@@ -110,7 +110,7 @@ func (p *plain) WriteHeader(status int) {
 	}
 	p.bare = p.bare || p.r.Method == http.MethodHead
 	p.last = strings.EqualFold(first(p.header["Connection"]), "close")
-	if !p.last && p.d.phase.Load() == leaving {
+	if !p.last && p.isLast() {
 		p.header["Connection"], p.last = closeValue, true
 	}
 	p.appendFields()
@@ -123,6 +123,9 @@ func (p *plain) WriteHeader(status int) {
 	}
 	p.out = append(p.out, "\r\n"...)
 }
+
+// isLast reports whether the connection is to end with this answer.
+func (p *plain) isLast() bool { return p.d.phase.Load() == leaving || p.d.s.isDraining() }
 
 // appendStatus appends the first line of an answer.
 func appendStatus(b []byte, status int) []byte {
@@ -160,7 +163,7 @@ func (p *plain) refuse(doc *labels.Document, fields []labels.Field, body []byte)
 	b = append(b, "Content-Type: application/problem+json\r\nDate: "...)
 	b = time.Now().UTC().AppendFormat(b, http.TimeFormat)
 	b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(body)), 10)
-	if p.last = doc.Reason == labels.Draining; p.last {
+	if p.last = p.isLast() || doc.Reason == labels.Draining; p.last {
 		b = append(b, "\r\nConnection: close"...)
 	}
 	b = append(b, "\r\n\r\n"...)
