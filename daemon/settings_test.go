@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/config/watch"
@@ -122,11 +123,17 @@ func TestTokenOfALoopbackPortCanBeDropped(t *testing.T) {
 // A profile says of which ingress the goroutines are.
 func TestProfilesNameTheIngress(t *testing.T) {
 	run(t, "{admin: {listen: '127.0.0.1:0'}, log: {level: error}, ingresses: [{name: profiled, listen: '127.0.0.1:0', backend: 'http://127.0.0.1:1'}]}")
-	var profile strings.Builder
-	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
-		t.Fatal(err)
-	}
-	if want := `{"ingress":"profiled"}`; !strings.Contains(profile.String(), want) {
-		t.Errorf("no goroutine is labelled %s", want)
+	const want = `{"ingress":"profiled"}`
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // until its goroutines have begun
+		var profile strings.Builder
+		if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(profile.String(), want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no goroutine is labelled %s", want)
+		}
 	}
 }
