@@ -14,8 +14,8 @@ type LogOptions struct {
 	Level string
 }
 
-// NewLogger returns a logger that writes to w, one line per record, and the
-// level through which it can be turned up or down while it runs. The error
+// NewLogger returns a logger that writes to w, one line per record and durations
+// as in the configuration (1.5s, in both formats), and the level through which it can be turned up or down while it runs. The error
 // names the option that is wrong.
 func NewLogger(w io.Writer, o LogOptions) (*slog.Logger, *slog.LevelVar, error) {
 	level := new(slog.LevelVar)
@@ -24,7 +24,7 @@ func NewLogger(w io.Writer, o LogOptions) (*slog.Logger, *slog.LevelVar, error) 
 			return nil, nil, fmt.Errorf("observe: log level %q: want debug, info, warn or error", o.Level)
 		}
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: worded}
 	switch o.Format {
 	case "", "json":
 		return slog.New(slog.NewJSONHandler(w, opts)), level, nil
@@ -33,4 +33,13 @@ func NewLogger(w io.Writer, o LogOptions) (*slog.Logger, *slog.LevelVar, error) 
 	default:
 		return nil, nil, fmt.Errorf("observe: log format %q: want json or text", o.Format)
 	}
+}
+
+// worded writes a duration as a text: JSON would have it as a bare number of
+// nanoseconds, which nobody reads.
+func worded(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

@@ -34,6 +34,22 @@ func TestNewLogger(t *testing.T) {
 	}
 }
 
+// A duration reads the same in both formats. In JSON it was a number of
+// nanoseconds without a unit.
+func TestNewLoggerWordsDurations(t *testing.T) {
+	for format, want := range map[string]string{"json": `"delay":"1.5s"`, "text": `delay=1.5s`} {
+		var out bytes.Buffer
+		log, _, err := observe.NewLogger(&out, observe.LogOptions{Format: format})
+		if err != nil {
+			t.Fatalf("NewLogger(%q): %v", format, err)
+		}
+		log.Info("serving on", slog.Duration("delay", 1500*time.Millisecond))
+		if got := out.String(); !strings.Contains(got, want) {
+			t.Errorf("format %q wrote %q; want %s", format, got, want)
+		}
+	}
+}
+
 // A wrong option is named in the error.
 func TestNewLoggerRefuses(t *testing.T) {
 	for _, tc := range []struct {
