@@ -240,8 +240,10 @@ func (d *doorstep) awaitEnd() (gone bool) {
 	return gone
 }
 
-// refresh moves the deadlines of a connection that goes on to its next request:
-// net/http's own were for one of its requests.
+// refresh moves the deadlines of a connection at the beginning of a request, and
+// again at its end when it took its time: for the answer, and for the next
+// request, whose wait begins so soon after this one did that it is one with it.
+// net/http's own deadlines were for one of its requests.
 func (d *doorstep) refresh(now time.Time, o *Options) error {
 	if now.Sub(d.touched) <= time.Second {
 		return nil

@@ -51,6 +51,9 @@ func (*memory) Close() error { return nil }
 // serve takes a request that came over d, with body behind its head, from the
 // decision to the answer, and reports whether the connection can go on.
 func (p *plain) serve(d *doorstep, rt *route, body []byte) (keep bool) {
+	if d.refresh(time.Now(), &rt.o) != nil {
+		return false
+	}
 	if p.gone == nil {
 		p.gone = newDeparture()
 	}
@@ -64,7 +67,8 @@ func (p *plain) serve(d *doorstep, rt *route, body []byte) (keep bool) {
 		if p.gone.end() || !keep {
 			p.gone = nil
 		}
-		keep = keep && p.gone != nil && d.refresh(time.Now(), &rt.o) == nil
+		// What the watch, or a long answer, did to the deadlines is undone.
+		keep = keep && p.gone != nil && (!d.touched.IsZero() || d.refresh(time.Now(), &rt.o) == nil)
 		p.setBody(nil)
 		p.d = nil
 	}()

@@ -1,0 +1,92 @@
+package httpgate_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/limiter"
+)
+
+// socketlike is a pipe that has a doorstep, as a socket has.
+type socketlike struct{ net.Conn }
+
+func (socketlike) SyscallConn() (syscall.RawConn, error) { return blind{}, nil }
+
+// blind cannot tell that a client leaves.
+type blind struct{ syscall.RawConn }
+
+func (blind) Read(func(uintptr) bool) error { return os.ErrDeadlineExceeded }
+
+// refusing serves a pipe, in a bubble, that refuses whatever comes, and returns
+// the client's end.
+func refusing(t *testing.T, o httpgate.Options) net.Conn {
+	t.Helper()
+	p := limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}}
+	gate := limiter.New("orders", &p, limiter.Options{})
+	if permit, _, err := gate.Offer(gate.Now(), limiter.Request{}); err == nil {
+		permit.End(limiter.Ignored) // it had the one token
+	}
+	o.Backend = "http://127.0.0.1:1"
+	s, err := httpgate.New(gate, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(context.WithoutCancel(t.Context()), ln) }()
+	client, server := net.Pipe()
+	ln.conns <- socketlike{server}
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = s.Drain(context.WithoutCancel(t.Context()))
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return client
+}
+
+const bare = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// The first plain request of a connection once had no bound on the writing of its
+// answer: a client that did not read held connection and goroutine for good.
+func TestFirstAnswerIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := refusing(t, httpgate.Options{RequestTimeout: time.Second, StreamIdle: time.Second})
+		_, _ = io.WriteString(c, bare)
+		time.Sleep(3*time.Second + time.Millisecond)
+		synctest.Wait()
+		if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil {
+			t.Errorf("%d bytes came after the bound on writing them, want the connection's end", n)
+		}
+	})
+}
+
+// A connection that had been idle for longer than the bound on writing an answer,
+// which was set before it became idle, was once cut off with its next request.
+func TestIdleLongerThanAnAnswerMayTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := refusing(t, httpgate.Options{RequestTimeout: time.Second, StreamIdle: time.Second, IdleTimeout: time.Minute})
+		br := bufio.NewReader(c)
+		for i := range 4 {
+			_, _ = io.WriteString(c, bare)
+			if r, err := readReply(br); err != nil || r.StatusCode != http.StatusTooManyRequests {
+				t.Fatalf("request %d: %+v, %v; want a refusal", i, r, err)
+			}
+			time.Sleep(50 * time.Second)
+		}
+		time.Sleep(11 * time.Second)
+		if _, err := br.ReadByte(); err == nil {
+			t.Error("the connection is open after its idle timeout")
+		}
+	})
+}
