@@ -7,7 +7,8 @@ import (
 	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/fleet/pool"
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -20,7 +21,7 @@ var (
 // Policy turns one ingress of the configuration into a policy. A tune that is not
 // nil may change the settings of each limit before it is made.
 func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Policy, error) {
-	mode, err := parseMode(in.Mode)
+	mode, err := limiter.ParseMode(in.Mode)
 	if err != nil {
 		return nil, err
 	}
@@ -117,27 +118,95 @@ func limitSettings(in *config.Ingress, l *config.Limit) algorithms.Settings {
 	return s
 }
 
-// parseMode turns the configuration's mode into the limiter's.
-func parseMode(s string) (limiter.Mode, error) {
-	for _, m := range []limiter.Mode{limiter.Enforce, limiter.Shadow, limiter.Off} {
-		if m.String() == s {
-			return m, nil
-		}
+// classPolicy turns who goes first into a part of the gate's policy, nil when
+// nobody does.
+func classPolicy(in *config.Ingress) *limiter.Classes {
+	c := &in.Classes
+	if !c.Given() {
+		return nil
 	}
-	return 0, fmt.Errorf("mode must be enforce, shadow or off (%s)", s)
-}
-
-// connections turns the configuration's connection limits into the door's.
-func connections(c *config.Connections) ingress.Connections {
-	out := ingress.Connections{
-		Rate:    limiter.Rate{PerSecond: c.Rate, BurstSeconds: c.BurstSeconds, QueueDepth: c.QueueDepth},
-		MaxOpen: c.MaxOpen, Reserved: c.Reserved,
-	}
-	if c.Shared && c.Rate > 0 {
-		out.Rate.Sharers = 1 // the group tells how many
-	}
-	for _, p := range c.Exempt {
-		out.Exempt = append(out.Exempt, p.Prefix)
+	out := &limiter.Classes{Default: labels.ParseClass(c.Default)}
+	for i := range out.Floor {
+		out.Floor[i] = c.FloorOf(labels.Classes()[i].String())
 	}
 	return out
+}
+
+// shapesOf returns how many shapes the gate learns, 0 = none.
+func shapesOf(in *config.Ingress) int {
+	if !in.Cost.Shapes.Learn {
+		return 0
+	}
+	return in.Cost.Shapes.Max
+}
+
+// share marks the rates of a policy that the configuration shares.
+func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
+	gates := max(fs.sharers, 1)
+	if in.Requests.Shared && p.Rate.PerSecond > 0 {
+		p.Rate.Sharers = gates
+	}
+	mark := func(shared bool, r *limiter.Rate) {
+		if shared && r.PerSecond > 0 {
+			r.Sharers = gates
+		}
+	}
+	mark(in.Partitions.Default.Shared, &p.Default.Rate)
+	for i := range in.Partitions.Named {
+		mark(in.Partitions.Named[i].Shared, &p.Named[i].Rate)
+	}
+	for _, k := range p.Keys {
+		mark(in.Partitions.Default.Shared, &k.Rate)
+	}
+	plain := p.Default.Signature
+	fs.pool(in, &in.Partitions.Default.Limit, &p.Default)
+	for i := range in.Partitions.Named {
+		fs.pool(in, &in.Partitions.Named[i].Limit, &p.Named[i])
+	}
+	for _, k := range p.Keys {
+		if k.Signature == plain {
+			fs.pool(in, &in.Partitions.Default.Limit, k)
+		}
+	}
+}
+
+// pool gives a partition its part of a limit that all gates share, if the
+// configuration says so.
+func (fs *fronts) pool(in *config.Ingress, l *config.Limit, p *limiter.PartitionPolicy) {
+	if !l.Shared {
+		return
+	}
+	s := limitSettings(in, l)
+	s.Gates = 1
+	fs.meet(&s)
+	p.Signature += " shared"
+	p.NewLimit = func() limiter.Limit {
+		return pool.New(pool.Options{Gates: fs.sharers, Make: func(initial, gates, least int) pool.Algorithm {
+			return mustLimit(partOf(s, initial, gates, least))
+		}})
+	}
+}
+
+// partOf changes the settings of a limit so that it begins at initial, is one of
+// so many gates, and stays at least; 0 = as they are.
+func partOf(s algorithms.Settings, initial, gates, least int) algorithms.Settings {
+	whole := s
+	s.Gates = gates
+	s.MinLimit = max(s.MinLimit, least)
+	if s.MaxLimit > 0 {
+		s.MaxLimit = max(s.MaxLimit, s.MinLimit)
+	}
+	if initial > 0 {
+		s.InitialLimit = initial
+	}
+	if s.InitialLimit > 0 {
+		s.InitialLimit = max(s.InitialLimit, s.MinLimit)
+	}
+	if s.MaxLimit > 0 {
+		s.InitialLimit = min(s.InitialLimit, s.MaxLimit)
+	}
+	if s.Validate() != nil {
+		return whole
+	}
+	return s
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"maps"
 	"os"
@@ -11,8 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/admitd/admitd/algorithms"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/keys"
 	"github.com/admitd/admitd/fleet"
 	"github.com/admitd/admitd/fleet/pool"
 	"github.com/admitd/admitd/limiter"
@@ -64,7 +65,7 @@ func (c *club) newGroup(f *config.Fleet) (*fleet.Group, error) {
 		SentinelUsername: f.Redis.SentinelUsername, SentinelPasswordFile: f.Redis.SentinelPasswordFile,
 	}
 	var err error
-	if r.TLS, err = fleetTLS(&f.Redis.TLS); err != nil {
+	if r.TLS, err = keys.Fleet(&f.Redis.TLS); err != nil {
 		return nil, fmt.Errorf("fleet.redis.tls: %w", err)
 	}
 	g, err := fleet.New(fleet.Options{
@@ -207,103 +208,59 @@ func (c *club) detail() string {
 	}
 }
 
-// share marks the rates of a policy that the configuration shares.
-func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
-	gates := max(fs.sharers, 1)
-	if in.Requests.Shared && p.Rate.PerSecond > 0 {
-		p.Rate.Sharers = gates
+// clubCollector reads the group when somebody scrapes. Every label value comes
+// from the configuration or a closed set.
+type clubCollector struct {
+	club                                              *club
+	share, gates, age, mode, calls, failures, seconds *prometheus.Desc
+}
+
+func newClubCollector(c *club) *clubCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("admitd_fleet_"+name, help, labels, nil)
 	}
-	mark := func(shared bool, r *limiter.Rate) {
-		if shared && r.PerSecond > 0 {
-			r.Sharers = gates
-		}
-	}
-	mark(in.Partitions.Default.Shared, &p.Default.Rate)
-	for i := range in.Partitions.Named {
-		mark(in.Partitions.Named[i].Shared, &p.Named[i].Rate)
-	}
-	for _, k := range p.Keys {
-		mark(in.Partitions.Default.Shared, &k.Rate)
-	}
-	plain := p.Default.Signature
-	fs.pool(in, &in.Partitions.Default.Limit, &p.Default)
-	for i := range in.Partitions.Named {
-		fs.pool(in, &in.Partitions.Named[i].Limit, &p.Named[i])
-	}
-	for _, k := range p.Keys {
-		if k.Signature == plain {
-			fs.pool(in, &in.Partitions.Default.Limit, k)
-		}
+	return &clubCollector{
+		club:     c,
+		share:    desc("share", "Part of a shared rate that this gate was lent last, tokens per second.", "quota"),
+		gates:    desc("gates", "Gates of the group as this one saw it last."),
+		age:      desc("lease_age_seconds", "Time since the group answered last."),
+		mode:     desc("mode", "1 for what the gate goes by: leased, kept, or its fallback.", "mode"),
+		calls:    desc("calls_total", "Calls that the group answered."),
+		failures: desc("call_failures_total", "Calls that the group did not answer."),
+		seconds:  desc("call_seconds", "How long the last call took that was answered."),
 	}
 }
 
-// pool gives a partition its part of a limit that all gates share, if the
-// configuration says so.
-func (fs *fronts) pool(in *config.Ingress, l *config.Limit, p *limiter.PartitionPolicy) {
-	if !l.Shared {
+// Describe implements [prometheus.Collector].
+func (c *clubCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.share, c.gates, c.age, c.mode, c.calls, c.failures, c.seconds} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *clubCollector) Collect(ch chan<- prometheus.Metric) {
+	g := c.club.current()
+	if g == nil {
 		return
 	}
-	s := limitSettings(in, l)
-	s.Gates = 1
-	fs.meet(&s)
-	p.Signature += " shared"
-	p.NewLimit = func() limiter.Limit {
-		return pool.New(pool.Options{Gates: fs.sharers, Make: func(initial, gates, least int) pool.Algorithm {
-			return mustLimit(partOf(s, initial, gates, least))
-		}})
+	s := g.Status()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...) //nolint:promlinter // as in the steward's
 	}
-}
-
-// partOf changes the settings of a limit so that it begins at initial, is one of
-// so many gates, and stays at least; 0 = as they are.
-func partOf(s algorithms.Settings, initial, gates, least int) algorithms.Settings {
-	whole := s
-	s.Gates = gates
-	s.MinLimit = max(s.MinLimit, least)
-	if s.MaxLimit > 0 {
-		s.MaxLimit = max(s.MaxLimit, s.MinLimit)
+	for _, sum := range g.Sums() {
+		gauge(c.share, sum.Share, sum.Label)
 	}
-	if initial > 0 {
-		s.InitialLimit = initial
-	}
-	if s.InitialLimit > 0 {
-		s.InitialLimit = max(s.InitialLimit, s.MinLimit)
-	}
-	if s.MaxLimit > 0 {
-		s.InitialLimit = min(s.InitialLimit, s.MaxLimit)
-	}
-	if s.Validate() != nil {
-		return whole
-	}
-	return s
-}
-
-// fleetTLS returns how Redis is dialled; nil = plain TCP. The gate's own
-// certificate is read at every connect.
-func fleetTLS(t *config.FleetTLS) (*tls.Config, error) {
-	if !t.Enabled {
-		return nil, nil //nolint:nilnil // nil means no TLS, as documented
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	var err error
-	if t.CAFile != "" {
-		if cfg.RootCAs, err = readPool(t.CAFile); err != nil {
-			return nil, err
+	gauge(c.gates, float64(s.Gates))
+	gauge(c.age, s.AgeSeconds)
+	gauge(c.seconds, s.CallMS/1000)
+	for _, m := range fleet.Modes() {
+		in := 0.0
+		if string(m) == s.Mode {
+			in = 1
 		}
+		gauge(c.mode, in, string(m))
 	}
-	if t.CertFile == "" {
-		return cfg, nil
-	}
-	own := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("certificate: %w", err)
-		}
-		return &cert, nil
-	}
-	if _, err = own(nil); err != nil {
-		return nil, err
-	}
-	cfg.GetClientCertificate = own
-	return cfg, nil
+	ch <- prometheus.MustNewConstMetric(c.calls, prometheus.CounterValue, float64(s.Calls))       //nolint:promlinter // as in the steward's
+	ch <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, float64(s.Failures)) //nolint:promlinter // as above
 }

@@ -22,6 +22,9 @@ import (
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/config/watch"
+	"github.com/admitd/admitd/daemon/keys"
+	"github.com/admitd/admitd/daemon/protocol"
+	"github.com/admitd/admitd/daemon/steward"
 	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -43,7 +46,7 @@ type Options struct {
 	Sockets  map[string][]net.Listener // by ingress: listeners that are open already
 	// Protocols are further ones, beside those that ship; the configuration must
 	// know them too.
-	Protocols []*Protocol
+	Protocols []*protocol.Protocol
 	Kill      func() // ends the process at once, on a second signal; nil = does not
 }
 
@@ -55,7 +58,7 @@ type Daemon struct {
 	fronts   *fronts
 	settings *settings
 	face     *face
-	steward  *steward
+	steward  *steward.Steward
 	counter  *counter
 	desk     *decide.Desk
 
@@ -83,13 +86,13 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	kit := sh.kit(d.face.hello)
 	d.counter = &counter{fronts: d.fronts, kit: kit}
 	d.desk = decide.NewDesk(d.counter, 0)
-	d.steward = newSteward(d.settings)
+	d.steward = steward.New(sh.log, &tuned{settings: d.settings}, d.settings.running)
 	d.face.steward = d.steward
-	d.settings.reloaded = d.steward.reloaded
-	if d.fronts.protocols, err = openAll(kit, append(protocols(), o.Protocols...)); err != nil {
+	d.settings.reloaded = d.steward.Reloaded
+	if d.fronts.protocols, err = protocol.OpenAll(kit, append(protocol.All(), o.Protocols...)); err != nil {
 		return nil, err
 	}
-	return d, errors.Join(sh.metrics.Register(newTunerCollector(d.steward)), sh.metrics.Register(d.fronts.overrides),
+	return d, errors.Join(sh.metrics.Register(steward.NewCollector(d.steward)), sh.metrics.Register(d.fronts.overrides),
 		sh.metrics.Register(newStagesCollector(d.fronts.stages)), sh.metrics.Register(newClubCollector(d.fronts.club)), sh.metrics.Register(askedCollector{d.desk}))
 }
 
@@ -98,8 +101,8 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 func Check(cfg *config.Config) error {
 	d, err := New(cfg, Options{})
 	_, _, noToken := readTokens(cfg)
-	_, noTuner := tunerOptions(&cfg.Tuner)
-	_, noKeys := newKeys(cfg.Decisions.TLS, nil)
+	_, noTuner := steward.Options(&cfg.Tuner)
+	_, noKeys := keys.NewRing(cfg.Decisions.TLS, nil)
 	problems := []error{err, noToken, noTuner, noKeys}
 	if err == nil {
 		_, noCast := d.fronts.cast(cfg)
@@ -169,7 +172,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if path := d.settings.path; path != "" {
 		d.settings.watcher = watch.New(path, d.loaded, func(b []byte) error { _, err := d.settings.load(ctx, b, "the file"); return err }, watch.Options{})
 	}
-	if _, err = tunerOptions(&cfg.Tuner); err != nil {
+	if _, err = steward.Options(&cfg.Tuner); err != nil {
 		open.close()
 		return err
 	}
@@ -192,7 +195,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	actors := []actor{
 		{"signals", func(ctx context.Context) error { return d.signals(ctx, got) }},
 		{"lame duck", d.lameDuck},
-		{"tuner", d.steward.run},
+		{"tuner", d.steward.Run},
 		{"ingresses", d.runFronts},
 		{"fleet", d.fronts.club.run},
 		{"decisions", open.hatch.run},
@@ -252,7 +255,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname() // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: d.settings, Fleet: d.fronts.club.status, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: &promotions{settings: d.settings}, Fleet: d.fronts.club.status, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
 	})
@@ -277,7 +280,7 @@ func (d *Daemon) awaitPermits(start time.Time) (clean bool) {
 	var patience time.Duration
 	cfg := d.settings.running()
 	for i := range cfg.Ingresses {
-		patience = max(patience, drainTimeout(&cfg.Ingresses[i]))
+		patience = max(patience, protocol.DrainTimeout(&cfg.Ingresses[i]))
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

@@ -12,11 +12,16 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/keys"
+	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/decide/envoy"
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -25,7 +30,7 @@ import (
 // [decide.Gates].
 type counter struct {
 	fronts *fronts
-	kit    *Kit
+	kit    *protocol.Kit
 
 	mu    sync.Mutex             // guards the field below; held while one is built
 	rules map[string]*identified // by ingress
@@ -66,11 +71,28 @@ func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, err
 	setClass(in, a, &req)
 	a.Partition, a.Cost = req.Key, req.Cost
 	permit, err := f.gate.Admit(ctx, req)
-	if board := c.fronts.crowd.of(a.Ingress); a.Operation != "" && board.Due() {
+	if board := c.fronts.crowd.Of(a.Ingress); a.Operation != "" && board.Due() {
 		_, refused := errors.AsType[*limiter.Rejection](err)
 		board.Saw(&askers.Asker{Operation: askers.Operation{Object: a.Operation}}, refused)
 	}
 	return permit, err
+}
+
+// setClass gives the request of who asks for a decision its class: the one it
+// names, since who may ask may also say what a request costs, or that of the
+// ingress's rules.
+func setClass(in *config.Ingress, a *decide.Ask, req *limiter.Request) {
+	classes := protocol.Classes(in)
+	if classes == nil || a.Class == labels.Unclassed && a.HTTP != nil { // then it was identified
+		return
+	}
+	req.Class = a.Class
+	if a.Class == labels.Unclassed {
+		req.Class, _ = classes.Of(&ingress.Claimant{Key: req.Key, Operation: func(rule int) bool {
+			return slices.Contains(classes.Rules[rule].Operations, a.Operation)
+		}})
+	}
+	req.Exempt = req.Exempt || req.Class == labels.ExemptClass
 }
 
 // costOf returns the tokens of an operation that names no price.
@@ -156,12 +178,12 @@ func (d *Daemon) newDecisions(ctx context.Context, cfg *config.Config) (out deci
 	if o.Token, err = readToken("decisions", cfg.Decisions.TokenFile); err != nil || cfg.Decisions.Listen == "" {
 		return out, err
 	}
-	keys, err := newKeys(cfg.Decisions.TLS, []string{"h2", "http/1.1"})
+	ring, err := keys.NewRing(cfg.Decisions.TLS, []string{"h2", "http/1.1"})
 	if err != nil {
 		return out, fmt.Errorf("decisions.tls: %w", err)
 	}
-	if keys != nil {
-		o.TLS = keys.config()
+	if ring != nil {
+		o.TLS = ring.Config()
 	}
 	if out.ln, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Decisions.Listen); err != nil {
 		return out, fmt.Errorf("decisions.listen: %w", err)
@@ -228,4 +250,29 @@ func readToken(section, file string) (string, error) {
 		return "", fmt.Errorf("%s.tokenFile: holds no token (%s)", section, file)
 	}
 	return token, nil
+}
+
+// askedCollector tells metrics what the desk decided.
+type askedCollector struct{ desk *decide.Desk }
+
+//nolint:gochecknoglobals // constants
+var (
+	askedDecisions = prometheus.NewDesc("admitd_decisions_total", "Decisions for those who ask.", []string{"via", "decision"}, nil)
+	askedPermits   = prometheus.NewDesc("admitd_decision_permits", "Permits that are held for those who ask.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (askedCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- askedDecisions
+	ch <- askedPermits
+}
+
+// Collect implements [prometheus.Collector].
+func (c askedCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, via := range decide.Ways() {
+		admitted, refused := c.desk.Counts(via)
+		ch <- prometheus.MustNewConstMetric(askedDecisions, prometheus.CounterValue, float64(admitted), via.String(), "admitted")
+		ch <- prometheus.MustNewConstMetric(askedDecisions, prometheus.CounterValue, float64(refused), via.String(), "refused")
+	}
+	ch <- prometheus.MustNewConstMetric(askedPermits, prometheus.GaugeValue, float64(c.desk.Held()))
 }

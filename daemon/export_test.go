@@ -2,17 +2,9 @@ package daemon
 
 import (
 	"context"
-	"time"
 
-	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/decide"
-	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/ingress/httpgate"
-	"github.com/admitd/admitd/ingress/mongogate"
-	"github.com/admitd/admitd/ingress/postgresgate"
-	"github.com/admitd/admitd/ingress/pulsargate"
-	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -69,54 +61,8 @@ func (d *Daemon) Apply(ctx context.Context, cfg *config.Config) error {
 	return d.fronts.apply(ctx, cfg, false)
 }
 
-// Recordings are the trace files that are being written, for tests.
-type Recordings struct{ recordings }
-
-// Use is use, for tests.
-func (r *Recordings) Use(t *config.Trace) (*trace.Recorder, func() error, error) { return r.use(t) }
-
-// NeedsRestart is needsRestart for what ships, for tests.
-func NeedsRestart(old, next *config.Ingress) bool {
-	for _, p := range protocols() {
-		if p.Name == next.Protocol {
-			return needsRestart(p, old, next)
-		}
-	}
-	return true
-}
-
-// The rooms' fitting, for tests.
-var (
-	MongoCosts = mongoCosts
-	Shortest   = shortest
-)
-
-// DefaultsOf returns what an ingress of the configuration that names nothing
-// gives its gate, and what the gate takes for its zeros.
-func DefaultsOf(in *config.Ingress) (given, own any, err error) {
-	switch in.Protocol {
-	case "http":
-		p := protocolHTTP()
-		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }, Askers: func(string) *askers.Board { return nil }, Own: func(string) func(time.Duration) { return nil }}
-		o, _, err := p.httpOptions(k, in, nil)
-		return o.WithDefaults(), httpgate.Options{}.WithDefaults(), err
-	case "mongodb":
-		o, err := mongoOptions(in)
-		return o.WithDefaults(), mongogate.Options{}.WithDefaults(), err
-	case "postgres":
-		o, err := postgresOptions(in)
-		return o.WithDefaults(), postgresgate.Options{}.WithDefaults(), err
-	default:
-		o, err := pulsarOptions(in)
-		return o.WithDefaults(), pulsargate.Options{}.WithDefaults(), err
-	}
-}
-
-// PorchOf is the same for what every ingress gives to its door.
-func PorchOf(in *config.Ingress) (given, own any, err error) {
-	o, _, err := protocolHTTP().porch(&Kit{}, in)
-	return o.WithDefaults(), ingress.Options{}.WithDefaults(), err
-}
+// Shortest is shortest, for tests.
+var Shortest = shortest
 
 // LogFormat is logFormat, for tests.
 func LogFormat(configured string, terminal bool) string { return logFormat(configured, terminal) }

@@ -8,9 +8,13 @@ import (
 	"net"
 	"runtime/pprof"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -18,8 +22,8 @@ import (
 type front struct {
 	name   string
 	gate   *limiter.Gate
-	server *Server      // nil for an ingress that serves the decision API only
-	ln     net.Listener // what server accepts from; nil without a server
+	server *protocol.Server // nil for an ingress that serves the decision API only
+	ln     net.Listener     // what server accepts from; nil without a server
 
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the server has returned
@@ -58,7 +62,7 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 		close(f.ended)
 		return f, nil
 	}
-	if f.server, err = fs.protocols[in.Protocol].build(in, f.gate); err != nil {
+	if f.server, err = fs.protocols[in.Protocol].Build(in, f.gate); err != nil {
 		return nil, fmt.Errorf("ingress %s: %w", in.Name, err)
 	}
 	return f, nil
@@ -125,7 +129,7 @@ func (fs *fronts) drainFront(ctx context.Context, f *front) (err error) {
 }
 
 // doorOf lets the metrics read a server's connections.
-type doorOf struct{ s *Server }
+type doorOf struct{ s *protocol.Server }
 
 // Status implements [observe.DoorReader].
 func (d doorOf) Status() ingress.Status { return d.s.Connections() }
@@ -149,25 +153,6 @@ func (fs *fronts) listen(ctx context.Context, in *config.Ingress) (net.Listener,
 	return ln, nil
 }
 
-// holder returns the listener that runs on the ingress's address, nil when
-// there is none. It may be another ingress's, which was renamed or has another
-// address from now on. Port 0 means a port of one's own.
-func (fs *fronts) holder(in *config.Ingress) net.Listener {
-	_, port, _ := net.SplitHostPort(in.Listen) // the configuration was validated
-	fs.mu.RLock()
-	defer fs.mu.RUnlock()
-	if fs.cfg == nil {
-		return nil
-	}
-	for i := range fs.cfg.Ingresses {
-		old := &fs.cfg.Ingresses[i]
-		if old.Listen == in.Listen && (port != "0" || old.Name == in.Name) {
-			return fs.running[old.Name].ln
-		}
-	}
-	return nil
-}
-
 // duplicate returns a second listener on the same socket, so that an ingress
 // can be replaced without a moment in which nobody listens.
 func duplicate(ln net.Listener) (net.Listener, error) {
@@ -187,28 +172,45 @@ func duplicate(ln net.Listener) (net.Listener, error) {
 	return copied, nil
 }
 
-// needsRestart reports whether the change between two forms of an ingress goes
-// beyond what a running server can take over.
-func needsRestart(p *Protocol, old, next *config.Ingress) bool {
-	return structure(p, *old) != structure(p, *next)
+// tap is the tracer of a gate. It hears nothing until the gate serves, so that
+// checking a configuration writes no file.
+type tap struct {
+	recorder atomic.Pointer[trace.Recorder]
 }
 
-// structure renders what of an ingress cannot change while its server runs. It
-// compares as text, since a configuration that was rendered and read again has
-// empty lists where there were none.
-func structure(p *Protocol, in config.Ingress) string {
-	in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
-	in.Requests.Shared = false
-	in.Connections = config.Connections{}
-	in.Partitions.Max, in.Partitions.Total, in.Partitions.Share, in.Classes.Floor = 0, 0, "", nil
-	in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
-	if p.InPlace != nil {
-		p.InPlace(&in)
+// Offered implements [limiter.Tracer].
+func (t *tap) Offered(now int64, key string, cost float64) {
+	if r := t.recorder.Load(); r != nil {
+		r.Offered(now, key, cost)
 	}
-	one := config.Config{Ingresses: []config.Ingress{in}}
-	b, err := one.Effective()
+}
+
+// Ended implements [limiter.Tracer].
+func (t *tap) Ended(start, now int64, latency time.Duration, o limiter.Outcome) {
+	if r := t.recorder.Load(); r != nil {
+		r.Ended(start, now, latency, o)
+	}
+}
+
+// record begins the recording of a front, if one is configured. A gate that
+// cannot record serves all the same.
+func (fs *fronts) record(f *front) {
+	if f.tap == nil {
+		return
+	}
+	failed := func(err error) {
+		fs.log.Error("recording failed", slog.String("ingress", f.name), slog.String("file", f.trace.File), slog.Any("error", err))
+	}
+	recorder, leave, err := fs.recordings.Record(f.trace.File, int64(f.trace.MaxSize))
 	if err != nil {
-		return err.Error()
+		failed(err)
+		return
 	}
-	return string(b)
+	f.tap.recorder.Store(recorder)
+	f.gateUndo = append(f.gateUndo, func() {
+		f.tap.recorder.Store(nil)
+		if err := leave(); err != nil {
+			failed(err)
+		}
+	})
 }

@@ -12,8 +12,9 @@ import (
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/protocol"
+	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/limiter"
-	"github.com/admitd/admitd/observe"
 	"github.com/admitd/admitd/shadow"
 )
 
@@ -25,10 +26,11 @@ const probeTimeout = 3 * time.Second
 // use.
 type fronts struct {
 	*shared
+	standing
 
-	protocols  map[string]opened
+	protocols  map[string]protocol.Opened
 	inherited  map[string][]net.Listener // by ingress; opened by systemd; guarded by change
-	recordings recordings
+	recordings trace.Files
 	overrides  *overrides
 	memory     *memory
 	stages     *stages
@@ -38,38 +40,6 @@ type fronts struct {
 
 	change  sync.Mutex     // held while a configuration is applied, never by readers
 	leaving sync.WaitGroup // fronts that drain; joined while change is held
-
-	mu       sync.RWMutex // guards the fields below; never held across a wait
-	cfg      *config.Config
-	asRead   *config.Config // before it was changed at run time
-	changes  []admin.Change // cfg against asRead
-	readings uint64         // how often cfg was read anew
-	running  map[string]*front
-	draining bool
-	// leavingSoon: the end is coming, everything is still served.
-	leavingSoon bool
-}
-
-// front returns a running ingress, nil when there is none of that name.
-func (fs *fronts) front(name string) *front {
-	fs.mu.RLock()
-	defer fs.mu.RUnlock()
-	return fs.running[name]
-}
-
-// inForce returns the configuration in force, and how often one was read.
-func (fs *fronts) inForce() (*config.Config, uint64) {
-	fs.mu.RLock()
-	defer fs.mu.RUnlock()
-	return fs.cfg, fs.readings
-}
-
-// keep has cfg told as the one in force, which differs from the one applied in
-// what cannot change at run time.
-func (fs *fronts) keep(cfg *config.Config) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.cfg, fs.asRead, fs.changes = cfg, cfg, nil
 }
 
 // apply puts a configuration in force: builds everything that is new, and only
@@ -101,17 +71,7 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 			p.apply()
 		}
 	}
-	fs.mu.Lock()
-	old := fs.running
-	fs.running, fs.cfg = next, cfg
-	if anew {
-		fs.readings++
-	}
-	if anew || fs.asRead == nil {
-		fs.asRead = cfg
-	}
-	fs.changes = changesOf(fs.asRead, cfg)
-	fs.mu.Unlock()
+	old := fs.stand(next, cfg, anew)
 	join()
 	fs.stages.keep(next)
 	for name, f := range old {
@@ -167,7 +127,7 @@ func (fs *fronts) planOne(ctx context.Context, in *config.Ingress) (p planned, e
 	if p.policy, err = fs.policy(in); err != nil {
 		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
 	}
-	if old != nil && p.front != nil && !needsRestart(fs.protocols[in.Protocol].Protocol, old, in) {
+	if old != nil && p.front != nil && !fs.protocols[in.Protocol].NeedsRestart(old, in) {
 		if p.front.server != nil {
 			if p.apply, err = p.front.server.Prepare(in); err != nil {
 				err = fmt.Errorf("ingress %s: %w", in.Name, err)
@@ -220,21 +180,6 @@ func (fs *fronts) probe(ctx context.Context, f *front, protocol string) error {
 	return nil
 }
 
-// ingress returns the settings of an ingress that runs, nil when it does not.
-func (fs *fronts) ingress(name string) *config.Ingress {
-	fs.mu.RLock()
-	defer fs.mu.RUnlock()
-	if fs.cfg == nil {
-		return nil
-	}
-	for i := range fs.cfg.Ingresses {
-		if fs.cfg.Ingresses[i].Name == name {
-			return &fs.cfg.Ingresses[i]
-		}
-	}
-	return nil
-}
-
 // drain stops every ingress and waits for all, those that a reload replaced
 // included.
 func (fs *fronts) drain(ctx context.Context) (clean bool) {
@@ -258,22 +203,4 @@ func (fs *fronts) drain(ctx context.Context) (clean bool) {
 	fs.change.Unlock()
 	fs.leaving.Wait()
 	return !cut.Load()
-}
-
-// isDraining reports whether the end has begun.
-func (fs *fronts) isDraining() bool {
-	fs.mu.RLock()
-	defer fs.mu.RUnlock()
-	return fs.draining
-}
-
-// gates lists the gates for the summary of refusals.
-func (fs *fronts) gates() []observe.StatusReader {
-	fs.mu.RLock()
-	defer fs.mu.RUnlock()
-	list := make([]observe.StatusReader, 0, len(fs.running))
-	for _, f := range fs.running {
-		list = append(list, f.gate)
-	}
-	return list
 }

@@ -109,6 +109,14 @@ func (o *overrides) Overrides(ingress string) ([]admin.Override, error) {
 	return slices.SortedFunc(maps.Values(o.all[ingress]), func(a, b admin.Override) int { return a.At.Compare(b.At) }), nil
 }
 
+// has reports whether a key has an override.
+func (o *overrides) has(ingress, key string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, is := o.all[ingress][key]
+	return is
+}
+
 // count returns how many there are.
 func (o *overrides) count() (n int) {
 	o.mu.Lock()

@@ -18,8 +18,10 @@ import (
 const maxPromotions = 64
 
 // promotions are the candidates that were put in force and can be taken back.
-// They are guarded by the lock of all changes.
+// They are guarded by the lock of all changes. It implements [admin.Shadow].
 type promotions struct {
+	settings *settings
+
 	list []promotion
 	last int // ID given last
 }
@@ -31,11 +33,12 @@ type promotion struct {
 }
 
 // Candidates implements [admin.Shadow].
-func (s *settings) Candidates() []status.Candidate { return s.fronts.stages.reports("") }
+func (all *promotions) Candidates() []status.Candidate { return all.settings.fronts.stages.reports("") }
 
 // Promote implements [admin.Shadow]: what a candidate changes goes through the
 // same door as a patch.
-func (s *settings) Promote(ctx context.Context, name string) (admin.Promotion, error) {
+func (all *promotions) Promote(ctx context.Context, name string) (admin.Promotion, error) {
+	s := all.settings
 	s.fronts.change.Lock()
 	defer s.fronts.change.Unlock()
 	cfg := s.running()
@@ -53,7 +56,6 @@ func (s *settings) Promote(ctx context.Context, name string) (admin.Promotion, e
 	if err != nil {
 		return admin.Promotion{}, err
 	}
-	all := &s.promotions
 	all.last++
 	p := promotion{id: "p" + strconv.Itoa(all.last), candidate: name, was: was, is: s.fronts.ingress(c.Ingress)}
 	all.list = append(all.list[max(0, len(all.list)-maxPromotions+1):], p)
@@ -63,10 +65,10 @@ func (s *settings) Promote(ctx context.Context, name string) (admin.Promotion, e
 
 // Demote implements [admin.Shadow]: what a candidate may change is as it was
 // before, unless somebody changed it since.
-func (s *settings) Demote(ctx context.Context, id string) (admin.Promotion, error) {
+func (all *promotions) Demote(ctx context.Context, id string) (admin.Promotion, error) {
+	s := all.settings
 	s.fronts.change.Lock()
 	defer s.fronts.change.Unlock()
-	all := &s.promotions
 	i := slices.IndexFunc(all.list, func(p promotion) bool { return p.id == id })
 	if i < 0 {
 		return admin.Promotion{}, fmt.Errorf("%w: there is no promotion %s", admin.ErrNotFound, id)

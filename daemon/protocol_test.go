@@ -11,6 +11,7 @@ import (
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
@@ -40,10 +41,10 @@ func (g lineGate) ServeConn(ctx context.Context, c net.Conn) {
 // else. Each new gate once edited fifteen files.
 func TestProtocolIsAValue(t *testing.T) {
 	t.Cleanup(config.Register(&config.Protocol{Name: "lines", HostPort: true, By: []config.PartKind{{Name: "line"}}}))
-	lines := &daemon.Protocol{Name: "lines", InPlace: func(in *config.Ingress) { in.Partitions.By = nil }}
+	lines := &protocol.Protocol{Name: "lines", InPlace: func(in *config.Ingress) { in.Partitions.By = nil }}
 	built := 0
-	lines.Open = func(k *daemon.Kit) (func(*config.Ingress, *limiter.Gate) (*daemon.Server, error), error) {
-		return func(in *config.Ingress, g *limiter.Gate) (*daemon.Server, error) {
+	lines.Open = func(k *protocol.Kit) (func(*config.Ingress, *limiter.Gate) (*protocol.Server, error), error) {
+		return func(in *config.Ingress, g *limiter.Gate) (*protocol.Server, error) {
 			built++
 			return lines.Wire(k, in, func(*tls.Config) (ingress.Handler, error) { return lineGate{g}, nil }, nil)
 		}, nil
@@ -57,7 +58,7 @@ func TestProtocolIsAValue(t *testing.T) {
 		}
 		return cfg
 	}
-	d, err := daemon.New(parse(`"requests": {"rate": 0.001, "burstSeconds": 1000}`), daemon.Options{Protocols: []*daemon.Protocol{lines}})
+	d, err := daemon.New(parse(`"requests": {"rate": 0.001, "burstSeconds": 1000}`), daemon.Options{Protocols: []*protocol.Protocol{lines}})
 	if err != nil {
 		t.Fatal(err)
 	}

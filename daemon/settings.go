@@ -13,6 +13,7 @@ import (
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/config/watch"
+	"github.com/admitd/admitd/daemon/steward"
 )
 
 // settings is the configuration in force as operators see and change it. It
@@ -28,7 +29,6 @@ type settings struct {
 	// setDecisionsToken replaces the token of the decisions listener.
 	setDecisionsToken func(token string) error
 	reloaded          func() // told of a configuration that was read
-	promotions        promotions
 
 	sources sources // where the file says what is in force
 	worded  worded  // settings of ingresses, as patches
@@ -95,7 +95,7 @@ func (s *settings) load(ctx context.Context, content []byte, by string) ([]admin
 		token, callers, err = readTokens(cfg)
 	}
 	if err == nil {
-		_, err = tunerOptions(&cfg.Tuner)
+		_, err = steward.Options(&cfg.Tuner)
 	}
 	if err == nil {
 		err = s.fronts.apply(ctx, cfg, true)

@@ -1,12 +1,18 @@
 package daemon
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/protocol"
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/observe"
 	"github.com/admitd/admitd/tracing"
 )
@@ -20,7 +26,7 @@ type shared struct {
 	clock   *clock.Guard
 	zero    int64 // of the clock, at started
 	metrics *observe.Metrics
-	crowd   *crowd
+	crowd   *askers.Crowd
 	tail    *observe.Tail   // the last lines of the log
 	tracer  *tracing.Tracer // set before anything serves; nil = nothing is traced
 }
@@ -53,7 +59,7 @@ func newShared(cfg *config.Config, o *Options) (*shared, error) {
 		return nil, err
 	}
 	s := &shared{
-		version: o.Version, started: time.Now(), log: log, level: level, crowd: &crowd{}, tail: tail,
+		version: o.Version, started: time.Now(), log: log, level: level, crowd: &askers.Crowd{}, tail: tail,
 		metrics: observe.New(observe.Options{Version: o.Version, Process: true}),
 	}
 	s.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: s.clockChanged})
@@ -117,4 +123,48 @@ func (sh *shared) retune(cfg *config.Config) {
 		sh.clock.SetMode(mode)
 	}
 	sh.clock.SetShortest(shortest(cfg))
+}
+
+// kit returns what sh lends to who builds servers.
+func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *protocol.Kit {
+	return &protocol.Kit{
+		Log: sh.log, Clock: sh.clock, Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), Askers: sh.crowd.Of, Own: sh.metrics.Own,
+		Register: func(all ...prometheus.Collector) error {
+			for _, c := range all {
+				if err := sh.metrics.Register(c); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// lastExport is how long the spans that wait at the end have.
+const lastExport = 3 * time.Second
+
+// newTracer returns the tracer of the configuration; nil = nothing is traced.
+func newTracer(ctx context.Context, c *config.Tracing, version string, log *slog.Logger) (*tracing.Tracer, error) {
+	if c.Endpoint == "" {
+		return nil, nil //nolint:nilnil // nil means no tracing, as documented
+	}
+	headers := make(map[string]string, len(c.Headers))
+	for name, value := range c.Headers {
+		headers[name] = value.Reveal()
+	}
+	return tracing.New(ctx, tracing.Options{
+		Endpoint: c.Endpoint, SampleRatio: c.SampleRatio, Headers: headers, Version: version, Log: log,
+	})
+}
+
+// closeTracer exports what waits.
+func (sh *shared) closeTracer(ctx context.Context) {
+	if sh.tracer == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastExport)
+	defer cancel()
+	if err := sh.tracer.Close(ctx); err != nil {
+		sh.log.Warn("the last traces were lost", slog.Any("error", err))
+	}
 }

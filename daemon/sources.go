@@ -61,7 +61,7 @@ func (s *settings) sourceOf(in *config.Ingress) func(setting, partition string) 
 		case "requests.rate":
 			keys, path = []string{"requests", "rate"}, setting
 		case "rate":
-			if s.overridden(in.Name, partition) {
+			if s.fronts.overrides.has(in.Name, partition) {
 				return "an override"
 			}
 			keys, path = []string{"partitions", "default", "rate"}, "partitions.default.rate"
@@ -76,13 +76,4 @@ func (s *settings) sourceOf(in *config.Ingress) func(setting, partition string) 
 		}
 		return s.sources.tell(fmt.Sprintf("ingresses[%d].%s", i, path))
 	}
-}
-
-// overridden reports whether a key has an override.
-func (s *settings) overridden(ingress, key string) bool {
-	o := s.fronts.overrides
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	_, is := o.all[ingress][key]
-	return is
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/daemon/steward"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
@@ -19,7 +20,7 @@ type face struct {
 
 	fronts   *fronts
 	settings *settings
-	steward  *steward
+	steward  *steward.Steward
 	loads    loads
 }
 
@@ -62,7 +63,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 			Changed: len(fs.changes) + overridden,
 		},
 	}
-	s.Fleet, s.Tuner = fs.club.status(), fc.steward.brief()
+	s.Fleet, s.Tuner = fs.club.status(), fc.steward.Brief()
 	if list := fs.stages.reports(ingress); len(list) > 0 {
 		s.Shadow = list
 	}
@@ -73,7 +74,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 		}
 		f := fs.running[in.Name]
 		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances(), Rows: f.gate.Rows}
-		row.Askers = fc.crowd.of(in.Name)
+		row.Askers = fc.crowd.Of(in.Name)
 		row.Source = fc.settings.sourceOf(in)
 		row.Recall = fs.memory.told(in)
 		row.Own = func() map[float64]uint64 { return fc.metrics.OwnTimes(in.Name) }

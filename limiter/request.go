@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/admitd/admitd/labels"
@@ -107,4 +108,14 @@ func (m Mode) String() string {
 	default:
 		return "enforce"
 	}
+}
+
+// ParseMode is the inverse of [Mode.String].
+func ParseMode(s string) (Mode, error) {
+	for _, m := range []Mode{Enforce, Shadow, Off} {
+		if m.String() == s {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("mode must be enforce, shadow or off (%s)", s)
 }

@@ -73,15 +73,25 @@ var floors = map[string][]string{
 
 	// 4
 	"daemon": {
+		"daemon/keys", "daemon/protocol", "daemon/steward",
 		"config", "config/watch", "status", "labels", "limiter", "algorithms", "clock",
-		"ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate",
-		"tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource",
+		"ingress",
+		"tuner",
 		"observe",
 		"admin", "askers", "baseline", "vitals",
 		"decide", "decide/envoy",
 		"tracing", "fleet", "fleet/pool",
 		"lab/trace",
 		"shadow",
+	},
+	"daemon/keys": {"config", "ingress"},
+	"daemon/protocol": {
+		"daemon/keys", "config", "labels", "limiter", "clock", "askers", "observe", "tracing",
+		"ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate",
+	},
+	"daemon/steward": {
+		"admin", "config", "status",
+		"tuner", "tuner/policy", "tuner/signal", "tuner/source", "tuner/mongosource", "tuner/sqlsource",
 	},
 	"top":        {"status"},
 	"cmd/admitd": {anything},

@@ -250,8 +250,8 @@ func touched(all []source) {
 		return files
 	}
 	// PostgreSQL is a source of signals for the tuner as well, which is another matter.
-	source := []string{"tuner/sqlsource", "config/tuner.go", "config/validate_tuner.go", "daemon/tunerparts.go"}
-	protocol := append(source, "ingress/postgresgate/", "config/postgres.go", "daemon/postgres.go", "lab/", "cmd/admitd/lab_")
+	source := []string{"tuner/sqlsource", "config/tuner.go", "config/validate_tuner.go", "daemon/steward/"}
+	protocol := append(source, "ingress/postgresgate/", "config/postgres.go", "daemon/protocol/postgres.go", "lab/", "cmd/admitd/lab_")
 	for _, k := range []struct {
 		what, aim string
 		files     []string

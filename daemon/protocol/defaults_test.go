@@ -1,11 +1,11 @@
-package daemon_test
+package protocol_test
 
 import (
 	"fmt"
 	"reflect"
 	"testing"
 
-	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 )
@@ -14,19 +14,19 @@ import (
 // who uses it as a library, it is the same: a drain was 10 s for one and 25 s
 // for the other.
 func TestDefaultsStandOnce(t *testing.T) {
-	for _, protocol := range []string{"http", "mongodb", "postgres", "pulsar"} {
-		t.Run(protocol, func(t *testing.T) {
+	for _, name := range []string{"http", "mongodb", "postgres", "pulsar"} {
+		t.Run(name, func(t *testing.T) {
 			backend := "127.0.0.1:1"
-			if protocol == "http" {
+			if name == "http" {
 				backend = "http://" + backend
 			}
-			in := parsed(t, fmt.Sprintf(`ingresses: [{ name: a, protocol: %s, listen: "127.0.0.1:0", backend: %q }]`, protocol, backend))
-			given, own, err := daemon.DefaultsOf(in)
+			in := parsed(t, fmt.Sprintf(`ingresses: [{ name: a, protocol: %s, listen: "127.0.0.1:0", backend: %q }]`, name, backend))
+			given, own, err := protocol.DefaultsOf(in)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sameNumbers(t, "Options", reflect.ValueOf(given), reflect.ValueOf(own))
-			if given, own, err = daemon.PorchOf(in); err != nil {
+			if given, own, err = protocol.PorchOf(in); err != nil {
 				t.Fatal(err)
 			}
 			sameNumbers(t, "ingress.Options", reflect.ValueOf(given), reflect.ValueOf(own))

@@ -1,4 +1,4 @@
-package daemon
+package protocol
 
 import (
 	"crypto/tls"
@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/keys"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/postgresgate"
 	"github.com/admitd/admitd/labels"
@@ -47,12 +48,12 @@ func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate, c *p
 
 // postgresOptions turns an ingress of the configuration into the gate's options.
 func postgresOptions(in *config.Ingress) (postgresgate.Options, error) {
-	upstream, err := backendTLS(in)
+	upstream, err := keys.Backend(in)
 	if err != nil {
 		return postgresgate.Options{}, err
 	}
 	o := postgresgate.Options{
-		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Classes: classesOf(in), Costs: postgresCosts(&in.Cost),
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Classes: Classes(in), Costs: postgresCosts(&in.Cost),
 		Exempt: postgresgate.Exemptions{
 			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
 			Operations: in.Requests.Exempt.Operations,

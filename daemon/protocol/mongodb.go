@@ -1,4 +1,4 @@
-package daemon
+package protocol
 
 import (
 	"crypto/tls"
@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/keys"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/mongogate"
 	"github.com/admitd/admitd/limiter"
@@ -49,12 +50,12 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 
 // mongoOptions turns an ingress of the configuration into the gate's options.
 func mongoOptions(in *config.Ingress) (mongogate.Options, error) {
-	upstream, err := backendTLS(in)
+	upstream, err := keys.Backend(in)
 	if err != nil {
 		return mongogate.Options{}, err
 	}
 	o := mongogate.Options{
-		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Classes: classesOf(in), Costs: mongoCosts(&in.Cost),
+		Backends: []string{in.Backend}, BackendTLS: upstream, PartitionBy: in.Partitions.By, Classes: Classes(in), Costs: mongoCosts(&in.Cost),
 		Exempt: mongogate.Exemptions{
 			Clients: prefixes(in.Requests.Exempt.CIDRs), Applications: in.Requests.Exempt.Applications,
 			Commands: in.Requests.Exempt.Operations,

@@ -1,4 +1,4 @@
-package daemon_test
+package trace_test
 
 import (
 	"os"
@@ -6,25 +6,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/daemon"
 	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/limiter"
 )
 
-// Two fronts that write to one file share the recording; the last one to leave
+// Two who write to one file share the recording; the last one to leave
 // closes it, and the file is a trace.
 func TestRecordingsAreShared(t *testing.T) {
-	var r daemon.Recordings
+	var r trace.Files
 	file := filepath.Join(t.TempDir(), "orders.trace")
-	section := &config.Trace{File: file, MaxSize: 1 << 16}
-	first, leaveFirst, err := r.Use(section)
+	first, leaveFirst, err := r.Record(file, 1<<16)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, leaveSecond, err := r.Use(section)
+	second, leaveSecond, err := r.Record(file, 1<<16)
 	if err != nil || first != second {
-		t.Fatalf("the second front has a recording of its own: %v", err)
+		t.Fatalf("the second has a recording of its own: %v", err)
 	}
 	gate := limiter.New("orders", &limiter.Policy{}, limiter.Options{Tracer: second})
 	if err := leaveFirst(); err != nil {
@@ -47,7 +44,7 @@ func TestRecordingsAreShared(t *testing.T) {
 	if err != nil || len(got.Arrivals) != 1 || !got.Arrivals[0].Served || got.Arrivals[0].Key != "a" {
 		t.Errorf("trace is %+v, %v; want one arrival of a, served", got, err)
 	}
-	if _, _, err := r.Use(&config.Trace{File: file, MaxSize: 1}); err == nil {
+	if _, _, err := r.Record(file, 1); err == nil {
 		t.Error("a file that has its size was opened")
 	}
 }

@@ -1,31 +1,30 @@
-package daemon
+// Package steward runs the tuner of the configuration in force, and replaces it
+// when its section changes. It builds signals, sources and policies from the
+// section, and answers for the tuner at the admin port.
+package steward
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
 	"github.com/admitd/admitd/tuner"
 )
 
-// steward runs the tuner of the configuration in force, and replaces it when
-// its section changes. The zero value has none.
-//
-// It implements [admin.Tuner].
-type steward struct {
-	*shared
-
-	settings *settings
+// Steward runs the tuner of the configuration in force. Between two sections, and
+// before [Steward.Run], there is none. It implements [admin.Tuner] and is safe for
+// concurrent use.
+type Steward struct {
+	log     *slog.Logger
+	gate    tuner.Gate
+	inForce func() *config.Config
 
 	mu      sync.Mutex // guards the fields below; never held across a wait
 	current *tuner.Tuner
@@ -34,19 +33,21 @@ type steward struct {
 	changed chan struct{}    // has room for one: the configuration was read anew
 }
 
-func newSteward(s *settings) *steward {
-	return &steward{shared: s.shared, settings: s, changed: make(chan struct{}, 1)}
+// New returns a steward whose tuner moves the settings of g by the configuration
+// in force.
+func New(log *slog.Logger, g tuner.Gate, inForce func() *config.Config) *Steward {
+	return &Steward{log: log, gate: g, inForce: inForce, changed: make(chan struct{}, 1)}
 }
 
 // tuner returns the one that runs; nil when none does.
-func (s *steward) tuner() *tuner.Tuner {
+func (s *Steward) tuner() *tuner.Tuner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-// brief returns what the tuner does, in short; nil when none runs.
-func (s *steward) brief() *status.Tuner {
+// Brief returns what the tuner does, in short; nil when none runs.
+func (s *Steward) Brief() *status.Tuner {
 	t := s.tuner()
 	if t == nil {
 		return nil
@@ -79,19 +80,19 @@ func (s *steward) brief() *status.Tuner {
 	return b
 }
 
-// reloaded tells that the configuration was read anew. It does not wait: who
+// Reloaded tells that the configuration was read anew. It does not wait: who
 // calls it may hold what the tuner waits for.
-func (s *steward) reloaded() {
+func (s *Steward) Reloaded() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// run is the actor. Every tuner has ended before the next begins.
-func (s *steward) run(ctx context.Context) error {
+// Run is the actor of the daemon. Every tuner has ended before the next begins.
+func (s *Steward) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		section := s.settings.running().Tuner
+		section := s.inForce().Tuner
 		next, err := s.build(&section)
 		if err != nil { // checked before, so that only a file that went away is left
 			s.log.Error("tuner does not run", slog.Any("error", err))
@@ -114,13 +115,13 @@ func (s *steward) run(ctx context.Context) error {
 }
 
 // awaitChange returns when another section is in force.
-func (s *steward) awaitChange(ctx context.Context, section *config.Tuner) {
+func (s *Steward) awaitChange(ctx context.Context, section *config.Tuner) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.changed:
-			if !reflect.DeepEqual(*section, s.settings.running().Tuner) {
+			if !reflect.DeepEqual(*section, s.inForce().Tuner) {
 				return
 			}
 		}
@@ -129,10 +130,10 @@ func (s *steward) awaitChange(ctx context.Context, section *config.Tuner) {
 
 // build makes the tuner of a section the current one; nil when there is nothing
 // to tune.
-func (s *steward) build(section *config.Tuner) (*tuner.Tuner, error) {
+func (s *Steward) build(section *config.Tuner) (*tuner.Tuner, error) {
 	var next *tuner.Tuner
 	var audit *tuner.AuditFile
-	o, err := tunerOptions(section)
+	o, err := Options(section)
 	if err == nil && len(o.Policies)+len(o.Signals) > 0 {
 		o.Log = s.log
 		if section.AuditFile != "" {
@@ -141,7 +142,7 @@ func (s *steward) build(section *config.Tuner) (*tuner.Tuner, error) {
 			}
 		}
 		if err == nil {
-			next, err = tuner.New(time.Now(), &tunerGate{settings: s.settings}, o)
+			next, err = tuner.New(time.Now(), s.gate, o)
 		}
 	}
 	s.mu.Lock()
@@ -153,7 +154,7 @@ func (s *steward) build(section *config.Tuner) (*tuner.Tuner, error) {
 	return next, err
 }
 
-func (s *steward) closeAudit() {
+func (s *Steward) closeAudit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.audit != nil {
@@ -164,83 +165,8 @@ func (s *steward) closeAudit() {
 	}
 }
 
-// tunerGate is the daemon as the tuner sees it.
-type tunerGate struct {
-	settings *settings
-
-	read     *config.Config // sections were made of it
-	sections map[string]map[string]any
-}
-
-// Read implements [tuner.Gate]. It is called by one goroutine.
-func (g *tunerGate) Read() tuner.State {
-	cfg, generation := g.settings.fronts.inForce()
-	if cfg != g.read {
-		g.sections = make(map[string]map[string]any, len(cfg.Ingresses))
-		for i := range cfg.Ingresses {
-			g.sections[cfg.Ingresses[i].Name], _ = settingsOf(&cfg.Ingresses[i]).(map[string]any)
-		}
-		g.read = cfg
-	}
-	st := tuner.State{Generation: generation, Settings: g.sections, Vitals: map[string]tuner.Vitals{}}
-	switch {
-	case g.settings.fronts.isDraining():
-		st.Hold = "the daemon drains"
-	case !g.settings.clock.Trusted():
-		st.Hold = "the clock is not trusted"
-	}
-	st.Objectives = make(map[string]time.Duration, len(cfg.Ingresses))
-	for i := range cfg.Ingresses {
-		st.Objectives[cfg.Ingresses[i].Name] = time.Duration(cfg.Ingresses[i].Objective)
-	}
-	for name := range g.sections {
-		if f := g.settings.fronts.front(name); f != nil {
-			g.vitals(name, f, st.Vitals)
-		}
-	}
-	return st
-}
-
-// vitals reads one gate, as a whole and by the labels of its partitions.
-func (g *tunerGate) vitals(name string, f *front, out map[string]tuner.Vitals) {
-	status := f.gate.Status()
-	all := tuner.Vitals{InFlight: status.InFlight, Queued: status.Queued, Latency: tuner.Latencies{}}
-	for i := range status.Labels {
-		l := &status.Labels[i]
-		v := tuner.Vitals{
-			Offered: l.Counts.Received(), Refused: refusedOf(&l.Counts), InFlight: l.InFlight, Queued: l.Queued,
-			Latency: g.settings.metrics.Latencies(name, l.Label, limiter.Success),
-		}
-		out[name+"/"+l.Label] = v
-		all.Offered += v.Offered
-		all.Refused += v.Refused
-		for bound, n := range v.Latency {
-			all.Latency[bound] += n
-		}
-	}
-	out[name] = all
-}
-
-func refusedOf(c *limiter.Counts) (n uint64) {
-	for _, r := range c.Rejected {
-		n += r
-	}
-	return n
-}
-
-// Patch implements [tuner.Gate].
-func (g *tunerGate) Patch(ctx context.Context, generation uint64, ingress string, document []byte) error {
-	var p admin.Patch
-	decoder := json.NewDecoder(strings.NewReader(string(document)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&p); err != nil {
-		return fmt.Errorf("patch: %w", err)
-	}
-	return g.settings.patchUnlessRead(ctx, generation, ingress, p)
-}
-
 // Tuner implements [admin.Tuner].
-func (s *steward) Tuner(records int) (any, error) {
+func (s *Steward) Tuner(records int) (any, error) {
 	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner
@@ -249,7 +175,7 @@ func (s *steward) Tuner(records int) (any, error) {
 }
 
 // TunerRecord implements [admin.Tuner].
-func (s *steward) TunerRecord(id string) (any, error) {
+func (s *Steward) TunerRecord(id string) (any, error) {
 	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner
@@ -259,7 +185,7 @@ func (s *steward) TunerRecord(id string) (any, error) {
 }
 
 // FreezeTuner implements [admin.Tuner].
-func (s *steward) FreezeTuner(by string) error {
+func (s *Steward) FreezeTuner(by string) error {
 	t := s.tuner()
 	if t == nil {
 		return admin.ErrNoTuner
@@ -270,7 +196,7 @@ func (s *steward) FreezeTuner(by string) error {
 }
 
 // UnfreezeTuner implements [admin.Tuner].
-func (s *steward) UnfreezeTuner(by, name string) error {
+func (s *Steward) UnfreezeTuner(by, name string) error {
 	t := s.tuner()
 	if t == nil {
 		return admin.ErrNoTuner
@@ -279,7 +205,7 @@ func (s *steward) UnfreezeTuner(by, name string) error {
 }
 
 // RevertTuner implements [admin.Tuner].
-func (s *steward) RevertTuner(ctx context.Context, by, id string) ([]string, error) {
+func (s *Steward) RevertTuner(ctx context.Context, by, id string) ([]string, error) {
 	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner

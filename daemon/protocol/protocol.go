@@ -1,4 +1,8 @@
-package daemon
+// Package protocol holds what the daemon knows of each protocol, as one value: how
+// an ingress of the configuration becomes the server of its gate, what a reload
+// changes in place, and which metrics are its own. Nothing else in the daemon
+// asks which protocol it has before it.
+package protocol
 
 import (
 	"context"
@@ -71,8 +75,8 @@ type Server struct {
 	Watch func() (stop func())
 }
 
-// protocols lists what ships.
-func protocols() []*Protocol {
+// All lists what ships.
+func All() []*Protocol {
 	return []*Protocol{protocolHTTP(), protocolMongoDB(), protocolPostgres(), protocolPulsar()}
 }
 
@@ -94,39 +98,50 @@ type Kit struct {
 	HTTPObserver func(ingress string) httpgate.Observer
 }
 
-// kit returns what sh lends to who builds servers.
-func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *Kit {
-	return &Kit{
-		Log: sh.log, Clock: sh.clock, Hello: hello, HTTPObserver: sh.httpObserver, Askers: sh.crowd.of, Own: sh.metrics.Own,
-		Register: func(all ...prometheus.Collector) error {
-			for _, c := range all {
-				if err := sh.metrics.Register(c); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-}
-
-// opened is a protocol of which servers can be built.
-type opened struct {
+// Opened is a protocol of which servers can be built.
+type Opened struct {
 	*Protocol
 
-	build func(in *config.Ingress, g *limiter.Gate) (*Server, error)
+	Build func(in *config.Ingress, g *limiter.Gate) (*Server, error)
 }
 
-// openAll opens all protocols, by name.
-func openAll(k *Kit, all []*Protocol) (map[string]opened, error) {
-	out := make(map[string]opened, len(all))
+// OpenAll opens all protocols, by name.
+func OpenAll(k *Kit, all []*Protocol) (map[string]Opened, error) {
+	out := make(map[string]Opened, len(all))
 	for _, p := range all {
 		build, err := p.Open(k)
 		if err != nil {
 			return nil, fmt.Errorf("protocol %s: %w", p.Name, err)
 		}
-		out[p.Name] = opened{p, build}
+		out[p.Name] = Opened{p, build}
 	}
 	return out, nil
+}
+
+// NeedsRestart reports whether the change between two forms of an ingress goes
+// beyond what a running server can take over.
+func (p *Protocol) NeedsRestart(old, next *config.Ingress) bool {
+	return p.structure(*old) != p.structure(*next)
+}
+
+// structure renders what of an ingress cannot change while its server runs. It
+// compares as text, since a configuration that was rendered and read again has
+// empty lists where there were none.
+func (p *Protocol) structure(in config.Ingress) string {
+	in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
+	in.Requests.Shared = false
+	in.Connections = config.Connections{}
+	in.Partitions.Max, in.Partitions.Total, in.Partitions.Share, in.Classes.Floor = 0, 0, "", nil
+	in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
+	if p.InPlace != nil {
+		p.InPlace(&in)
+	}
+	one := config.Config{Ingresses: []config.Ingress{in}}
+	b, err := one.Effective()
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
 
 // Wire returns the server of a protocol that serves connection by connection,
@@ -134,13 +149,13 @@ func openAll(k *Kit, all []*Protocol) (map[string]opened, error) {
 // towards clients where the protocol begins it itself, and nil otherwise. A
 // reload gives the door its new bounds and calls apply, which may be nil.
 func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingress.Handler, error), apply func(in *config.Ingress)) (*Server, error) {
-	porch, keys, err := p.porch(k, in)
+	porch, ring, err := p.porch(k, in)
 	if err != nil {
 		return nil, err
 	}
 	var own *tls.Config
-	if keys != nil && p.BeginsTLS {
-		own = keys.config()
+	if ring != nil && p.BeginsTLS {
+		own = ring.Config()
 	}
 	h, err := open(own)
 	if err != nil {
@@ -156,7 +171,7 @@ func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingr
 			}
 			return func() {
 				s.Apply(connections(&in.Connections))
-				keys.take(next)
+				ring.Take(next)
 				if apply != nil {
 					apply(in)
 				}

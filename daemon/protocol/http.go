@@ -1,4 +1,4 @@
-package daemon
+package protocol
 
 import (
 	"log/slog"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/keys"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/labels"
@@ -46,7 +47,7 @@ func httpInPlace(in *config.Ingress) {
 
 // newHTTP builds the server of an HTTP ingress.
 func (p *Protocol) newHTTP(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server, error) {
-	o, keys, err := p.httpOptions(k, in, g)
+	o, ring, err := p.httpOptions(k, in, g)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (p *Protocol) newHTTP(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server
 		Connections: func() ingress.Status { return s.Status().Connections },
 		Details:     func() any { return httpDetails(s.Status()) },
 		Prepare: func(in *config.Ingress) (func(), error) {
-			next, newKeys, err := p.httpOptions(k, in, g)
+			next, renewed, err := p.httpOptions(k, in, g)
 			if err != nil {
 				return nil, err
 			}
@@ -71,19 +72,19 @@ func (p *Protocol) newHTTP(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server
 				if err := s.Apply(next); err != nil { // New took the same options
 					k.Log.Error("ingress keeps its old settings", slog.String("ingress", in.Name), slog.Any("error", err))
 				}
-				keys.take(newKeys)
+				ring.Take(renewed)
 			}, nil
 		},
 	}, nil
 }
 
 // httpOptions turns an ingress of the configuration into the gate's options.
-func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (httpgate.Options, *keys, error) {
-	porch, keys, err := p.porch(k, in)
+func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (httpgate.Options, *keys.Ring, error) {
+	porch, ring, err := p.porch(k, in)
 	if err != nil {
 		return httpgate.Options{}, nil, err
 	}
-	upstream, err := backendTLS(in)
+	upstream, err := keys.Backend(in)
 	if err != nil {
 		return httpgate.Options{}, nil, err
 	}
@@ -94,7 +95,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 			Operations: in.Requests.Exempt.Operations,
 		},
 		CostHeader: in.Cost.Header, DefaultCost: in.Cost.Default, Status: int(in.Rejection.Status), NoHints: !in.Rejection.Hints,
-		Classes: classesOf(in),
+		Classes: Classes(in),
 		Rate:    rateOf(g), CancelAbandoned: in.Abandon == "cancel",
 		RequestTimeout: orForever(in.BackendTimeout), MaxHeader: int(in.MaxHeaderBytes), MaxBody: int64(in.MaxBodyBytes),
 		Observer: k.HTTPObserver(in.Name), Askers: k.Askers(in.Name), Own: k.Own(in.Name),
@@ -119,7 +120,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 		o.OverloadStatus = h.OverloadStatus
 		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams
 	}
-	return o, keys, nil
+	return o, ring, nil
 }
 
 // httpDetails are an HTTP ingress's own facts.

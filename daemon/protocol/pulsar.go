@@ -1,4 +1,4 @@
-package daemon
+package protocol
 
 import (
 	"crypto/tls"
@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/keys"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/pulsargate"
 	"github.com/admitd/admitd/limiter"
@@ -75,7 +76,7 @@ func pulsarBy(by []string) pulsargate.By {
 
 // pulsarOptions turns an ingress of the configuration into the gate's options.
 func pulsarOptions(in *config.Ingress) (pulsargate.Options, error) {
-	upstream, err := backendTLS(in)
+	upstream, err := keys.Backend(in)
 	if err != nil {
 		return pulsargate.Options{}, err
 	}
@@ -84,7 +85,7 @@ func pulsarOptions(in *config.Ingress) (pulsargate.Options, error) {
 		address = strings.TrimSuffix(rest, "/")
 	}
 	o := pulsargate.Options{
-		Backend: address, TLS: upstream, By: pulsarBy(in.Partitions.By), Limits: pulsarLimits(in), Classes: classesOf(in),
+		Backend: address, TLS: upstream, By: pulsarBy(in.Partitions.By), Limits: pulsarLimits(in), Classes: Classes(in),
 		CancelAbandoned: in.Abandon == "cancel",
 	}
 	if c := in.Pulsar; c != nil {
@@ -107,7 +108,7 @@ func pulsarOptions(in *config.Ingress) (pulsargate.Options, error) {
 
 // pulsarLimits turns the configuration's publish rates into the gate's limits.
 func pulsarLimits(in *config.Ingress) pulsargate.Limits {
-	mode, _ := parseMode(in.Mode) // Policy has checked it
+	mode, _ := limiter.ParseMode(in.Mode) // Policy has checked it
 	l := pulsargate.Limits{Mode: mode}
 	p := in.Pulsar
 	if p == nil {

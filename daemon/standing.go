@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"net"
+	"sync"
+
+	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/observe"
+)
+
+// standing is what runs, and the configuration that it runs by. It is safe for
+// concurrent use; who changes it sees to the order.
+type standing struct {
+	mu       sync.RWMutex // guards the fields below; never held across a wait
+	cfg      *config.Config
+	asRead   *config.Config // before it was changed at run time
+	changes  []admin.Change // cfg against asRead
+	readings uint64         // how often cfg was read anew
+	running  map[string]*front
+	draining bool
+	// leavingSoon: the end is coming, everything is still served.
+	leavingSoon bool
+}
+
+// front returns a running ingress, nil when there is none of that name.
+func (s *standing) front(name string) *front {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.running[name]
+}
+
+// inForce returns the configuration in force, and how often one was read.
+func (s *standing) inForce() (*config.Config, uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.cfg, s.readings
+}
+
+// keep has cfg told as the one in force, which differs from the one applied in
+// what cannot change at run time.
+func (s *standing) keep(cfg *config.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg, s.asRead, s.changes = cfg, cfg, nil
+}
+
+// stand has next run by cfg from now on, and returns what ran before. anew says
+// that cfg was read, not patched.
+func (s *standing) stand(next map[string]*front, cfg *config.Config, anew bool) (before map[string]*front) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.running
+	s.running, s.cfg = next, cfg
+	if anew {
+		s.readings++
+	}
+	if anew || s.asRead == nil {
+		s.asRead = cfg
+	}
+	s.changes = changesOf(s.asRead, cfg)
+	return before
+}
+
+// ingress returns the settings of an ingress that runs, nil when it does not.
+func (s *standing) ingress(name string) *config.Ingress {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.cfg == nil {
+		return nil
+	}
+	for i := range s.cfg.Ingresses {
+		if s.cfg.Ingresses[i].Name == name {
+			return &s.cfg.Ingresses[i]
+		}
+	}
+	return nil
+}
+
+// holder returns the listener that runs on the ingress's address, nil when
+// there is none. It may be another ingress's, which was renamed or has another
+// address from now on. Port 0 means a port of one's own.
+func (s *standing) holder(in *config.Ingress) net.Listener {
+	_, port, _ := net.SplitHostPort(in.Listen) // the configuration was validated
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.cfg == nil {
+		return nil
+	}
+	for i := range s.cfg.Ingresses {
+		old := &s.cfg.Ingresses[i]
+		if old.Listen == in.Listen && (port != "0" || old.Name == in.Name) {
+			return s.running[old.Name].ln
+		}
+	}
+	return nil
+}
+
+// leave notes that the end is coming: clients and balancers are told to go
+// elsewhere, and are still served.
+func (s *standing) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leavingSoon = true
+}
+
+// isLeaving reports whether the end is coming or has begun.
+func (s *standing) isLeaving() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.leavingSoon || s.draining
+}
+
+// isDraining reports whether the end has begun.
+func (s *standing) isDraining() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.draining
+}
+
+// gates lists the gates for the summary of refusals.
+func (s *standing) gates() []observe.StatusReader {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	list := make([]observe.StatusReader, 0, len(s.running))
+	for _, f := range s.running {
+		list = append(list, f.gate)
+	}
+	return list
+}

@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/tuner"
+)
+
+// tuned is the daemon as the tuner sees it. It implements [tuner.Gate].
+type tuned struct {
+	settings *settings
+
+	read     *config.Config // sections were made of it
+	sections map[string]map[string]any
+}
+
+// Read implements [tuner.Gate]. It is called by one goroutine.
+func (g *tuned) Read() tuner.State {
+	cfg, generation := g.settings.fronts.inForce()
+	if cfg != g.read {
+		g.sections = make(map[string]map[string]any, len(cfg.Ingresses))
+		for i := range cfg.Ingresses {
+			g.sections[cfg.Ingresses[i].Name], _ = settingsOf(&cfg.Ingresses[i]).(map[string]any)
+		}
+		g.read = cfg
+	}
+	st := tuner.State{Generation: generation, Settings: g.sections, Vitals: map[string]tuner.Vitals{}}
+	switch {
+	case g.settings.fronts.isDraining():
+		st.Hold = "the daemon drains"
+	case !g.settings.clock.Trusted():
+		st.Hold = "the clock is not trusted"
+	}
+	st.Objectives = make(map[string]time.Duration, len(cfg.Ingresses))
+	for i := range cfg.Ingresses {
+		st.Objectives[cfg.Ingresses[i].Name] = time.Duration(cfg.Ingresses[i].Objective)
+	}
+	for name := range g.sections {
+		if f := g.settings.fronts.front(name); f != nil {
+			g.vitals(name, f, st.Vitals)
+		}
+	}
+	return st
+}
+
+// vitals reads one gate, as a whole and by the labels of its partitions.
+func (g *tuned) vitals(name string, f *front, out map[string]tuner.Vitals) {
+	status := f.gate.Status()
+	all := tuner.Vitals{InFlight: status.InFlight, Queued: status.Queued, Latency: tuner.Latencies{}}
+	for i := range status.Labels {
+		l := &status.Labels[i]
+		v := tuner.Vitals{
+			Offered: l.Counts.Received(), Refused: refusedOf(&l.Counts), InFlight: l.InFlight, Queued: l.Queued,
+			Latency: g.settings.metrics.Latencies(name, l.Label, limiter.Success),
+		}
+		out[name+"/"+l.Label] = v
+		all.Offered += v.Offered
+		all.Refused += v.Refused
+		for bound, n := range v.Latency {
+			all.Latency[bound] += n
+		}
+	}
+	out[name] = all
+}
+
+func refusedOf(c *limiter.Counts) (n uint64) {
+	for _, r := range c.Rejected {
+		n += r
+	}
+	return n
+}
+
+// Patch implements [tuner.Gate].
+func (g *tuned) Patch(ctx context.Context, generation uint64, ingress string, document []byte) error {
+	var p admin.Patch
+	decoder := json.NewDecoder(strings.NewReader(string(document)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
+		return fmt.Errorf("patch: %w", err)
+	}
+	return g.settings.patchUnlessRead(ctx, generation, ingress, p)
+}
