@@ -84,6 +84,7 @@ func refusals() map[string][]string {
 		"by_pulsar": {
 			"6: ingresses[0].partitions.by: lists more than 1 for protocol pulsar (2)",
 			"7: ingresses[0].requests.exempt: belongs to protocol http, mongodb or postgres only",
+			"7: ingresses[0].requests.unauthenticated: belongs to protocol mongodb only: elsewhere a connection logs in before it may ask, or never (pass)",
 			"8: ingresses[0].cost: does not belong to protocol pulsar, only to http, mongodb or postgres",
 		},
 		"clashes": {

@@ -161,6 +161,12 @@ type Requests struct {
 	Shared bool `yaml:"shared" default:"false"`
 	// Requests that no limiter touches.
 	Exempt Exempt `yaml:"exempt"`
+	// Operations on connections on which nobody has logged in yet. gate: they cost
+	// what others cost. pass: they cost no token and need a permit like all others,
+	// as with servers that demand credentials. auto: pass once the backend has
+	// refused one for want of a login, and has carried out no read or write without.
+	// MongoDB only: elsewhere a connection logs in before it may ask, or never.
+	Unauthenticated string `yaml:"unauthenticated" default:"auto" enum:"auto gate pass"`
 }
 
 // Exempt names requests that no limiter touches.

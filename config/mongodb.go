@@ -81,7 +81,7 @@ func protocolMongoDB() *Protocol {
 			{"comment", nil},
 		},
 		Claims: []PartKind{{"comment", nil}, {"application", nil}, {"readPreference", nil}},
-		Costs:  true, Users: true, Exempts: true, Operation: commandName, Classes: mongoClasses(),
+		Costs:  true, Users: true, Exempts: true, Strangers: true, Operation: commandName, Classes: mongoClasses(),
 		check: func(v validator, path string, in *Ingress) {
 			if in.MongoDB != nil {
 				checkMongodb(v, path+".mongodb", in.MongoDB)

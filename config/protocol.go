@@ -54,6 +54,8 @@ type Protocol struct {
 	Patience bool
 	// Users says that the gate knows who the user is.
 	Users bool
+	// Strangers says that a connection may ask for something before it logs in.
+	Strangers bool
 	// Statuses says that the status of a refusal can be chosen.
 	Statuses bool
 

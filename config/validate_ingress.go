@@ -196,6 +196,10 @@ func checkCost(v validator, path string, in *Ingress) {
 
 func checkRequests(v validator, path string, in *Ingress) {
 	proto := protocol(in.Protocol)
+	if u := in.Requests.Unauthenticated; u != "auto" && !proto.Strangers {
+		v.relate(onlyFor(func(p *Protocol) bool { return p.Strangers })+": elsewhere a connection logs in before it may ask, or never", u,
+			path+".unauthenticated", pathOf(path)+".protocol")
+	}
 	if !proto.Exempts {
 		if e := &in.Requests.Exempt; len(e.CIDRs)+len(e.Applications)+len(e.Operations) > 0 {
 			v.relate(onlyFor(func(p *Protocol) bool { return p.Exempts }), nil, path+".exempt", pathOf(path)+".protocol")

@@ -114,8 +114,12 @@ type purse struct {
 	own     *Bucket // the partition's; nil = unlimited
 }
 
-// dues returns what a request of the given cost owes.
+// dues returns what a request of the given cost owes. One that costs nothing owes
+// nothing to a bucket in debt either.
 func (p *purse) dues(cost float64) [2]Due {
+	if cost == 0 {
+		return [2]Due{}
+	}
 	return [2]Due{{Bucket: p.ingress, Tokens: cost}, {Bucket: p.own, Tokens: cost}}
 }
 

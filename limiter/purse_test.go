@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -172,5 +173,39 @@ func TestOwedBeyondTheBurst(t *testing.T) {
 	paid.Refund()
 	if got := b.Tokens(0); got != 2 {
 		t.Errorf("after the refund the bucket holds %v; want 2", got)
+	}
+}
+
+// What costs nothing passes an empty bucket and one in debt, and needs a permit.
+func TestFreeRequests(t *testing.T) {
+	for name, mode := range map[string]limiter.Mode{"enforce": limiter.Enforce, "shadow": limiter.Shadow} {
+		t.Run(name, func(t *testing.T) {
+			g := limiter.New("test", &limiter.Policy{
+				Mode: mode, Rate: limiter.Rate{PerSecond: 0.001, BurstSeconds: 2000},
+				Default: limiter.PartitionPolicy{NewLimit: newFixed(1)},
+			}, limiter.Options{Clock: &stoppedClock{}})
+			permit, err := g.TryAdmit(1, limiter.Request{Cost: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			permit.Charge(1)
+			permit.End(limiter.Ignored)
+			if permit, err = g.TryAdmit(1, limiter.Request{Cost: 5, Free: true}); err != nil {
+				t.Fatalf("a free request: %v, want a permit though the bucket is in debt", err)
+			}
+			_, err = g.TryAdmit(1, limiter.Request{Free: true})
+			if refused := err != nil; refused != (mode == limiter.Enforce) {
+				t.Errorf("a free request beyond the limit: %v", err)
+			}
+			permit.End(limiter.Ignored)
+			s := g.Status()
+			rates := s.Partitions[0].Counts.WouldReject[labels.RequestRate]
+			if rates > 0 {
+				t.Errorf("%d would be refused by the rate, want none", rates)
+			}
+			if s.Bucket.Tokens > -0.9 || s.Bucket.Tokens < -1.1 {
+				t.Errorf("the bucket holds %v, want a debt of 1 as before", s.Bucket.Tokens)
+			}
+		})
 	}
 }

@@ -19,6 +19,9 @@ type Request struct {
 	Key string
 	// Cost in tokens. 0 means 1; negative and non-finite costs mean 1.
 	Cost float64
+	// Free requests spend no token of any rate, whatever Cost says; they need a
+	// permit as others do.
+	Free bool
 	// Exempt requests are counted and hold a permit, but are never refused
 	// and never wait. Use it for work that drains the system.
 	Exempt bool
@@ -42,8 +45,13 @@ type Request struct {
 	Deadline time.Duration
 }
 
-// cost returns the tokens that r spends, always finite and > 0.
-func (r *Request) cost() float64 { return tokens(r.Cost) }
+// cost returns the tokens that r spends: 0 when it is free, else finite and > 0.
+func (r *Request) cost() float64 {
+	if r.Free {
+		return 0
+	}
+	return tokens(r.Cost)
+}
 
 // tokens returns a cost as it is spent.
 func tokens(cost float64) float64 {

@@ -62,6 +62,10 @@ func mongoOptions(in *config.Ingress) (mongogate.Options, error) {
 		},
 		Refusal: mongogate.Refusal{NoHints: !in.Rejection.Hints}, CancelAbandoned: in.Abandon == "cancel",
 	}
+	var ok bool
+	if o.Unauthenticated, ok = mongogate.ParseUnauthenticated(in.Requests.Unauthenticated); !ok {
+		return o, fmt.Errorf("requests.unauthenticated %s is not known", in.Requests.Unauthenticated)
+	}
 	if m := in.MongoDB; m != nil {
 		mode, ok := mongogate.ParseTopologyMode(m.Topology.Mode)
 		if !ok {

@@ -109,12 +109,13 @@ func parseReply(h header, b []byte, open *opener) (m message, ok bool) {
 func (ses *session) judged(r *relay.Session, m *message, length int) {
 	a := &ses.asked
 	if a.kind != kindCommand {
-		if a.user != "" && authenticated(m.body) {
-			ses.user = a.user
-		}
+		ses.loginEnded(m.body)
 		return
 	}
 	re := readReply(m.body)
+	if !ses.loggedIn {
+		ses.s.login.saw(&re, a.data)
+	}
 	ses.charge(r, length)
 	if re.hasCursor {
 		ses.noteCursor(re.cursor)
@@ -143,7 +144,7 @@ func (ses *session) judged(r *relay.Session, m *message, length int) {
 func (ses *session) charge(r *relay.Session, length int) {
 	per, a := ses.s.o.ReplyBytesPerToken, &ses.asked
 	r.Carried(a.size + length)
-	if per <= 0 {
+	if per <= 0 || a.free {
 		return
 	}
 	worth := float64(a.size+length) / float64(per)
@@ -210,6 +211,8 @@ type reply struct {
 	overloaded bool  // overload or a timeout: counts as a drop
 	hasCursor  bool  // or the backend knows it no more
 	cursor     int64 // 0 = exhausted
+
+	unauthorized bool // somebody else, or anybody, must log in first
 }
 
 // readReply reads a reply's document, of which the end may be missing, in one
@@ -230,6 +233,7 @@ func readReply(body []byte) (r reply) {
 			code, _ := e.number()
 			r.overloaded = r.overloaded || tooSlow(code)
 			r.hasCursor = r.hasCursor || code == codeCursorNotFound
+			r.unauthorized = code == codeUnauthorized
 		case "cursor":
 			if id, ok := lookupIn(e, "id"); ok {
 				r.hasCursor = true

@@ -68,6 +68,7 @@ type Options struct {
 	// the difference. In bytes; 0 = off.
 	ReplyBytesPerToken int
 	Exempt             Exemptions
+	Unauthenticated    Unauthenticated
 	Refusal            Refusal
 	// HoldStreams lets a getMore hold its permit while it waits for what is to
 	// come, in a change stream or a tailable cursor.

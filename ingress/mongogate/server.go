@@ -27,22 +27,22 @@ type gate interface {
 // Server serves the client connections of one MongoDB gate. It is an
 // ingress.Handler and is safe for concurrent use.
 type Server struct {
-	gate      gate
-	learner   *limiter.Gate // that learns shapes; nil = another decides
-	o         Options
-	log       *slog.Logger
-	commands  commandTable
-	parts     []part
-	hellos    hellos
-	keys      interner
-	ledger    ledger
-	points    *failPoints  // nil = [Options.TestCommands] is off
-	latency   atomic.Int64 // ns, moving average of commands; 0 = unknown
-	warned    atomic.Int64 // monotonic ns of the last warning
-	counters  counters
-	anyExempt bool
-	dialer    *relay.Dialer
-	hall      *relay.Corridor
+	gate     gate
+	learner  *limiter.Gate // that learns shapes; nil = another decides
+	o        Options
+	log      *slog.Logger
+	commands commandTable
+	parts    []part
+	hellos   hellos
+	keys     interner
+	ledger   ledger
+	points   *failPoints  // nil = [Options.TestCommands] is off
+	latency  atomic.Int64 // ns, moving average of commands; 0 = unknown
+	warned   atomic.Int64 // monotonic ns of the last warning
+	counters counters
+	login    credentials
+	dialer   *relay.Dialer
+	hall     *relay.Corridor
 }
 
 // New returns a server that admits through g. It does not connect to a
@@ -66,8 +66,8 @@ func newServer(g gate, o Options) (*Server, error) {
 	}
 	s := &Server{
 		gate: g, o: o, log: o.Log, parts: parts, commands: newCommandTable(&o),
-		hellos:    hellos{mode: o.Topology.Mode, members: o.Topology.Members},
-		anyExempt: len(o.Exempt.Clients)+len(o.Exempt.Applications) > 0,
+		hellos: hellos{mode: o.Topology.Mode, members: o.Topology.Members},
+		login:  credentials{policy: o.Unauthenticated, log: o.Log},
 	}
 	s.learner, _ = g.(*limiter.Gate)
 	if o.TestCommands {

@@ -32,10 +32,12 @@ type session struct {
 	out     []byte // scratch for answers
 	last    askers.Operation
 
-	asked  asked
-	user   string       // who authenticated; set by the backend's side while its reply is owed
-	unsure atomic.Int32 // requests of an unknown opcode, of which no reply came yet
-	judge  judge        // only for the backend's side
+	asked asked
+	// Set by the backend's side while its reply is owed.
+	user     string // who authenticated; "" when nobody did, or nobody can tell who
+	loggedIn bool
+	unsure   atomic.Int32 // requests of an unknown opcode, of which no reply came yet
+	judge    judge        // only for the backend's side
 }
 
 // kind says what becomes of a reply.
@@ -45,7 +47,8 @@ type kind uint8
 const (
 	kindCommand kind = iota
 	kindHello        // the reply may have to be rewritten
-	kindAuth         // the reply may name the user
+	kindAuth         // the reply may end a login
+	kindLogout
 )
 
 // asked is the request that is not answered yet: there is one at most.
@@ -55,6 +58,9 @@ type asked struct {
 	kind    kind
 	streams bool // a reply of a stream came, more follow
 	sampled bool // the outcome is known
+	login   bool // of kindAuth and kindHello: it would log in
+	free    bool // it cost no token
+	data    bool // it reads or writes
 	fair    bool // the latency says something of the backend
 	exhaust bool // a stream may come
 	awaits  bool // a cursor that it opens waits for what is to come
@@ -140,12 +146,7 @@ func (ses *session) decide(r *relay.Session, h header, v verdict) (relay.Verdict
 	case classHello:
 		return ses.hello(h)
 	case classAuth, classUngated:
-		ses.asked.kind, ses.asked.user = kindAuth, readUser(f.body, f.db)
-		if string(f.name) == "saslContinue" { // goes on with what saslStart said
-			ses.asked.user = ses.claimed
-		}
-		ses.claimed = ses.asked.user
-		return relay.Verdict{Expect: !f.noReply}, nil
+		return ses.passLogin(k), nil
 	default:
 		return ses.admit(r, h, k)
 	}
@@ -165,6 +166,7 @@ func (ses *session) hello(h header) (relay.Verdict, error) {
 		return ses.answer(h, appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", why))
 	}
 	ses.asked.kind, ses.asked.user = kindHello, readUser(f.body, f.db)
+	_, ses.asked.login = lookup(f.body, "speculativeAuthenticate")
 	ses.claimed = ses.asked.user
 	return relay.Verdict{Expect: !f.noReply, Idle: f.awaits}, nil
 }
@@ -174,7 +176,11 @@ func (ses *session) admit(r *relay.Session, h header, k command) (relay.Verdict,
 	c := &ses.s.counters
 	req := limiter.Request{Key: ses.partition(), Cost: k.cost, Exempt: k.exempt || ses.exempt, MaxWait: ses.maxWait(), Deadline: ses.f.maxTime}
 	ses.classify(&req)
-	req.Shape = ses.shape()
+	if ses.asked.free = !ses.loggedIn && ses.s.login.pass(); ses.asked.free {
+		req.Free = true
+	} else {
+		req.Shape = ses.shape()
+	}
 	if r.Draining() && !req.Exempt {
 		if !ses.continues() {
 			return ses.refuse(h, &limiter.Rejection{
@@ -215,7 +221,8 @@ func (ses *session) forward(r *relay.Session, k command) (relay.Verdict, error) 
 		return relay.Verdict{}, err
 	}
 	getMore := string(f.name) == "getMore" || f.op == opGetMore
-	a.fair, a.exhaust, a.awaits = !getMore && !f.awaits && !f.exhaust, f.exhaust, f.stream
+	a.fair, a.exhaust, a.awaits = !getMore && !f.awaits && !f.exhaust && !a.free, f.exhaust, f.stream
+	a.data = k.class == classRead || k.class == classWrite
 	if a.cost = k.cost; a.cost == 0 {
 		a.cost = 1
 	}

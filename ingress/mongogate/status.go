@@ -19,6 +19,9 @@ type Status struct {
 	// OpenCursors and OpenTransactions are those that a drain waits for.
 	OpenCursors      int `json:"openCursors"`
 	OpenTransactions int `json:"openTransactions"`
+	// Unauthenticated says whether operations before a login cost tokens by now:
+	// gate or pass.
+	Unauthenticated string `json:"unauthenticated"`
 }
 
 // RequestRateLimiterStatus counts commands. Attempted leaves out exempted ones.
@@ -72,7 +75,7 @@ func (s *Server) Status() Status {
 			Silent: c.generation[Silent].Load(), Retrying: c.generation[Retrying].Load(), Hinted: c.generation[Hinted].Load(),
 		},
 		Connections: c.connections.Load(), TotalConnections: c.totalConnections.Load(),
-		OpenCursors: cursors, OpenTransactions: txns,
+		OpenCursors: cursors, OpenTransactions: txns, Unauthenticated: s.login.inForce(),
 	}
 	if g, ok := s.gate.(interface{ Status() limiter.Status }); ok {
 		st.RequestRateLimiter.queued(g.Status())
