@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/admitd/admitd/cmd/admitd/labcmd"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/lab/measure"
@@ -112,26 +113,26 @@ func (tolerance) Type() string { return "share" }
 // run plays the trace through both configurations, which are valid, and prints
 // what changes. The error says that something got worse than the tolerance.
 func (o *checkReplay) run(s streams, file, format string) error {
-	running, err := candidateIngress(o.against, o.ingress)
+	running, err := labcmd.Ingress(o.against, o.ingress)
 	if err != nil {
 		return exitError{exitInvalid, err}
 	}
-	next, err := candidateIngress(file, cmp.Or(o.ingress, running.Name))
+	next, err := labcmd.Ingress(file, cmp.Or(o.ingress, running.Name))
 	if err != nil {
 		return exitError{exitInvalid, err}
 	}
-	recorded, err := readTrace(o.trace)
+	recorded, err := labcmd.ReadTrace(o.trace)
 	if err != nil {
 		return exitError{exitUnreadable, err}
 	}
-	model, err := modelOf(recorded, o.workers, o.service)
+	model, err := labcmd.Model(recorded, o.workers, o.service)
 	if err != nil {
 		return exitError{exitUnreadable, err}
 	}
 	objective := cmp.Or(o.objective, time.Duration(running.Objective), 100*time.Millisecond)
 	var results []*measure.Result
 	for _, in := range []*config.Ingress{running, next} {
-		c, err := contenderOf(in)
+		c, err := labcmd.Contender(in)
 		if err != nil {
 			return exitError{exitInvalid, err}
 		}
@@ -142,7 +143,7 @@ func (o *checkReplay) run(s streams, file, format string) error {
 		results = append(results, r)
 	}
 	if format == "text" {
-		printModel(s, recorded, model)
+		labcmd.PrintModel(s.out, recorded, model)
 		if !slices.Equal(running.Partitions.By, next.Partitions.By) {
 			fmt.Fprintf(s.out, "note: partitions.by differs; the trace has the keys of the one that was in force\n\n")
 		}
@@ -218,7 +219,7 @@ func (o *checkReplay) compare(was, is *measure.Window, span time.Duration) []com
 	}
 	good.change, good.difference = growth(float64(was.Good), float64(is.Good))
 	good.change = -good.change
-	p99 := compared{name: "p99", before: milliseconds(was.P99).String(), after: milliseconds(is.P99).String(), bound: o.tolerance[measureP99], was: was.P99, is: is.P99}
+	p99 := compared{name: "p99", before: labcmd.Milliseconds(was.P99).String(), after: labcmd.Milliseconds(is.P99).String(), bound: o.tolerance[measureP99], was: was.P99, is: is.P99}
 	p99.change, p99.difference = growth(was.P99, is.P99)
 	return []compared{
 		good, p99, share("false refusals", was.FalseRefused, is.FalseRefused, o.tolerance[measureFalse]),
@@ -258,9 +259,4 @@ func (o *checkReplay) report(s streams, file, format string, rows []compared) er
 		return exitError{exitInvalid, errors.New(file + ": worse than " + o.against + " on " + o.trace + ": " + strings.Join(worse, "; "))}
 	}
 	return nil
-}
-
-// milliseconds rounds a latency in seconds for tables.
-func milliseconds(seconds float64) time.Duration {
-	return time.Duration(seconds * float64(time.Second)).Round(100 * time.Microsecond)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/status"
 )
 
@@ -59,14 +58,4 @@ func completeNames(o *adminPort, keys bool) completer {
 func odd(r rune) bool {
 	plain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:@+,", r)
 	return !plain
-}
-
-// completeScenarios completes the names of the lab's scenarios.
-func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	all, _ := lab.Shipped() // none are then completed
-	names := make([]string, 0, len(all))
-	for _, s := range all {
-		names = append(names, s.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

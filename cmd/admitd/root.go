@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/admitd/admitd/cmd/admitd/labcmd"
 	"github.com/admitd/admitd/config"
 )
 
@@ -58,7 +59,7 @@ it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newMan(s), newDemo(s), newLab(s), newTop(s), newTune(s), newExplain(s), newSnapshot(s), newSet(s), newGet(s), newUnset(s))
+	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newMan(s), newDemo(s), labcmd.New(s.out, s.err), newTop(s), newTune(s), newExplain(s), newSnapshot(s), newSet(s), newGet(s), newUnset(s))
 	for _, c := range root.Commands() {
 		sayUsage(c)
 	}

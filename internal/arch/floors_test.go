@@ -95,6 +95,9 @@ var floors = map[string][]string{
 	},
 	"top":        {"status"},
 	"cmd/admitd": {anything},
+	"cmd/admitd/labcmd": {
+		"algorithms", "client", "config", "daemon", "internal/demo", "internal/modelmongo", "internal/modelpostgres", "lab", "lab/measure", "lab/openloop", "lab/report", "lab/scenario", "lab/trace", "labels", "limiter",
+	},
 
 	// beside the house
 	"internal/arch":           {},

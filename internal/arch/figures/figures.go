@@ -251,7 +251,7 @@ func touched(all []source) {
 	}
 	// PostgreSQL is a source of signals for the tuner as well, which is another matter.
 	source := []string{"tuner/sqlsource", "config/tuner.go", "config/validate_tuner.go", "daemon/steward/"}
-	protocol := append(source, "ingress/postgresgate/", "config/postgres.go", "daemon/protocol/postgres.go", "lab/", "cmd/admitd/lab_")
+	protocol := append(source, "ingress/postgresgate/", "config/postgres.go", "daemon/protocol/postgres.go", "lab/", "cmd/admitd/labcmd/")
 	for _, k := range []struct {
 		what, aim string
 		files     []string

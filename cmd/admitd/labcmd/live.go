@@ -1,4 +1,4 @@
-package main
+package labcmd
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 	"github.com/admitd/admitd/labels"
 )
 
-// labLive are the flags of live.
-type labLive struct {
+// liveFlags are the flags of live.
+type liveFlags struct {
 	target, scenario, file, variant string
 	tenantHeader, onHealth          string
 	capacity                        float64
@@ -31,9 +31,9 @@ type labLive struct {
 	quiet                           bool
 }
 
-// newLabLive returns the command that drives a running gate.
-func newLabLive(s streams) *cobra.Command {
-	var o labLive
+// newLive returns the command that drives a running gate.
+func newLive(s streams) *cobra.Command {
+	var o liveFlags
 	cmd := &cobra.Command{
 		Use:   "live --target URL",
 		Short: "Drive a running gate with a scenario in real time",
@@ -68,8 +68,8 @@ it proves nothing, and the exit status is 1.`,
 }
 
 // pick returns the scenario and its chosen variant.
-func (o *labLive) pick() (whole, run *scenario.Scenario, err error) {
-	choice := labRun{scenarios: []string{o.scenario}}
+func (o *liveFlags) pick() (whole, run *scenario.Scenario, err error) {
+	choice := runFlags{scenarios: []string{o.scenario}}
 	if o.file != "" {
 		choice.files = []string{o.file}
 	}
@@ -89,7 +89,7 @@ func (o *labLive) pick() (whole, run *scenario.Scenario, err error) {
 }
 
 // run drives the gate and prints what came of it.
-func (o *labLive) run(ctx context.Context, s streams) error {
+func (o *liveFlags) run(ctx context.Context, s streams) error {
 	whole, run, err := o.pick()
 	if err != nil {
 		return err
@@ -124,13 +124,13 @@ func (o *labLive) run(ctx context.Context, s streams) error {
 	}
 	fmt.Fprintf(s.out, "\n%d sends scheduled, %d missed (%.3f %%)\n", out.Scheduled, out.Missed, 100*float64(out.Missed)/float64(max(out.Scheduled, 1)))
 	if out.Void() {
-		return exitError{code: 1, err: errors.New("lab: the run is void: the schedule was not kept, so its figures prove nothing")}
+		return errors.New("lab: the run is void: the schedule was not kept, so its figures prove nothing")
 	}
 	return nil
 }
 
 // health has the backend's health changed.
-func (o *labLive) health(ctx context.Context, s streams, h scenario.HealthStep) {
+func (o *liveFlags) health(ctx context.Context, s streams, h scenario.HealthStep) {
 	slow := h.Slow
 	if slow == 0 {
 		slow = 1
@@ -150,7 +150,7 @@ func (o *labLive) health(ctx context.Context, s streams, h scenario.HealthStep) 
 }
 
 // driver returns a sender over HTTP that retries as the scenario's clients do.
-func (o *labLive) driver(run *scenario.Scenario) (send func(context.Context, string) openloop.Sent, stop func(), err error) {
+func (o *liveFlags) driver(run *scenario.Scenario) (send func(context.Context, string) openloop.Sent, stop func(), err error) {
 	policy, err := run.Clients.ClientPolicy(nil)
 	if err != nil {
 		return nil, nil, err

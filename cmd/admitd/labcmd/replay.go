@@ -1,7 +1,8 @@
-package main
+package labcmd
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -14,8 +15,8 @@ import (
 	"github.com/admitd/admitd/lab/trace"
 )
 
-// labReplay are the flags of replay.
-type labReplay struct {
+// replayFlags are the flags of replay.
+type replayFlags struct {
 	config, ingress    string
 	algorithms         []string
 	workers            int
@@ -24,9 +25,9 @@ type labReplay struct {
 	seed               uint64
 }
 
-// newLabReplay returns the command that plays recorded traffic.
-func newLabReplay(s streams) *cobra.Command {
-	var o labReplay
+// newReplay returns the command that plays recorded traffic.
+func newReplay(s streams) *cobra.Command {
+	var o replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay TRACE",
 		Short: "Play recorded traffic through another configuration, in virtual time",
@@ -54,8 +55,8 @@ is only a lower bound, and the command says so.`,
 }
 
 // run replays one trace.
-func (o *labReplay) run(s streams, file string) error {
-	recorded, err := readTrace(file)
+func (o *replayFlags) run(s streams, file string) error {
+	recorded, err := ReadTrace(file)
 	if err != nil {
 		return err
 	}
@@ -63,11 +64,11 @@ func (o *labReplay) run(s streams, file string) error {
 	if err != nil {
 		return err
 	}
-	model, err := modelOf(recorded, o.workers, o.service)
+	model, err := Model(recorded, o.workers, o.service)
 	if err != nil {
 		return err
 	}
-	printModel(s, recorded, model)
+	PrintModel(s.out, recorded, model)
 	results := []*measure.Result{lab.Recorded(recorded, o.objective)}
 	for _, c := range contenders {
 		r, err := lab.Replay(recorded, c, lab.ReplayOptions{Model: model, Timeout: o.timeout, Objective: o.objective, Seed: o.seed})
@@ -79,8 +80,8 @@ func (o *labReplay) run(s streams, file string) error {
 	return printReplay(s, results)
 }
 
-// modelOf returns the backend of a trace, as far as it is not given.
-func modelOf(t *trace.Trace, workers int, service time.Duration) (trace.Model, error) {
+// Model returns the backend of a trace, as far as it is not given: 0 = estimate.
+func Model(t *trace.Trace, workers int, service time.Duration) (trace.Model, error) {
 	model := trace.Model{Workers: workers, Service: service, Saturated: true}
 	if workers <= 0 || service <= 0 {
 		var err error
@@ -97,19 +98,19 @@ func modelOf(t *trace.Trace, workers int, service time.Duration) (trace.Model, e
 	return model, nil
 }
 
-// printModel says what is played, and before what.
-func printModel(s streams, t *trace.Trace, model trace.Model) {
-	fmt.Fprintf(s.out, "trace: %d arrivals in %v, %d records lost\n", len(t.Arrivals), t.Span.Round(time.Millisecond), t.Lost)
-	fmt.Fprintf(s.out, "model: %d workers, %v per request, so at most %.0f requests/s\n\n", model.Workers, model.Service.Round(10*time.Microsecond),
+// PrintModel says what is played, and before what.
+func PrintModel(out io.Writer, t *trace.Trace, model trace.Model) {
+	fmt.Fprintf(out, "trace: %d arrivals in %v, %d records lost\n", len(t.Arrivals), t.Span.Round(time.Millisecond), t.Lost)
+	fmt.Fprintf(out, "model: %d workers, %v per request, so at most %.0f requests/s\n\n", model.Workers, model.Service.Round(10*time.Microsecond),
 		float64(model.Workers)/model.Service.Seconds())
 	if !model.Saturated {
-		fmt.Fprintf(s.out, "note: throughput still grew where most was in flight; the backend may have more workers\n\n")
+		fmt.Fprintf(out, "note: throughput still grew where most was in flight; the backend may have more workers\n\n")
 	}
 }
 
 // contenders returns the candidate and the algorithms that were asked for; no
 // gate and the five, when nothing was.
-func (o *labReplay) contenders() ([]lab.Contender, error) {
+func (o *replayFlags) contenders() ([]lab.Contender, error) {
 	var list []lab.Contender
 	if o.config != "" {
 		c, err := candidate(o.config, o.ingress)
@@ -134,8 +135,8 @@ func (o *labReplay) contenders() ([]lab.Contender, error) {
 	return list, nil
 }
 
-// readTrace reads a trace file.
-func readTrace(file string) (*trace.Trace, error) {
+// ReadTrace reads a trace file.
+func ReadTrace(file string) (*trace.Trace, error) {
 	f, err := os.Open(file) //nolint:gosec // the user names the file
 	if err != nil {
 		return nil, err
@@ -156,7 +157,12 @@ func printReplay(s streams, results []*measure.Result) error {
 		v := r.Windows[0]
 		n := float64(max(v.Offered, 1))
 		fmt.Fprintf(w, "%s\t%.2f %%\t%.2f %%\t%.2f %%\t%.2f %%\t%v\t%v\t%v\t\n", r.Contender, 100*float64(v.Answered)/n, 100*float64(v.Good)/n,
-			100*float64(v.Refused)/n, 100*float64(v.Failed)/n, milliseconds(v.P50), milliseconds(v.P99), milliseconds(v.P999))
+			100*float64(v.Refused)/n, 100*float64(v.Failed)/n, Milliseconds(v.P50), Milliseconds(v.P99), Milliseconds(v.P999))
 	}
 	return w.Flush()
+}
+
+// Milliseconds rounds a latency in seconds for tables.
+func Milliseconds(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second)).Round(100 * time.Microsecond)
 }

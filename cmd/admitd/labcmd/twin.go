@@ -1,4 +1,4 @@
-package main
+package labcmd
 
 import (
 	"context"
@@ -25,16 +25,16 @@ import (
 	"github.com/admitd/admitd/lab/scenario"
 )
 
-// labTwin are the flags of twin.
-type labTwin struct {
-	labLive
+// twinFlags are the flags of twin.
+type twinFlags struct {
+	liveFlags
 	protocol, limit string
 	goodput, limits float64
 }
 
-// newLabTwin returns the command that plays a scenario both ways.
-func newLabTwin(s streams) *cobra.Command {
-	var o labTwin
+// newTwin returns the command that plays a scenario both ways.
+func newTwin(s streams) *cobra.Command {
+	var o twinFlags
 	cmd := &cobra.Command{
 		Use:   "twin",
 		Short: "Play a scenario live and in virtual time, and compare the two",
@@ -62,7 +62,7 @@ It takes as long as the scenario. A machine that is busy makes the live run void
 }
 
 // run plays both and compares.
-func (o *labTwin) run(ctx context.Context, s streams) error {
+func (o *twinFlags) run(ctx context.Context, s streams) error {
 	run, err := o.playable()
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (o *labTwin) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(cfg, daemon.Options{Version: version, Log: s.err})
+	d, err := daemon.New(cfg, daemon.Options{Log: s.err})
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (o *labTwin) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	twin, err := contenderOf(&cfg.Ingresses[0])
+	twin, err := Contender(&cfg.Ingresses[0])
 	if err != nil {
 		return err
 	}
@@ -107,15 +107,15 @@ func (o *labTwin) run(ctx context.Context, s streams) error {
 	apart := o.compare(s.out, live.Result, virtual)
 	switch {
 	case live.Void():
-		return exitError{code: 1, err: fmt.Errorf("lab: the live run is void: %d of %d requests were not sent on time", live.Missed, live.Scheduled)}
+		return fmt.Errorf("lab: the live run is void: %d of %d requests were not sent on time", live.Missed, live.Scheduled)
 	case len(apart) > 0:
-		return exitError{code: 1, err: errors.New("lab: live and virtual time differ: " + strings.Join(apart, ", "))}
+		return errors.New("lab: live and virtual time differ: " + strings.Join(apart, ", "))
 	}
 	return nil
 }
 
 // playable returns the variant, when it can be played over the protocol.
-func (o *labTwin) playable() (*scenario.Scenario, error) {
+func (o *twinFlags) playable() (*scenario.Scenario, error) {
 	_, run, err := o.pick()
 	switch {
 	case err != nil:
@@ -130,7 +130,7 @@ func (o *labTwin) playable() (*scenario.Scenario, error) {
 
 // serve has the backend listen, and returns its address as a configuration
 // writes it.
-func (o *labTwin) serve(ctx context.Context, b *lab.LiveBackend) (address string, err error) {
+func (o *twinFlags) serve(ctx context.Context, b *lab.LiveBackend) (address string, err error) {
 	var serve func(context.Context, net.Listener) error
 	scheme := ""
 	switch o.protocol {
@@ -157,7 +157,7 @@ func (o *labTwin) serve(ctx context.Context, b *lab.LiveBackend) (address string
 }
 
 // configuration returns that of a gate with the limit and nothing else set.
-func (o *labTwin) configuration(run *scenario.Scenario, backend string) (*config.Config, error) {
+func (o *twinFlags) configuration(run *scenario.Scenario, backend string) (*config.Config, error) {
 	abandon := "finish"
 	if run.Backend.Cancelled == scenario.Stops {
 		abandon = "cancel"
@@ -169,7 +169,7 @@ func (o *labTwin) configuration(run *scenario.Scenario, backend string) (*config
 }
 
 // live plays the scenario over sockets.
-func (o *labTwin) live(ctx context.Context, s streams, run *scenario.Scenario, d *daemon.Daemon) (*lab.LiveResult, error) {
+func (o *twinFlags) live(ctx context.Context, s streams, run *scenario.Scenario, d *daemon.Daemon) (*lab.LiveResult, error) {
 	send, stop, err := o.sender(run, d.Address("lab").String())
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (o *labTwin) live(ctx context.Context, s streams, run *scenario.Scenario, d
 }
 
 // sender returns what sends a request of the protocol.
-func (o *labTwin) sender(run *scenario.Scenario, gate string) (send func(context.Context, string) openloop.Sent, stop func(), err error) {
+func (o *twinFlags) sender(run *scenario.Scenario, gate string) (send func(context.Context, string) openloop.Sent, stop func(), err error) {
 	if o.protocol == "http" {
 		o.target = "http://" + gate + "/"
 		return o.driver(run)
@@ -205,7 +205,7 @@ func (o *labTwin) sender(run *scenario.Scenario, gate string) (send func(context
 }
 
 // compare prints both, and returns where they differ by more than they may.
-func (o *labTwin) compare(out io.Writer, live, virtual *measure.Result) (apart []string) {
+func (o *twinFlags) compare(out io.Writer, live, virtual *measure.Result) (apart []string) {
 	fmt.Fprintf(out, "%s, %s, over %s\n\n", live.Scenario, o.variant, o.protocol)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "window\tmeasure\tlive\tvirtual\tdifference\t")

@@ -1,4 +1,4 @@
-package main
+package labcmd
 
 import (
 	"fmt"
@@ -13,27 +13,29 @@ import (
 
 // candidate returns a configuration file's ingress as a contender.
 func candidate(file, ingress string) (lab.Contender, error) {
-	in, err := candidateIngress(file, ingress)
+	in, err := Ingress(file, ingress)
 	if err != nil {
 		return lab.Contender{}, err
 	}
-	c, err := contenderOf(in)
+	c, err := Contender(in)
 	if err != nil {
 		return lab.Contender{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, nil
 }
 
-// contenderOf returns an ingress as a contender.
-func contenderOf(in *config.Ingress) (lab.Contender, error) {
+// Contender returns an ingress as a contender named "candidate"; an error says why
+// its limits do not hold.
+func Contender(in *config.Ingress) (lab.Contender, error) {
 	if _, err := daemon.Policy(in, nil); err != nil {
 		return lab.Contender{}, err
 	}
 	return lab.Gated("candidate", func(w *lab.World) *limiter.Policy { return repeatable(in, w) }), nil
 }
 
-// candidateIngress loads the ingress that is meant.
-func candidateIngress(file, name string) (*config.Ingress, error) {
+// Ingress loads a configuration and returns its ingress of that name; "" will do
+// where it has only one.
+func Ingress(file, name string) (*config.Ingress, error) {
 	cfg, err := config.Load(file, os.Environ())
 	if err != nil {
 		return nil, err
@@ -54,7 +56,7 @@ func candidateIngress(file, name string) (*config.Ingress, error) {
 func repeatable(in *config.Ingress, w *lab.World) *limiter.Policy {
 	p, err := daemon.Policy(in, func(s *algorithms.Settings) { s.Rand = w.Rand })
 	if err != nil {
-		panic(err) // see contenderOf
+		panic(err) // see Contender
 	}
 	return p
 }

@@ -1,7 +1,10 @@
-package main
+// Package labcmd is `admitd lab`: the commands of the overload lab.
+package labcmd
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,8 +20,15 @@ import (
 	"github.com/admitd/admitd/lab/scenario"
 )
 
-// newLab returns the overload lab.
-func newLab(s streams) *cobra.Command {
+// ErrNotKept is wrapped by the error of a run that does not keep its criteria.
+var ErrNotKept = errors.New("criteria are not kept")
+
+// streams are where a command writes.
+type streams struct{ out, err io.Writer }
+
+// New returns the command, which writes results to out and the rest to err.
+func New(out, err io.Writer) *cobra.Command {
+	s := streams{out, err}
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Prove what limits do, in virtual time and on live backends",
@@ -29,12 +39,12 @@ client code, hours of traffic in seconds, the same result for the same seed;
 traffic through another configuration.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newLabList(s), newLabRun(s), newLabCompare(s), newLabReport(s), newLabLive(s), newLabReplay(s), newLabCeilings(s), newLabBackend(s), newLabTwin(s))
+	cmd.AddCommand(newList(s), newRun(s), newCompare(s), newReport(s), newLive(s), newReplay(s), newCeilings(s), newBackend(s), newTwin(s))
 	return cmd
 }
 
-// newLabList returns the command that lists the scenarios.
-func newLabList(s streams) *cobra.Command {
+// newList returns the command that lists the scenarios.
+func newList(s streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios, their variants and the algorithms",
@@ -73,8 +83,8 @@ func variantNames(sc *scenario.Scenario) string {
 	return strings.Join(axes, "\n  / ")
 }
 
-// labRun are the flags that choose runs.
-type labRun struct {
+// runFlags are the flags that choose runs.
+type runFlags struct {
 	scenarios, files, variants, algorithms []string
 	seed                                   uint64
 	seeds                                  int
@@ -84,7 +94,7 @@ type labRun struct {
 }
 
 // choose adds the flags that choose runs.
-func (o *labRun) choose(cmd *cobra.Command) {
+func (o *runFlags) choose(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name; none = all")
 	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
@@ -100,7 +110,7 @@ func (o *labRun) choose(cmd *cobra.Command) {
 }
 
 // outputs adds the flags that say where results go.
-func (o *labRun) outputs(cmd *cobra.Command) {
+func (o *runFlags) outputs(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.json, "json", "", "write the report as JSON to this file")
 	f.StringVar(&o.html, "html", "", "write the report as one HTML page with plots to this file")
@@ -109,9 +119,9 @@ func (o *labRun) outputs(cmd *cobra.Command) {
 	f.StringVar(&o.peers, "peers", "", "add results from this file, such as those of other libraries")
 }
 
-// newLabRun returns the command that plays scenarios.
-func newLabRun(s streams) *cobra.Command {
-	var o labRun
+// newRun returns the command that plays scenarios.
+func newRun(s streams) *cobra.Command {
+	var o runFlags
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Play scenarios in virtual time and judge them by their pass criteria",
@@ -137,7 +147,7 @@ verdicts. Exit status 1 when a criterion is not kept.`,
 }
 
 // play plays what was chosen and writes the files that were asked for.
-func (o *labRun) play(cmd *cobra.Command, s streams) (*report.Report, error) {
+func (o *runFlags) play(cmd *cobra.Command, s streams) (*report.Report, error) {
 	scenarios, err := o.load()
 	if err != nil {
 		return nil, err
@@ -185,14 +195,14 @@ func (o *labRun) play(cmd *cobra.Command, s streams) (*report.Report, error) {
 }
 
 // chosen returns the results of variants that were asked for.
-func (o *labRun) chosen(list []*measure.Result) []*measure.Result {
+func (o *runFlags) chosen(list []*measure.Result) []*measure.Result {
 	return slices.DeleteFunc(list, func(r *measure.Result) bool {
 		return len(o.variants) > 0 && !slices.Contains(o.variants, r.Variant)
 	})
 }
 
 // write writes the report's files.
-func (o *labRun) write(rep *report.Report) error {
+func (o *runFlags) write(rep *report.Report) error {
 	if o.json != "" {
 		if err := writeFile(o.json, func(f *os.File) error { return rep.WriteJSON(f) }); err != nil {
 			return err
@@ -210,15 +220,15 @@ func (o *labRun) write(rep *report.Report) error {
 }
 
 // verdict returns the exit status of a report.
-func (*labRun) verdict(rep *report.Report) error {
+func (*runFlags) verdict(rep *report.Report) error {
 	if failed := rep.Failed(); len(failed) > 0 {
-		return exitError{code: 1, err: fmt.Errorf("lab: %d of %d criteria are not kept", len(failed), len(rep.Verdicts))}
+		return fmt.Errorf("lab: %d of %d %w", len(failed), len(rep.Verdicts), ErrNotKept)
 	}
 	return nil
 }
 
 // load returns the chosen scenarios.
-func (o *labRun) load() ([]*scenario.Scenario, error) {
+func (o *runFlags) load() ([]*scenario.Scenario, error) {
 	if len(o.files) > 0 {
 		return loadScenarios(o.files)
 	}
@@ -289,4 +299,14 @@ func newBar(s streams, n int, what string) *progressbar.ProgressBar {
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(200*time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true),
 	)
+}
+
+// completeScenarios completes the names of the lab's scenarios.
+func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	all, _ := lab.Shipped() // none are then completed
+	names := make([]string, 0, len(all))
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,4 +1,4 @@
-package main
+package labcmd
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/admitd/admitd/lab"
 )
 
-// newLabBackend returns the command that is a backend for live runs.
-func newLabBackend(s streams) *cobra.Command {
-	var o labLive
+// newBackend returns the command that is a backend for live runs.
+func newBackend(s streams) *cobra.Command {
+	var o liveFlags
 	var listen string
 	cmd := &cobra.Command{
 		Use:   "backend",

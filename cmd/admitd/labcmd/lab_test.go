@@ -1,4 +1,4 @@
-package main
+package labcmd_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/admitd/admitd/cmd/admitd/labcmd"
 	"github.com/admitd/admitd/lab"
 	"github.com/admitd/admitd/lab/scenario"
 )
@@ -37,7 +38,10 @@ func quick(t *testing.T, by string) string {
 func labCommand(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
-	err = run(t.Context(), append([]string{"lab"}, args...), streams{&out, &log})
+	cmd := labcmd.New(&out, &log)
+	cmd.SetArgs(args)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err = cmd.ExecuteContext(t.Context())
 	return out.String(), err
 }
 
@@ -47,9 +51,8 @@ func TestLabRunIsJudged(t *testing.T) {
 	if err != nil || !strings.Contains(out, "pass  quick, default: goodput ≥ 0.9 by vegas; kept by vegas") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	var exit exitError
 	out, err = labCommand(t, "run", "--file", quick(t, "none"), "--algorithm", "vegas,none")
-	if !errors.As(err, &exit) || exit.code != 1 || !strings.Contains(out, "FAIL  quick, default") {
+	if !errors.Is(err, labcmd.ErrNotKept) || !strings.Contains(out, "FAIL  quick, default") {
 		t.Errorf("a criterion that is not kept: %v\n%s", err, out)
 	}
 }
@@ -121,7 +124,7 @@ func TestLabCandidate(t *testing.T) {
 	if err := os.WriteFile(file, []byte(candidateConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := candidate(file, "")
+	c, err := labcmd.Candidate(file, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +141,7 @@ func TestLabCandidate(t *testing.T) {
 	if goodput, _ := r.Value("goodput", ""); goodput < 0.23 || goodput > 0.26 {
 		t.Errorf("goodput is %.3f of the capacity; want about 0.25", goodput)
 	}
-	if _, err := candidate(file, "payments"); err == nil || !strings.Contains(err.Error(), "--ingress") {
+	if _, err := labcmd.Candidate(file, "payments"); err == nil || !strings.Contains(err.Error(), "--ingress") {
 		t.Errorf("an ingress that is not there: %v", err)
 	}
 }
@@ -156,8 +159,7 @@ func TestLabInsertsItsTable(t *testing.T) {
 	args := []string{"report", "--scenario", "mix", "--algorithm", "fixed", "--seeds", "1", "--out", filepath.Join(t.TempDir(), "r.md"), "--insert", file}
 	for range 2 { // the second time over its own table
 		_, err := labCommand(t, args...)
-		var exit exitError
-		if err != nil && !errors.As(err, &exit) { // what fixed does is not the point
+		if err != nil && !errors.Is(err, labcmd.ErrNotKept) { // what fixed does is not the point
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(file)

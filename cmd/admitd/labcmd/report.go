@@ -1,4 +1,4 @@
-package main
+package labcmd
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"github.com/admitd/admitd/lab/report"
 )
 
-// newLabReport returns the command that writes the results as a document.
-func newLabReport(s streams) *cobra.Command {
-	var o labRun
+// newReport returns the command that writes the results as a document.
+func newReport(s streams) *cobra.Command {
+	var o runFlags
 	var out, from, insert string
 	cmd := &cobra.Command{
 		Use:   "report",
@@ -90,7 +90,7 @@ func insertHeadlines(file string, rep *report.Report) error {
 }
 
 // gather plays the suite or reads its results.
-func (o *labRun) gather(cmd *cobra.Command, s streams, from string) (*report.Report, error) {
+func (o *runFlags) gather(cmd *cobra.Command, s streams, from string) (*report.Report, error) {
 	if from == "" {
 		return o.play(cmd, s)
 	}
@@ -113,8 +113,8 @@ func (o *labRun) gather(cmd *cobra.Command, s streams, from string) (*report.Rep
 	return rep, o.write(rep)
 }
 
-// newLabCompare returns the command that compares two sets of results.
-func newLabCompare(s streams) *cobra.Command {
+// newCompare returns the command that compares two sets of results.
+func newCompare(s streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare BEFORE AFTER",
 		Short: "Compare the results of two runs",

@@ -1,4 +1,4 @@
-package main
+package labcmd
 
 import (
 	"os"
@@ -9,10 +9,10 @@ import (
 	"github.com/admitd/admitd/lab/scenario"
 )
 
-// newLabCeilings returns the command that computes what is possible.
-func newLabCeilings(s streams) *cobra.Command {
+// newCeilings returns the command that computes what is possible.
+func newCeilings(s streams) *cobra.Command {
 	var from, out string
-	var o labRun
+	var o runFlags
 	cmd := &cobra.Command{
 		Use:   "ceilings",
 		Short: "Compute the best fixed limit of every scenario, variant and window",

@@ -1,0 +1,4 @@
+package labcmd
+
+// Candidate is candidate, for tests.
+var Candidate = candidate
