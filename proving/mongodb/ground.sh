@@ -16,16 +16,38 @@ fetch() {
   if (($(java_version) >= 11)); then
     for v in 5.11.1 5.12.0; do jars "java-$v/pom.xml" >/dev/null; done
   fi
+  if (($(rust_version) >= 88)); then rust_driver >/dev/null; fi
+}
+
+# rust_version prints the minor version of the Rust 1 on PATH, or 0.
+rust_version() { command -v cargo >/dev/null && rustc --version | sed -n 's/^rustc 1\.\([0-9]*\).*/\1/p' | head -n 1 || echo 0; }
+
+# rust_driver prints the program of the Rust cell.
+rust_driver() {
+  local dir
+  dir=$(stored rust rust/Cargo.toml rust/Cargo.lock)
+  CARGO_TARGET_DIR=$dir cargo build -q --locked --manifest-path rust/Cargo.toml >&2
+  echo "$dir/debug/driver"
+}
+
+# certificate makes an authority, ca.pem, and what it has signed: Rust trusts no
+# server that is its own.
+certificate() {
+  local curve=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
+  openssl req -x509 "${curve[@]}" -days 2 -subj /CN=proving -keyout "$PROVE_RUN/ca-key.pem" -out "$PROVE_RUN/ca.pem" 2>/dev/null
+  openssl req "${curve[@]}" -subj /CN=localhost -keyout "$PROVE_RUN/key.pem" -out "$PROVE_RUN/request.pem" 2>/dev/null
+  openssl x509 -req -in "$PROVE_RUN/request.pem" -CA "$PROVE_RUN/ca.pem" -CAkey "$PROVE_RUN/ca-key.pem" -CAcreateserial -days 2 \
+    -extfile <(echo subjectAltName=IP:127.0.0.1,DNS:localhost) -out "$PROVE_RUN/cert.pem" 2>/dev/null
 }
 
 server() { start "$1" "$(python_env server.txt)/bin/secantusd-py" --host 127.0.0.1 --port "$db" --storage-path "$PROVE_RUN/data" --log-level WARNING "${@:2}"; }
 
 prove() {
   local admin gate tls python v
-  db=$(port) admin=$(port) gate=$(port) tls=$(port)
+  db=$(port) admin=$(port) gate=$(port) tls=$(port) LEARNS=$(port) GATED=$(port)
+  export LEARNS GATED
   python=$(python_env server.txt)/bin/python
-  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-    -addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout "$PROVE_RUN/key.pem" -out "$PROVE_RUN/cert.pem" 2>/dev/null
+  certificate
   export DIRECT="mongodb://driver:secret@127.0.0.1:$db/?authSource=admin"
   # Users are made while nobody has to log in.
   server server-open
@@ -43,16 +65,21 @@ ingresses:
       mongodb: { topology: { mode: members, members: { "127.0.0.1:$db": "127.0.0.1:$gate" } } } }
   - { name: tls, protocol: mongodb, listen: 127.0.0.1:$tls, backend: 127.0.0.1:$db, $rules, tls: { certFile: $PROVE_RUN/cert.pem, keyFile: $PROVE_RUN/key.pem },
       mongodb: { topology: { mode: members, members: { "127.0.0.1:$db": "127.0.0.1:$tls" } } } }
+  - { name: learns, protocol: mongodb, listen: 127.0.0.1:$LEARNS, backend: 127.0.0.1:$db, requests: { rate: 0.001, burstSeconds: 5000 },
+      mongodb: { topology: { mode: members, members: { "127.0.0.1:$db": "127.0.0.1:$LEARNS" } } } }
+  - { name: gated, protocol: mongodb, listen: 127.0.0.1:$GATED, backend: 127.0.0.1:$db, requests: { rate: 0.001, burstSeconds: 5000, unauthenticated: gate },
+      mongodb: { topology: { mode: members, members: { "127.0.0.1:$db": "127.0.0.1:$GATED" } } } }
 EOF
   export GATE="mongodb://driver:secret@127.0.0.1:$gate/?authSource=admin&replicaSet=secantus" GATE_PORT=$gate ADMIN=http://127.0.0.1:$admin
-  export WRONG="mongodb://driver:wrong@127.0.0.1:$gate/?authSource=admin&replicaSet=secantus" CERT=$PROVE_RUN/cert.pem
-  export TLS="mongodb://driver:secret@127.0.0.1:$tls/?authSource=admin&replicaSet=secantus&tls=true&tlsCAFile=$PROVE_RUN/cert.pem"
+  export WRONG="mongodb://driver:wrong@127.0.0.1:$gate/?authSource=admin&replicaSet=secantus" CERT=$PROVE_RUN/ca.pem
+  export TLS="mongodb://driver:secret@127.0.0.1:$tls/?authSource=admin&replicaSet=secantus&tls=true&tlsCAFile=$PROVE_RUN/ca.pem"
   "$python" -c "import os, pymongo; pymongo.MongoClient(os.environ['GATE']).spent.things.find_one()"
 
   local on="on SecantusDB 0.7.0b3"
   GENERATION=2 cell pymongo-4.20 "4.20.0 $on" "$(python_env pymongo-4.20.0.txt)/bin/python" pymongo_cell.py
   GENERATION=true cell pymongo-4.17 "4.17.0 $on" "$(python_env pymongo-4.17.0.txt)/bin/python" pymongo_cell.py
   GENERATION=absent cell pymongo-4.16 "4.16.0 $on" "$(python_env pymongo-4.16.0.txt)/bin/python" pymongo_cell.py
+  cell login "PyMongo 4.20.0 $on" "$(python_env pymongo-4.20.0.txt)/bin/python" login_cell.py
   export NODE_PATH
   NODE_PATH=$(node_modules)
   GENERATION=2 DRIVER=mongodb-7-9 cell node-7.9 "7.9.0 $on" node node_cell.js
@@ -63,6 +90,11 @@ EOF
     GENERATION=absent cell java-5.11 "5.11.1 $on" "${small_jvm[@]}" -cp "$(jars java-5.11.1/pom.xml)/*" Driver.java
   else
     skip mongodb-java "needs Java 11, found $(java_version)"
+  fi
+  if (($(rust_version) >= 88)); then
+    cell rust-3.9 "3.9.1 $on" "$(rust_driver)"
+  else
+    skip mongodb-rust "needs Rust 1.88, found 1.$(rust_version)"
   fi
   cell idle "all of these" bash idle_cell.sh
 }
