@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -104,36 +103,4 @@ func (t *Tuner) RevertOne(ctx context.Context, now time.Time, by, id string) (st
 		}
 	}
 	return "", fmt.Errorf("%w: record %s", ErrNothingToRevert, id)
-}
-
-// reloaded is when the configuration was read anew; zero = it was not.
-func (t *Tuner) reloaded() time.Time {
-	for _, r := range slices.Backward(t.journal.ring) {
-		if r.Kind == KindReload {
-			return r.At
-		}
-	}
-	return time.Time{}
-}
-
-func (t *Tuner) revert(ctx context.Context, now time.Time, l *lever, to float64, by, name string) error {
-	old := l.current
-	if err := t.set(ctx, l, to); err != nil {
-		return err
-	}
-	l.close(&t.journal, trialNotJudged, "somebody took it back")
-	l.hand, l.moved = true, now
-	for _, e := range t.council.entries {
-		if e.moves(l) {
-			clear(e.spread)
-			if name == "" || e.Name == name {
-				e.reverts++
-			}
-		}
-	}
-	t.record(now, &Record{
-		Kind: KindRevert, Policy: name, Setting: l.at.String(), Old: shown(old), New: shown(to), By: by,
-		Why: "somebody took it back; the setting is left alone until it is released",
-	})
-	return nil
 }

@@ -8,13 +8,25 @@ import (
 	"time"
 )
 
+// mover moves settings: it decides by what policies wish, watches what is on trial
+// and takes back what did harm. Whoever calls it has the tuner's turn.
+type mover struct {
+	o          Options
+	gate       Gate
+	journal    journal
+	past       past
+	council    council
+	levers     []*lever
+	generation uint64 // of the configuration that the levers began from
+}
+
 // decide moves one setting, or leaves it.
-func (t *Tuner) decide(ctx context.Context, now time.Time, l *lever) {
+func (m *mover) decide(ctx context.Context, now time.Time, l *lever) {
 	if l.hand {
 		l.decided, l.wishes, l.why = "", nil, "somebody set it by hand; it is left alone until it is released"
 		return
 	}
-	all := t.council.wishes(now, l)
+	all := m.council.wishes(now, l)
 	if len(all) == 0 {
 		return
 	}
@@ -29,51 +41,51 @@ func (t *Tuner) decide(ctx context.Context, now time.Time, l *lever) {
 	if best.value == l.current {
 		return
 	}
-	if stand := t.council.stands(now, l, &best); stand != "" {
+	if stand := m.council.stands(now, l, &best); stand != "" {
 		l.why += "; " + stand
 		return
 	}
-	t.grant(ctx, now, l, &best, all)
+	m.grant(ctx, now, l, &best, all)
 }
 
 // grant does what is wished, or says that it would.
-func (t *Tuner) grant(ctx context.Context, now time.Time, l *lever, w *wish, all []wish) {
+func (m *mover) grant(ctx context.Context, now time.Time, l *lever, w *wish, all []wish) {
 	e := w.e
 	r := &Record{
 		Kind: KindChange, Policy: e.Name, Setting: l.at.String(), Why: w.Why, Signals: e.seen,
 		Old: shown(l.current), New: shown(w.value), Wanted: shown(w.Value), Bound: w.bound,
-		Canary: t.o.Trial.Canary && len(e.levers) > 1 && e.levers[0] == l, Others: told(others(all, e)), Otherwise: otherwise(l, w, all),
+		Canary: m.o.Trial.Canary && len(e.levers) > 1 && e.levers[0] == l, Others: told(others(all, e)), Otherwise: otherwise(l, w, all),
 		policy: e, at: now, old: l.current, new: w.value,
 	}
-	if t.o.Mode != Act {
+	if m.o.Mode != Act {
 		if l.adviser != e.Name || math.Abs(l.advised-w.value) > 0.01*w.value {
 			l.adviser, l.advised = e.Name, w.value
 			r.Kind = KindAdvice
-			t.record(now, r)
+			m.record(now, r)
 		}
 		return
 	}
 	l.moved = now
-	if err := t.set(ctx, l, w.value); err != nil {
+	if err := m.set(ctx, l, w.value); err != nil {
 		r.Kind, r.Why = KindRefused, r.Why+"; refused: "+err.Error()
-		t.record(now, r)
+		m.record(now, r)
 		return
 	}
 	e.Rule.Moved(now)
 	e.changes++
 	delete(e.spread, l)
 	r.Trial = &Trial{State: trialOpen}
-	t.record(now, r)
-	l.try(&t.journal, r)
-	t.o.Log.Info("tuner changed a setting", slog.String("setting", r.Setting), slog.String("policy", e.Name),
+	m.record(now, r)
+	l.try(&m.journal, r)
+	m.o.Log.Info("tuner changed a setting", slog.String("setting", r.Setting), slog.String("policy", e.Name),
 		slog.String("old", words(r.old)), slog.String("new", words(r.new)), slog.String("why", r.Why))
 }
 
 // set changes the setting through the gate's door.
-func (t *Tuner) set(ctx context.Context, l *lever, v float64) error {
+func (m *mover) set(ctx context.Context, l *lever, v float64) error {
 	document, err := l.at.patch(v, l.follower)
 	if err == nil {
-		err = t.gate.Patch(ctx, t.generation, l.at.Ingress, document)
+		err = m.gate.Patch(ctx, m.generation, l.at.Ingress, document)
 	}
 	if err != nil {
 		return fmt.Errorf("tuner: set %s to %s: %w", l.at, words(v), err)
@@ -83,9 +95,9 @@ func (t *Tuner) set(ctx context.Context, l *lever, v float64) error {
 }
 
 // record files a record, completing what all have.
-func (t *Tuner) record(now time.Time, r *Record) {
-	r.At, r.Mode = now.UTC().Round(0), t.o.Mode
-	t.journal.add(r)
+func (m *mover) record(now time.Time, r *Record) {
+	r.At, r.Mode = now.UTC().Round(0), m.o.Mode
+	m.journal.add(r)
 }
 
 // otherwise says what would have become of the setting without the winner.

@@ -12,14 +12,15 @@ import (
 	"github.com/admitd/admitd/tuner/signal"
 )
 
+// tickEvery is how often the tuner looks.
+const tickEvery = time.Second
+
 // longestGap between two ticks. After a longer one, or one backwards, nothing
 // that was measured means what it seems.
 const longestGap = 30 * time.Second
 
 // Tuner decides. Its methods are safe for concurrent use.
 type Tuner struct {
-	o      Options
-	gate   Gate
 	epoch  time.Time // when it began
 	senses *senses
 	status atomic.Pointer[Status]
@@ -27,15 +28,11 @@ type Tuner struct {
 	// turn is taken by ticks and by what people ask for, one at a time, and
 	// guards the fields below. It is held across Gate.Patch; what the gate
 	// calls while it patches must not come back here.
-	turn       sync.Mutex
-	journal    journal
-	brake      brake
-	past       past
-	council    council
-	levers     []*lever
-	generation uint64
-	begun      bool
-	ticked     time.Time
+	turn sync.Mutex
+	mover
+	brake  brake
+	begun  bool
+	ticked time.Time
 }
 
 // New returns a tuner that has seen nothing yet.
@@ -45,8 +42,8 @@ func New(now time.Time, g Gate, o Options) (*Tuner, error) {
 		return nil, err
 	}
 	t := &Tuner{
-		o: o, gate: g, epoch: now, senses: newSenses(now, o.Signals, o.Log), journal: journal{audit: o.Audit}, brake: brake{off: o.Mode == Off},
-		past: past{trial: o.Trial, histories: map[string]*history{}},
+		epoch: now, senses: newSenses(now, o.Signals, o.Log), brake: brake{off: o.Mode == Off},
+		mover: mover{o: o, gate: g, journal: journal{audit: o.Audit}, past: past{trial: o.Trial, histories: map[string]*history{}}},
 	}
 	t.council = council{past: &t.past, trial: o.Trial}
 	for _, p := range o.Policies {
@@ -83,6 +80,27 @@ func (t *Tuner) Inherit(old *Tuner) {
 // itself; call it only without Run.
 func (t *Tuner) Feed(now time.Time, name string, v float64, at time.Time, err error) {
 	t.senses.add(now, name, v, at, err)
+}
+
+// Run reads the sources and decides, until ctx is done, and then closes the
+// sources. Every source has a goroutine of its own, so that a slow one holds up
+// nobody.
+func (t *Tuner) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	if t.o.Mode != Off {
+		t.senses.run(ctx, &wg)
+	}
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		t.Tick(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	wg.Wait()
+	return t.senses.close()
 }
 
 // Tick looks at everything and decides. Call it about once per second, from one
