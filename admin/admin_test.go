@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/admin/press"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -39,15 +40,15 @@ func newDaemon(p *limiter.Policy) *daemon {
 
 func (d *daemon) Health() admin.Health { return d.health }
 
-func (d *daemon) Snapshot(only string, o limiter.StatusOptions) admin.Snapshot {
+func (d *daemon) Snapshot(only string, o limiter.StatusOptions) press.Snapshot {
 	d.snapshots.Add(1)
 	if only != "" && only != "orders" {
-		return admin.Snapshot{}
+		return press.Snapshot{}
 	}
-	return admin.Snapshot{
+	return press.Snapshot{
 		Version: "1.2.3", Started: time.Now().Add(-time.Minute), Clock: status.Clock{Trusted: true},
 		Config: status.Config{LastSuccessful: true},
-		Ingresses: []admin.Ingress{{
+		Ingresses: []press.Ingress{{
 			Name: "orders", Protocol: "http", Listen: "127.0.0.1:8462", Backend: "http://127.0.0.1:9000",
 			Gate: d.gate.Page(o), Glances: d.gate.Glances(), Rows: d.gate.Rows, Connections: &ingress.Status{Open: 3, MaxOpen: 10, Refused: []uint64{0, 2}, Tokens: 1},
 		}},

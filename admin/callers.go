@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -86,9 +87,7 @@ func (g *guard) boundCallers(next http.Handler) http.Handler {
 			document := labels.New(labels.ConcurrencyLimit, "", "")
 			document.Detail = "The decision API has as many callers as it may"
 			document.RetryAfterMS = time.Second.Milliseconds()
-			document.SetHeaders(w.Header(), labels.HTTPForm{})
-			w.WriteHeader(document.Status)
-			_, _ = w.Write(append(document.AppendJSON(nil), '\n')) // the client went away: nothing to do
+			answers.Refuse(w, &document, labels.HTTPForm{})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/admin/press"
+	"github.com/admitd/admitd/answers"
 )
 
 // Bounds of the stream.
@@ -37,7 +40,7 @@ func (s *seats) leave() { s.readers.Add(-1) }
 func (s *window) events(w http.ResponseWriter, r *http.Request) {
 	if !s.seats.join() {
 		w.Header().Set("Retry-After", "5")
-		fail(w, http.StatusServiceUnavailable, "as many readers as may be are connected: "+strconv.FormatInt(s.seats.bound, 10))
+		answers.Fail(w, http.StatusServiceUnavailable, "as many readers as may be are connected: "+strconv.FormatInt(s.seats.bound, 10))
 		return
 	}
 	defer s.seats.leave()
@@ -49,10 +52,10 @@ func (s *window) events(w http.ResponseWriter, r *http.Request) {
 	}
 	ticker := time.NewTicker(eventInterval)
 	defer ticker.Stop()
-	var before *frame
+	var before *press.Frame
 	for {
-		turned := s.press.next()
-		f, err := s.press.frame(time.Now())
+		turned := s.press.Next()
+		f, err := s.press.Frame(time.Now())
 		if err != nil || f != before && sendEvent(w, f, before) != nil {
 			return
 		}
@@ -69,16 +72,16 @@ func (s *window) events(w http.ResponseWriter, r *http.Request) {
 }
 
 // sendEvent writes one event.
-func sendEvent(w http.ResponseWriter, f, before *frame) error {
-	kind, data := "status", f.plain[:len(f.plain)-1]
+func sendEvent(w http.ResponseWriter, f, before *press.Frame) error {
+	kind, data := "status", f.Plain()
 	if before != nil {
 		var err error
-		if data, err = f.delta(before); err != nil {
+		if data, err = f.Delta(before); err != nil {
 			return err
 		}
 		kind = "delta"
 	}
-	extend(w, eventTimeout)
+	answers.Extend(w, eventTimeout)
 	message := append([]byte("event: "+kind+"\ndata: "), data...)
 	if _, err := w.Write(append(message, "\n\n"...)); err != nil {
 		return err

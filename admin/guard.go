@@ -7,7 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"sync/atomic"
-	"time"
+
+	"github.com/admitd/admitd/answers"
 )
 
 // contentPolicy lets the live page load what the port itself serves, and
@@ -30,28 +31,12 @@ func secureHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// boundAnswer bounds what is read from a request and how long its answer may
-// take to be taken.
-func boundAnswer(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		extend(w, writeTimeout)
-		next.ServeHTTP(w, r)
-	})
-}
-
 // boundProfile gives profiles the time that they take by design.
 func boundProfile(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		extend(w, profileTimeout)
+		answers.Extend(w, profileTimeout)
 		next.ServeHTTP(w, r)
 	})
-}
-
-// extend moves the deadline for writing the answer. A writer that has no
-// deadlines, as in tests, needs none.
-func extend(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
 // guard says who may come in.
@@ -89,7 +74,7 @@ func (g *guard) guardHost(next http.Handler) http.Handler {
 		token := g.token.Load()
 		known := g.o.Insecure || localHost(r.Host) || token != nil && (g.ownHost(r.Host) || carries(r, token))
 		if !known {
-			fail(w, http.StatusMisdirectedRequest, "without the token this port answers to localhost and to addresses only")
+			answers.Fail(w, http.StatusMisdirectedRequest, "without the token this port answers to localhost and to addresses only")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -125,7 +110,7 @@ func localHost(host string) bool {
 func sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fail(w, http.StatusForbidden, "cross-origin request")
+		answers.Fail(w, http.StatusForbidden, "cross-origin request")
 	}))
 	return protection.Handler(next)
 }
@@ -147,7 +132,7 @@ func (g *guard) tokenOnly(next http.Handler) http.Handler {
 		want := g.token.Load()
 		switch {
 		case want == nil:
-			fail(w, http.StatusForbidden, "profiles are served only when admin.tokenFile is set")
+			answers.Fail(w, http.StatusForbidden, "profiles are served only when admin.tokenFile is set")
 		case !carries(r, want):
 			challenge(w)
 		default:
@@ -161,7 +146,7 @@ func carries(r *http.Request, want *[]bearer) bool { return carried(r, *want) !=
 
 func challenge(w http.ResponseWriter) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="admitd"`)
-	fail(w, http.StatusUnauthorized, "a bearer token is needed")
+	answers.Fail(w, http.StatusUnauthorized, "a bearer token is needed")
 }
 
 // jsonOnly refuses bodies that a plain web form could have sent.
@@ -170,7 +155,7 @@ func jsonOnly(next http.Handler) http.Handler {
 		if r.ContentLength != 0 {
 			kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 			if err != nil || kind != "application/json" && kind != "application/merge-patch+json" {
-				fail(w, http.StatusUnsupportedMediaType, "the body must be application/json")
+				answers.Fail(w, http.StatusUnsupportedMediaType, "the body must be application/json")
 				return
 			}
 		}

@@ -3,11 +3,13 @@ package admin
 import (
 	"net/http"
 	"time"
+
+	"github.com/admitd/admitd/answers"
 )
 
 // healthz answers that the process is alive.
 func (*window) healthz(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]string{"status": "alive"})
+	answers.JSON(w, http.StatusOK, map[string]string{"status": "alive"})
 }
 
 // readyz answers whether traffic should be sent here.
@@ -20,7 +22,7 @@ func (s *window) readyz(w http.ResponseWriter, _ *http.Request) {
 	case !h.Listening:
 		status, code = "starting", http.StatusServiceUnavailable
 	}
-	answer(w, code, struct {
+	answers.JSON(w, code, struct {
 		Status string   `json:"status"`
 		Detail []string `json:"detail,omitempty"`
 	}{status, append(h.Detail, s.book.Bad(time.Now())...)})
@@ -28,20 +30,31 @@ func (s *window) readyz(w http.ResponseWriter, _ *http.Request) {
 
 // config answers with the effective configuration.
 func (s *window) config(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, s.o.Settings.Config())
+	answers.JSON(w, http.StatusOK, s.o.Settings.Config())
 }
 
 // changes tells what was changed at run time.
 func (s *window) changes(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]any{"changes": s.o.Settings.Changes()})
+	answers.JSON(w, http.StatusOK, map[string]any{"changes": s.o.Settings.Changes()})
 }
 
 // lines answers with the last lines of the log.
 func (s *window) lines(w http.ResponseWriter, _ *http.Request) {
 	if s.o.Lines == nil {
-		fail(w, http.StatusNotFound, "no log is kept here")
+		answers.Fail(w, http.StatusNotFound, "no log is kept here")
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(s.o.Lines()) // the client went away: nothing to do
+}
+
+// fleet answers with how the daemon stands in its group.
+func (s *window) fleet(w http.ResponseWriter, _ *http.Request) {
+	if s.o.Fleet != nil {
+		if f := s.o.Fleet(); f != nil {
+			answers.JSON(w, http.StatusOK, f)
+			return
+		}
+	}
+	answers.Fail(w, http.StatusNotFound, "nothing is shared: fleet.redis.addresses is empty")
 }

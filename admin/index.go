@@ -1,6 +1,10 @@
 package admin
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/admitd/admitd/answers"
+)
 
 // endpoint is one thing that the port answers.
 type endpoint struct {
@@ -50,5 +54,5 @@ func endpoints() []endpoint {
 
 // index lists the endpoints.
 func (*window) index(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]any{"endpoints": endpoints()})
+	answers.JSON(w, http.StatusOK, map[string]any{"endpoints": endpoints()})
 }

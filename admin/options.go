@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
-	"github.com/admitd/admitd/askers"
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/admin/press"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
-	"github.com/admitd/admitd/vitals"
 )
 
 // Errors that the daemon's side returns and the server turns into answers.
@@ -47,7 +43,7 @@ type State interface {
 	// Health is cheap: it is asked every few seconds.
 	Health() Health
 	// Snapshot reads what exists now, of one ingress or of all ("").
-	Snapshot(ingress string, o limiter.StatusOptions) Snapshot
+	Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot
 }
 
 // Settings is the daemon's configuration. Safe for concurrent use.
@@ -136,46 +132,6 @@ type Health struct {
 	Listening bool     // every ingress accepts connections
 	Draining  bool     // nothing new is admitted
 	Detail    []string // what an operator should know, ready or not
-}
-
-// Snapshot is everything that [State.Snapshot] reads.
-type Snapshot struct {
-	Version   string
-	Started   time.Time
-	Draining  bool
-	Clock     status.Clock
-	Config    status.Config
-	Ingresses []Ingress
-	Shadow    []status.Candidate
-	Tuner     *status.Tuner // nil = none
-	Fleet     *status.Fleet // nil = no group
-}
-
-// Ingress is one protocol's front with its gate.
-type Ingress struct {
-	Name, Protocol, Listen, Backend string
-	ETag                            string // of its settings; set by the server
-	Gate                            limiter.Status
-	Connections                     *ingress.Status // nil = none counted
-	Backends                        []ingress.BackendStatus
-	Glances                         iter.Seq[limiter.Glance] // of every partition; nil = none
-	// Latencies counts what succeeded since the start, by the upper bounds of
-	// buckets in seconds; nil = not counted.
-	Latencies func() map[float64]uint64
-	// Own is the same of what the gate itself took of requests; nil = not counted.
-	Own func() map[float64]uint64
-	// Askers counts who makes the load; nil = nobody does.
-	Askers *askers.Board
-	// Recall returns what was learned of a partition in an earlier life of the
-	// process; nil = nothing was.
-	Recall func(partition string, key bool) (vitals.Baseline, bool)
-	// Source tells where a setting was written; see [vitals.Reading]. nil = it
-	// cannot be told.
-	Source func(setting, partition string) string
-	// Rows words n of clients' keys at most, those of prefer first; nil = none.
-	Rows func(prefer []string, n int) []limiter.PartitionStatus
-	// Details are the protocol's own, for JSON; nil = none.
-	Details any
 }
 
 // Patch is what can be changed while an ingress runs, in the words of the

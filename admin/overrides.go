@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/admitd/admitd/answers"
 )
 
 // ErrUnknownOverride says that no override has that id. Answered with 404.
@@ -165,7 +167,7 @@ func newOverride(o *Override) overrideDocument {
 // override changes one key, for a time.
 func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p Patch) {
 	if s.o.Overrides == nil || len(p.Overrides) != 1 || p.Mode != nil || p.Requests != nil || p.Connections != nil || p.Partitions != nil {
-		fail(w, http.StatusBadRequest, "overrides: want one key at a time, and nothing else beside it")
+		answers.Fail(w, http.StatusBadRequest, "overrides: want one key at a time, and nothing else beside it")
 		return
 	}
 	for key, patch := range p.Overrides {
@@ -181,10 +183,10 @@ func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p P
 			s.failWith(w, r, err)
 			return
 		}
-		s.press.forget()
+		s.press.Forget()
 		s.book.Mark(time.Now(), name, "override of "+key)
 		d := newOverride(&after)
-		answer(w, http.StatusOK, struct {
+		answers.JSON(w, http.StatusOK, struct {
 			ID     string            `json:"id"`
 			Before *overrideDocument `json:"before"`
 			After  overrideDocument  `json:"after"`
@@ -208,7 +210,7 @@ func (s *desk) overrideOf(ingress, key string) *overrideDocument {
 // overrides lists what is overridden.
 func (s *desk) overrides(w http.ResponseWriter, r *http.Request) {
 	if s.o.Overrides == nil {
-		fail(w, http.StatusNotFound, "there are no overrides here")
+		answers.Fail(w, http.StatusNotFound, "there are no overrides here")
 		return
 	}
 	all, err := s.o.Overrides.Overrides(chi.URLParam(r, "name"))
@@ -220,13 +222,13 @@ func (s *desk) overrides(w http.ResponseWriter, r *http.Request) {
 	for i := range all {
 		out = append(out, newOverride(&all[i]))
 	}
-	answer(w, http.StatusOK, map[string]any{"overrides": out})
+	answers.JSON(w, http.StatusOK, map[string]any{"overrides": out})
 }
 
 // undo takes one override back.
 func (s *desk) undo(w http.ResponseWriter, r *http.Request) {
 	if s.o.Overrides == nil {
-		fail(w, http.StatusNotFound, "there are no overrides here")
+		answers.Fail(w, http.StatusNotFound, "there are no overrides here")
 		return
 	}
 	name := chi.URLParam(r, "name")
@@ -235,7 +237,7 @@ func (s *desk) undo(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
-	s.press.forget()
+	s.press.Forget()
 	s.book.Mark(time.Now(), name, "override of "+old.Key+" undone")
-	answer(w, http.StatusOK, map[string]any{"undone": newOverride(&old)})
+	answers.JSON(w, http.StatusOK, map[string]any{"undone": newOverride(&old)})
 }

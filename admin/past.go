@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
 	"github.com/admitd/admitd/vitals"
@@ -27,7 +28,7 @@ func (s *window) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	e, ok := s.book.Explain(chi.URLParam(r, "ingress"), key, time.Now())
 	if !ok {
-		fail(w, http.StatusNotFound, fmt.Sprintf("no such ingress as %q, or nobody has asked for the partition %q of it", chi.URLParam(r, "ingress"), key))
+		answers.Fail(w, http.StatusNotFound, fmt.Sprintf("no such ingress as %q, or nobody has asked for the partition %q of it", chi.URLParam(r, "ingress"), key))
 		return
 	}
 	d := status.Explanation{
@@ -40,7 +41,7 @@ func (s *window) explain(w http.ResponseWriter, r *http.Request) {
 	for _, c := range e.Changes {
 		d.Changes = append(d.Changes, status.Change{At: c.At.UTC(), From: c.From, To: c.To, Why: c.Why, Meaning: vitals.Words(c.Why)})
 	}
-	answerTo(w, r, d)
+	answers.Packed(w, r, d)
 }
 
 // history answers what happened in the last half hour. ?ingress= narrows it to
@@ -54,7 +55,7 @@ func (s *window) history(w http.ResponseWriter, r *http.Request) {
 			at, err = now.Add(-ago), nil
 		}
 		if err != nil {
-			fail(w, http.StatusBadRequest, "since: want a time such as 2026-01-02T03:04:05Z, or how long ago, such as 5m")
+			answers.Fail(w, http.StatusBadRequest, "since: want a time such as 2026-01-02T03:04:05Z, or how long ago, such as 5m")
 			return
 		}
 		after = at
@@ -67,7 +68,7 @@ func (s *window) history(w http.ResponseWriter, r *http.Request) {
 	for _, name := range names {
 		h, ok := s.book.History(name, after)
 		if !ok {
-			fail(w, http.StatusNotFound, "no such ingress")
+			answers.Fail(w, http.StatusNotFound, "no such ingress")
 			return
 		}
 		in := status.IngressHistory{Series: newSeries(h.Ingress), Partitions: map[string]status.Series{}}
@@ -76,7 +77,7 @@ func (s *window) history(w http.ResponseWriter, r *http.Request) {
 		}
 		d[name] = in
 	}
-	answerTo(w, r, d)
+	answers.Packed(w, r, d)
 }
 
 // newSeries words an excerpt.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/admitd/admitd/answers"
 )
 
 // patchBody is what PATCH takes: a patch, or an answer of it, of which what was in
@@ -30,7 +32,7 @@ type patchBody struct {
 // readPatch reads the body. On failure it has answered and returns false.
 func readPatch(w http.ResponseWriter, r *http.Request) (Patch, bool) {
 	var body patchBody
-	if !read(w, r, &body) {
+	if !answers.Read(w, r, &body) {
 		return Patch{}, false
 	}
 	if len(body.After) == 0 {
@@ -45,7 +47,7 @@ func readPatch(w http.ResponseWriter, r *http.Request) (Patch, bool) {
 	d := json.NewDecoder(bytes.NewReader(body.After))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		fail(w, http.StatusBadRequest, "after does not hold: "+worded(err, into))
+		answers.Fail(w, http.StatusBadRequest, "after does not hold: "+answers.Worded(err, into))
 		return p, false
 	}
 	if body.ID != "" {
@@ -64,7 +66,7 @@ func (s *desk) ingress(w http.ResponseWriter, r *http.Request) {
 	}
 	tag := s.tag(name)
 	w.Header().Set("ETag", tag)
-	answer(w, http.StatusOK, map[string]any{"ingress": name, "settings": settings, "etag": tag})
+	answers.JSON(w, http.StatusOK, map[string]any{"ingress": name, "settings": settings, "etag": tag})
 }
 
 // tag returns what changes whenever the settings of an ingress do, in the form of
@@ -126,12 +128,12 @@ func (s *desk) patch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !reflect.DeepEqual(before, after) {
-		s.press.forget()
+		s.press.Forget()
 		s.book.Mark(time.Now(), name, "settings changed")
 	}
 	tag := s.tag(name)
 	w.Header().Set("ETag", tag)
-	answer(w, http.StatusOK, struct {
+	answers.JSON(w, http.StatusOK, struct {
 		Ingress string `json:"ingress"`
 		Before  any    `json:"before"`
 		After   any    `json:"after"`
@@ -146,10 +148,10 @@ func (s *desk) reload(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
-	s.press.forget()
+	s.press.Forget()
 	s.book.Mark(time.Now(), "", "configuration reloaded")
 	if moves == nil {
 		moves = []Move{}
 	}
-	answer(w, http.StatusOK, map[string]any{"reloaded": true, "changed": moves})
+	answers.JSON(w, http.StatusOK, map[string]any{"reloaded": true, "changed": moves})
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/admitd/admitd/admin/press"
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -26,34 +28,34 @@ func (s *window) status(w http.ResponseWriter, r *http.Request) {
 		s.statusPage(w, r, name, q)
 		return
 	}
-	var f *frame
+	var f *press.Frame
 	var err error
 	if name == "" {
-		f, err = s.press.fresh(time.Now(), frameAge)
+		f, err = s.press.Fresh(time.Now(), press.FrameAge)
 	} else {
-		f, err = s.press.freshOne(time.Now())
+		f, err = s.press.FreshOne(time.Now())
 	}
 	if err != nil {
-		fail(w, http.StatusInternalServerError, err.Error())
+		answers.Fail(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	if name == "" {
-		plain, packed := f.whole(takesGzip(r))
-		send(w, plain, packed)
+		plain, packed := f.Whole(answers.TakesGzip(r))
+		answers.Send(w, plain, packed)
 		return
 	}
-	one, ok := f.of(name)
+	one, ok := f.Of(name)
 	if !ok {
-		fail(w, http.StatusNotFound, "no such ingress")
+		answers.Fail(w, http.StatusNotFound, "no such ingress")
 		return
 	}
 	w.Header().Set("ETag", one.Ingresses[0].ETag)
-	answerTo(w, r, one)
+	answers.Packed(w, r, one)
 }
 
 // statusPage answers with the partitions that the caller chose.
 func (s *window) statusPage(w http.ResponseWriter, r *http.Request, name string, q url.Values) {
-	o := limiter.StatusOptions{After: q.Get("after"), Contains: q.Get("find"), Partitions: listedKeys}
+	o := limiter.StatusOptions{After: q.Get("after"), Contains: q.Get("find"), Partitions: press.ListedKeys}
 	none := false
 	switch bound := q.Get("partitions"); bound {
 	case "":
@@ -65,7 +67,7 @@ func (s *window) statusPage(w http.ResponseWriter, r *http.Request, name string,
 	default:
 		n, err := strconv.Atoi(bound)
 		if err != nil || n < 0 {
-			fail(w, http.StatusBadRequest, "partitions: want a number ≥ 0, or all ("+bound+")")
+			answers.Fail(w, http.StatusBadRequest, "partitions: want a number ≥ 0, or all ("+bound+")")
 			return
 		}
 		if o.Partitions, none = n, n == 0; none {
@@ -76,7 +78,7 @@ func (s *window) statusPage(w http.ResponseWriter, r *http.Request, name string,
 	defer s.pages.Unlock()
 	snapshot := s.o.State.Snapshot(name, o)
 	if name != "" && len(snapshot.Ingresses) == 0 {
-		fail(w, http.StatusNotFound, "no such ingress")
+		answers.Fail(w, http.StatusNotFound, "no such ingress")
 		return
 	}
 	if none {
@@ -85,7 +87,7 @@ func (s *window) statusPage(w http.ResponseWriter, r *http.Request, name string,
 		}
 	}
 	for i := range snapshot.Ingresses {
-		snapshot.Ingresses[i].ETag = s.press.tag(snapshot.Ingresses[i].Name)
+		snapshot.Ingresses[i].ETag = s.press.Tag(snapshot.Ingresses[i].Name)
 	}
-	answerTo(w, r, newStatus(&snapshot, time.Now(), s.book))
+	answers.Packed(w, r, press.Words(&snapshot, time.Now(), s.book))
 }

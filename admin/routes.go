@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -18,12 +19,12 @@ var page embed.FS
 // routes lists every path of the port.
 func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(secureHeaders, boundAnswer, s.guard.guardHost, middleware.GetHead)
+	r.Use(secureHeaders, answers.Bound(maxBody, writeTimeout), s.guard.guardHost, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
+		answers.Fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
+		answers.Fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
 	})
 
 	r.With(s.guard.authorize).Get("/v1/log", s.window.lines)
@@ -102,7 +103,7 @@ func pageFiles(files fs.FS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := r.URL.Path[1:]; name != "" {
 			if info, err := fs.Stat(files, name); err != nil || info.IsDir() {
-				fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
+				answers.Fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 				return
 			}
 		}

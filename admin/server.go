@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/admitd/admitd/admin/press"
 	"github.com/admitd/admitd/vitals"
 )
 
@@ -37,7 +38,7 @@ type Server struct {
 	o       Options
 	guard   guard
 	book    vitals.Book
-	press   press
+	press   *press.Press
 	window  window
 	desk    desk
 	handler http.Handler
@@ -46,16 +47,13 @@ type Server struct {
 	stop     sync.Once
 }
 
-// voice words what went wrong.
-type voice struct{ log *slog.Logger }
-
 // window is where those are answered who look.
 type window struct {
 	voice
 
 	o        *Options
 	book     *vitals.Book
-	press    *press
+	press    *press.Press
 	seats    seats
 	pages    sync.Mutex // held while one caller is given a page of the status
 	stopping <-chan struct{}
@@ -67,7 +65,7 @@ type desk struct {
 
 	o     *Options
 	book  *vitals.Book
-	press *press
+	press *press.Press
 	guard *guard
 }
 
@@ -85,9 +83,9 @@ func New(o Options) *Server {
 	s := &Server{o: o, stopping: make(chan struct{})}
 	spoken := voice{o.Log}
 	s.guard.o, s.guard.callers.most = &s.o, int64(o.MaxCallers)
-	s.desk = desk{voice: spoken, o: &s.o, book: &s.book, press: &s.press, guard: &s.guard}
-	s.press.state, s.press.book, s.press.tag = o.State, &s.book, s.desk.tag
-	s.window.voice, s.window.o, s.window.book, s.window.press = spoken, &s.o, &s.book, &s.press
+	s.press = press.New(o.State.Snapshot, &s.book, s.desk.tag)
+	s.desk = desk{voice: spoken, o: &s.o, book: &s.book, press: s.press, guard: &s.guard}
+	s.window.voice, s.window.o, s.window.book, s.window.press = spoken, &s.o, &s.book, s.press
 	s.window.seats.bound, s.window.stopping = int64(o.MaxSubscribers), s.stopping
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
 	s.guard.exposed.Store(o.Address != nil && !isLoopback(o.Address))
@@ -138,7 +136,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	pulse, still := context.WithCancel(base)
 	var pulsing sync.WaitGroup
-	pulsing.Go(func() { s.pulse(pulse) })
+	pulsing.Go(func() { s.press.Pulse(pulse) })
 	defer pulsing.Wait()
 	defer still()
 	served := make(chan error, 1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/status"
 )
 
@@ -40,13 +41,13 @@ func (s *desk) candidates(w http.ResponseWriter, _ *http.Request) {
 	if s.o.Shadow != nil {
 		list = s.o.Shadow.Candidates()
 	}
-	answer(w, http.StatusOK, map[string]any{"candidates": list})
+	answers.JSON(w, http.StatusOK, map[string]any{"candidates": list})
 }
 
 // promote puts a candidate in force.
 func (s *desk) promote(w http.ResponseWriter, r *http.Request) {
 	if s.o.Shadow == nil {
-		fail(w, http.StatusNotFound, "there are no candidates")
+		answers.Fail(w, http.StatusNotFound, "there are no candidates")
 		return
 	}
 	p, err := s.o.Shadow.Promote(r.Context(), chi.URLParam(r, "name"))
@@ -55,7 +56,7 @@ func (s *desk) promote(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.promoted(r, &p, "promoted")
-	answer(w, http.StatusOK, struct {
+	answers.JSON(w, http.StatusOK, struct {
 		Promotion
 
 		Undo string `json:"undo"` // what to ask for to take it back
@@ -65,7 +66,7 @@ func (s *desk) promote(w http.ResponseWriter, r *http.Request) {
 // demote takes a promotion back.
 func (s *desk) demote(w http.ResponseWriter, r *http.Request) {
 	if s.o.Shadow == nil {
-		fail(w, http.StatusNotFound, "there are no candidates")
+		answers.Fail(w, http.StatusNotFound, "there are no candidates")
 		return
 	}
 	p, err := s.o.Shadow.Demote(r.Context(), chi.URLParam(r, "id"))
@@ -74,15 +75,15 @@ func (s *desk) demote(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.promoted(r, &p, "taken back")
-	answer(w, http.StatusOK, p)
+	answers.JSON(w, http.StatusOK, p)
 }
 
 func (s *desk) failToPromote(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, ErrNotFound):
-		fail(w, http.StatusNotFound, err.Error())
+		answers.Fail(w, http.StatusNotFound, err.Error())
 	case errors.Is(err, ErrConflict):
-		fail(w, http.StatusConflict, err.Error())
+		answers.Fail(w, http.StatusConflict, err.Error())
 	default:
 		s.failWith(w, r, err)
 	}
@@ -90,7 +91,7 @@ func (s *desk) failToPromote(w http.ResponseWriter, r *http.Request, err error) 
 
 // promoted marks and logs what became of a candidate.
 func (s *desk) promoted(r *http.Request, p *Promotion, what string) {
-	s.press.forget()
+	s.press.Forget()
 	s.book.Mark(time.Now(), p.Ingress, "candidate "+p.Candidate+" "+what)
 	s.o.Log.InfoContext(r.Context(), "candidate changed", slog.String("what", what), slog.String("id", p.ID),
 		slog.String("candidate", p.Candidate), slog.String("ingress", p.Ingress), slog.String("by", s.guard.who(r)))

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/admitd/admitd/answers"
 )
 
 // Errors of the tuner's side.
@@ -46,7 +48,7 @@ func (s *desk) tunerState(w http.ResponseWriter, r *http.Request) {
 	if q := r.URL.Query().Get("records"); q != "" {
 		var err error
 		if n, err = strconv.Atoi(q); err != nil {
-			fail(w, http.StatusBadRequest, "records: want a number, negative for all")
+			answers.Fail(w, http.StatusBadRequest, "records: want a number, negative for all")
 			return
 		}
 	}
@@ -88,11 +90,11 @@ func (s *desk) answerTuner(w http.ResponseWriter, r *http.Request, ask func() (a
 	}
 	switch {
 	case err == nil:
-		answer(w, http.StatusOK, v)
+		answers.JSON(w, http.StatusOK, v)
 	case errors.Is(err, ErrNoTuner), errors.Is(err, ErrNotFound):
-		fail(w, http.StatusNotFound, err.Error())
+		answers.Fail(w, http.StatusNotFound, err.Error())
 	case errors.Is(err, ErrConflict):
-		fail(w, http.StatusConflict, err.Error())
+		answers.Fail(w, http.StatusConflict, err.Error())
 	default:
 		s.failWith(w, r, err)
 	}

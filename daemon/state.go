@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/admin/press"
 	"github.com/admitd/admitd/daemon/steward"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -48,14 +49,14 @@ func (fc *face) Health() admin.Health {
 }
 
 // Snapshot implements [admin.State].
-func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot {
+func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot {
 	c := fc.clock.Status()
 	applied, problems := fc.settings.last()
 	fs := fc.fronts
 	overridden := fs.overrides.count()
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	s := admin.Snapshot{
+	s := press.Snapshot{
 		Version: fc.version, Started: fc.started, Draining: fs.draining || fs.leavingSoon,
 		Clock: status.Clock{Trusted: c.Trusted, Mode: c.Mode.String(), Detail: strings.TrimSpace(c.State.String() + " " + string(c.Reason)), Faults: fc.clockFaults()},
 		Config: status.Config{
@@ -73,7 +74,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) admin.Snapshot
 			continue
 		}
 		f := fs.running[in.Name]
-		row := admin.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances(), Rows: f.gate.Rows}
+		row := press.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances(), Rows: f.gate.Rows}
 		row.Askers = fc.crowd.Of(in.Name)
 		row.Source = fc.settings.sourceOf(in)
 		row.Recall = fs.memory.told(in)

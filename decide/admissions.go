@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -74,23 +75,23 @@ type grant struct {
 // went.
 func (s *api) admit(w http.ResponseWriter, r *http.Request) {
 	var a admission
-	if !read(w, r, &a) {
+	if !answers.Read(w, r, &a) {
 		return
 	}
 	if wrong := a.check(); len(wrong) > 0 {
-		fail(w, http.StatusBadRequest, "the admission does not hold", wrong...)
+		answers.Fail(w, http.StatusBadRequest, "the admission does not hold", wrong...)
 		return
 	}
 	ask, ttl := a.ask()
 	ask.MaxWait = patience(r)
-	extend(w, maxPatience+writeTimeout) // the request may wait in a queue
+	answers.Extend(w, maxPatience+writeTimeout) // the request may wait in a queue
 	id, err := s.desk.Hold(r.Context(), ask, Hold{TTL: ttl, Expired: limiter.Dropped})
 	if err != nil {
 		s.refuse(w, r, ask, err)
 		return
 	}
 	w.Header().Set("Location", "/v1/admissions/"+id)
-	answer(w, http.StatusCreated, grant{id, ttl.Milliseconds()})
+	answers.JSON(w, http.StatusCreated, grant{id, ttl.Milliseconds()})
 }
 
 // patience returns how long the caller says that it can wait, 0 when it does
@@ -107,11 +108,11 @@ func patience(r *http.Request) time.Duration {
 func (s *api) release(w http.ResponseWriter, r *http.Request) {
 	outcome, ok := parseOutcome(r.URL.Query().Get("outcome"))
 	if !ok {
-		fail(w, http.StatusBadRequest, "outcome: want success, ignored or dropped")
+		answers.Fail(w, http.StatusBadRequest, "outcome: want success, ignored or dropped")
 		return
 	}
 	if !s.desk.End(chi.URLParam(r, "permit"), outcome) {
-		fail(w, http.StatusNotFound, "no such permit: it never was, was returned, or expired")
+		answers.Fail(w, http.StatusNotFound, "no such permit: it never was, was returned, or expired")
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

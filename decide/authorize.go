@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -68,11 +69,11 @@ func parseAuthorization(q url.Values) (a authorization, wrong []string) {
 func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
 	a, wrong := parseAuthorization(r.URL.Query())
 	if len(wrong) > 0 {
-		fail(w, http.StatusBadRequest, "the query does not hold", wrong...)
+		answers.Fail(w, http.StatusBadRequest, "the query does not hold", wrong...)
 		return
 	}
 	a.ask.Via, a.ask.HTTP, a.ask.MaxWait = ViaAuthorize, forwarded(r), patience(r)
-	extend(w, maxPatience+writeTimeout)
+	answers.Extend(w, maxPatience+writeTimeout)
 	err := s.grant(w, r, &a)
 	doc, form, refused := s.desk.Refusal(&a.ask, err)
 	switch {
@@ -85,7 +86,7 @@ func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
 		if a.deny != 0 {
 			status = a.deny
 		}
-		writeDocument(w, status, &doc)
+		answers.Document(w, status, &doc)
 	default:
 		s.fail(w, r, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -56,11 +57,11 @@ func (b *batch) check() []string {
 // in no queue: the answers come together.
 func (s *api) batch(w http.ResponseWriter, r *http.Request) {
 	var b batch
-	if !read(w, r, &b) {
+	if !answers.Read(w, r, &b) {
 		return
 	}
 	if wrong := b.check(); len(wrong) > 0 {
-		fail(w, http.StatusBadRequest, "the batch does not hold; nothing was done", wrong...)
+		answers.Fail(w, http.StatusBadRequest, "the batch does not hold; nothing was done", wrong...)
 		return
 	}
 	ended := make([]bool, len(b.End))
@@ -72,7 +73,7 @@ func (s *api) batch(w http.ResponseWriter, r *http.Request) {
 	for i := range b.Admit {
 		admitted[i] = s.admitOne(r, &b.Admit[i])
 	}
-	answer(w, http.StatusOK, map[string]any{"ended": ended, "admitted": admitted})
+	answers.JSON(w, http.StatusOK, map[string]any{"ended": ended, "admitted": admitted})
 }
 
 // admitOne decides one admission of a batch.

@@ -3,12 +3,15 @@ package decide
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/admitd/admitd/answers"
 )
 
 // maxBody bounds the body of a request in bytes: a full batch with the longest
@@ -48,12 +51,12 @@ func (s *api) admissions(r chi.Router) {
 func (s *Server) routes() http.Handler {
 	api := &api{desk: s.desk, log: s.o.Log}
 	r := chi.NewRouter()
-	r.Use(boundAnswer)
+	r.Use(answers.Bound(maxBody, writeTimeout))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
+		answers.Fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
+		answers.Fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
 	})
 	r.Get("/readyz", s.readyz)
 	r.Group(func(r chi.Router) {
@@ -67,20 +70,10 @@ func (s *Server) routes() http.Handler {
 // readyz tells whether who asks should ask here.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if !s.o.Ready() {
-		fail(w, http.StatusServiceUnavailable, "draining, or not listening yet")
+		answers.Fail(w, http.StatusServiceUnavailable, "draining, or not listening yet")
 		return
 	}
-	answer(w, http.StatusOK, map[string]bool{"ready": true})
-}
-
-// boundAnswer bounds what is read from a request and how long its answer may
-// take to be taken.
-func boundAnswer(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		extend(w, writeTimeout)
-		next.ServeHTTP(w, r)
-	})
+	answers.JSON(w, http.StatusOK, map[string]bool{"ready": true})
 }
 
 // jsonOnly refuses bodies that a plain web form could have sent: a page in
@@ -90,7 +83,7 @@ func jsonOnly(next http.Handler) http.Handler {
 		if r.ContentLength != 0 && r.Method == http.MethodPost {
 			kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 			if err != nil || kind != "application/json" {
-				fail(w, http.StatusUnsupportedMediaType, "the body must be application/json")
+				answers.Fail(w, http.StatusUnsupportedMediaType, "the body must be application/json")
 				return
 			}
 		}
@@ -108,7 +101,7 @@ func (t token) ask(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if want := t.digest(); want != nil && !carries(r, want) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="admitd"`)
-			fail(w, http.StatusUnauthorized, "the token of the decision API is needed")
+			answers.Fail(w, http.StatusUnauthorized, "the token of the decision API is needed")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -128,4 +121,27 @@ func carries(r *http.Request, want *[sha256.Size]byte) bool {
 	}
 	sum := sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(sum[:], want[:]) == 1
+}
+
+// fail answers with what err means.
+func (s *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, ErrUnknownIngress):
+		answers.Fail(w, http.StatusNotFound, "no such ingress")
+	case r.Context().Err() != nil: // the client went away
+		answers.Fail(w, http.StatusServiceUnavailable, "the request was cancelled")
+	default:
+		s.log.ErrorContext(r.Context(), "decision failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+		answers.Fail(w, http.StatusInternalServerError, err.Error())
+	}
+}
+
+// refuse answers with what the gate, or the way to it, said.
+func (s *api) refuse(w http.ResponseWriter, r *http.Request, a *Ask, err error) {
+	doc, form, ok := s.desk.Refusal(a, err)
+	if !ok {
+		s.fail(w, r, err)
+		return
+	}
+	answers.Refuse(w, &doc, form)
 }

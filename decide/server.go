@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/admitd/admitd/answers"
 )
 
 // Bounds of the listener.
@@ -106,7 +108,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.o.GRPC == nil {
-		fail(w, http.StatusUnsupportedMediaType, "there is no gRPC here")
+		answers.Fail(w, http.StatusUnsupportedMediaType, "there is no gRPC here")
 		return
 	}
 	h := s.o.GRPC

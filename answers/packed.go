@@ -1,4 +1,4 @@
-package admin
+package answers
 
 import (
 	"bytes"
@@ -11,23 +11,23 @@ import (
 // worthPacking is from how many bytes on an answer is compressed.
 const worthPacking = 4 << 10
 
-// answerTo answers with JSON, packed where that is worth it and the client takes
+// Packed answers with JSON, packed where that is worth it and the client takes
 // it.
-func answerTo(w http.ResponseWriter, r *http.Request, v any) {
+func Packed(w http.ResponseWriter, r *http.Request, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		fail(w, http.StatusInternalServerError, err.Error())
+		Fail(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	var packed []byte
-	if b = append(b, '\n'); len(b) >= worthPacking && takesGzip(r) {
-		packed = compress(b)
+	if b = append(b, '\n'); TakesGzip(r) {
+		packed = Pack(b)
 	}
-	send(w, b, packed)
+	Send(w, b, packed)
 }
 
-// send writes an answer, packed if it is there.
-func send(w http.ResponseWriter, plain, packed []byte) {
+// Send writes an answer, packed if it is there.
+func Send(w http.ResponseWriter, plain, packed []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Add("Vary", "Accept-Encoding")
@@ -38,8 +38,11 @@ func send(w http.ResponseWriter, plain, packed []byte) {
 	_, _ = w.Write(plain) // the client went away: nothing to do
 }
 
-// compress compresses at the fastest level.
-func compress(b []byte) []byte {
+// Pack returns b compressed at the fastest level, nil where that is not worth it.
+func Pack(b []byte) []byte {
+	if len(b) < worthPacking {
+		return nil
+	}
 	var out bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // the level is a valid one
 	_, _ = z.Write(b)                                 // into memory
@@ -47,8 +50,8 @@ func compress(b []byte) []byte {
 	return out.Bytes()
 }
 
-// takesGzip reads Accept-Encoding.
-func takesGzip(r *http.Request) bool {
+// TakesGzip reports whether the client takes what [Pack] returns.
+func TakesGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, q, weighted := strings.Cut(strings.TrimSpace(part), ";")
 		if strings.TrimSpace(name) == "gzip" {

@@ -1,16 +1,20 @@
-package admin
+// Package answers writes what our HTTP APIs answer and reads what they are asked,
+// the same for operators at the admin port and for those who ask for decisions:
+// JSON, problems (RFC 9457), and refusals, which have a document of their own.
+package answers
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/admitd/admitd/config/strict"
+	"github.com/admitd/admitd/labels"
 )
 
 // problem is the body of every answer that is an error (RFC 9457), but for
@@ -23,38 +27,28 @@ type problem struct {
 	Problems []string `json:"problems,omitempty"` // every one, for invalid settings
 }
 
-// fail answers with a problem.
-func fail(w http.ResponseWriter, status int, detail string, problems ...string) {
+// Fail answers with a problem; problems are every single one, for what does not hold
+// in several ways.
+func Fail(w http.ResponseWriter, status int, detail string, problems ...string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	write(w, status, problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Problems: problems})
 }
 
-// failWith answers with what err means.
-func (s *voice) failWith(w http.ResponseWriter, r *http.Request, err error) {
-	invalid, isInvalid := errors.AsType[*Invalid](err)
-	switch {
-	case isInvalid:
-		fail(w, http.StatusBadRequest, "the settings do not hold; nothing was changed", invalid.Problems...)
-	case errors.Is(err, ErrDraining):
-		w.Header().Set("Connection", "close")
-		fail(w, http.StatusServiceUnavailable, "the daemon is draining, settings stay as they are")
-	case errors.Is(err, ErrChanged):
-		fail(w, http.StatusPreconditionFailed, "the settings are not those of If-Match any more; nothing was changed")
-	case errors.Is(err, ErrUnknownOverride):
-		fail(w, http.StatusNotFound, "no such override")
-	case errors.Is(err, ErrUnknownIngress):
-		fail(w, http.StatusNotFound, "no such ingress")
-	case r.Context().Err() != nil: // the client went away
-		fail(w, http.StatusServiceUnavailable, "the request was cancelled")
-	default:
-		s.log.ErrorContext(r.Context(), "admin request failed",
-			slog.String("path", r.URL.Path), slog.Any("error", err))
-		fail(w, http.StatusInternalServerError, err.Error())
-	}
+// Refuse answers with a refusal, in the form that the ingress gives it.
+func Refuse(w http.ResponseWriter, d *labels.Document, form labels.HTTPForm) {
+	d.SetHeaders(w.Header(), form) // which may choose another status
+	Document(w, d.Status, d)
 }
 
-// answer answers with JSON.
-func answer(w http.ResponseWriter, status int, v any) {
+// Document answers with a refusal whose headers are set, under a status that may
+// differ from its own: a proxy that asked may know few.
+func Document(w http.ResponseWriter, status int, d *labels.Document) {
+	w.WriteHeader(status)
+	_, _ = w.Write(append(d.AppendJSON(nil), '\n')) // the client went away: nothing to do
+}
+
+// JSON answers with v.
+func JSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	write(w, status, v)
 }
@@ -69,9 +63,9 @@ func write(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(b, '\n')) // the client went away: nothing to do
 }
 
-// read decodes one JSON object from the body, strictly. On failure it has
+// Read decodes one JSON object from the body, strictly. On failure it has
 // answered and returns false.
-func read(w http.ResponseWriter, r *http.Request, into any) bool {
+func Read(w http.ResponseWriter, r *http.Request, into any) bool {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
@@ -84,16 +78,16 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 		return true
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+		Fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
 	} else {
-		fail(w, http.StatusBadRequest, "the body does not hold: "+worded(err, into))
+		Fail(w, http.StatusBadRequest, "the body does not hold: "+Worded(err, into))
 	}
 	return false
 }
 
-// worded says what a body does not hold for, and of an unknown key which one may
+// Worded says what a body does not hold for, and of an unknown key which one may
 // be meant.
-func worded(err error, into any) string {
+func Worded(err error, into any) string {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	key, unknown := strings.CutPrefix(text, "unknown field ")
 	if !unknown {
@@ -126,4 +120,22 @@ func keysOf(t reflect.Type, keys []string) []string {
 		}
 	}
 	return keys
+}
+
+// Extend moves the deadline for writing the answer. A writer that has no
+// deadlines, as in tests, needs none.
+func Extend(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+}
+
+// Bound bounds what is read from a request, in bytes, and how long its answer may
+// take to be taken.
+func Bound(body int64, d time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, body)
+			Extend(w, d)
+			next.ServeHTTP(w, r)
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package admin
+package press
 
 import (
 	"math"
@@ -12,8 +12,8 @@ import (
 	"github.com/admitd/admitd/vitals"
 )
 
-// newStatus words a snapshot.
-func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
+// Words makes the document of a snapshot, with what the book knows.
+func Words(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 	d := status.Document{
 		Version: s.Version, At: now.UTC(), UptimeSeconds: now.Sub(s.Started).Seconds(), Draining: s.Draining,
 		Clock: s.Clock, Config: s.Config, Shadow: s.Shadow, Tuner: s.Tuner, Fleet: s.Fleet, Ingresses: make([]status.Ingress, 0, len(s.Ingresses)), Marks: newMarks(book.Marks(now)),
@@ -26,7 +26,7 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		all := book.Gauges(in.Name)
 		in.Limit, in.BaseRTTMS = all.Limit, all.BaseRTTMS
 		in.ETag = s.Ingresses[i].ETag
-		in.Top = newTop(s.Ingresses[i].Askers, askers.Kinds(), statusTop, false)
+		in.Top = Top(s.Ingresses[i].Askers, askers.Kinds(), statusTop, false)
 		in.Forecast = book.Forecast(in.Name, now)
 		in.Verdict = newVerdict(book.Verdict(in.Name, now))
 		p50, p99 := book.Quantiles(in.Name)
@@ -49,6 +49,9 @@ func newStatus(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 	}
 	return d
 }
+
+// statusTop is how many of each kind the status tells.
+const statusTop = 3
 
 // newIngress words an ingress without its partitions.
 func newIngress(in *Ingress) status.Ingress {
@@ -213,3 +216,29 @@ func addCounts[K comparable](sum, more map[K]uint64) {
 }
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+
+// Top words who asks an ingress; nil when nothing is known.
+func Top(board *askers.Board, kinds []askers.Kind, n int, byRefused bool) map[string][]status.Asker {
+	if board == nil {
+		return nil
+	}
+	var out map[string][]status.Asker
+	for _, kind := range kinds {
+		rows := board.Top(kind, n, byRefused)
+		if len(rows) == 0 {
+			continue
+		}
+		list := make([]status.Asker, len(rows))
+		for i, row := range rows {
+			list[i] = status.Asker{Name: row.Name, Received: tenths(row.Received), Refused: tenths(row.Refused), Over: tenths(row.Over)}
+		}
+		if out == nil {
+			out = map[string][]status.Asker{}
+		}
+		out[string(kind)] = list
+	}
+	return out
+}
+
+// tenths rounds a rate.
+func tenths(v float64) float64 { return math.Round(v*10) / 10 }
