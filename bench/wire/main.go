@@ -4,7 +4,8 @@
 //	wire -admitd bin/admitd -copyproxy bin/copyproxy [-protocols mongodb,postgres] [-conns 8,64,512] [-for 1s] [-rounds 5] [-idle 10000]
 //
 // Everything runs on the loopback and is bounded in time. It is also the backend
-// that it starts.
+// that it starts (-model mongodb -listen ADDRESS), and a client that loads what
+// runs already (-drive ADDRESS).
 package main
 
 import (
@@ -35,6 +36,7 @@ func run(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("wire", flag.ContinueOnError)
 	model := fs.String("model", "", "be the backend of this protocol, and nothing else")
 	listen := fs.String("listen", "127.0.0.1:0", "address of the backend")
+	drive := fs.String("drive", "", "load what listens on this address, and nothing else")
 	protocols := fs.String("protocols", "mongodb,postgres", "what to measure")
 	conns := fs.String("conns", "8,64,512", "numbers of connections")
 	procs := fs.String("procs", "", "measure further gates with these GOMAXPROCS")
@@ -59,7 +61,26 @@ func run(ctx context.Context, args []string) error {
 	if *procs != "" {
 		c.procs = strings.Split(*procs, ",")
 	}
+	if *drive != "" {
+		return c.drive(ctx, *drive, *protocols)
+	}
 	return c.all(ctx, *protocols)
+}
+
+// drive loads one address with the first protocol.
+func (c *comparison) drive(ctx context.Context, addr, protocols string) error {
+	talk := mongoTalk()
+	if strings.HasPrefix(protocols, "postgres") {
+		talk = postgresTalk()
+	}
+	for _, n := range c.conns {
+		l, err := talk.Drive(ctx, addr, n, c.round)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "%d connections: %.0f requests/s, p50 %v, p99 %v\n", n, l.PerSecond(), l.P50, l.P99)
+	}
+	return nil
 }
 
 // all measures the protocols.
