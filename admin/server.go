@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,20 +12,20 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/admitd/admitd/admin/press"
+	"github.com/admitd/admitd/answers"
 	"github.com/admitd/admitd/vitals"
 )
 
 // Bounds of the port.
 const (
-	othersShare     = 128 // connections beyond the callers' of the decision API
-	maxHeaderBytes  = 16 << 10
-	maxBody         = 64 << 10
-	headerTimeout   = 5 * time.Second
-	readTimeout     = 10 * time.Second
-	idleTimeout     = 60 * time.Second
-	writeTimeout    = 30 * time.Second // of one answer; streams renew it with every event
-	profileTimeout  = 5 * time.Minute
-	shutdownTimeout = 5 * time.Second
+	othersShare    = 128 // connections beyond the callers' of the decision API
+	maxHeaderBytes = 16 << 10
+	maxBody        = 64 << 10
+	headerTimeout  = 5 * time.Second
+	readTimeout    = 10 * time.Second
+	idleTimeout    = 60 * time.Second
+	writeTimeout   = 30 * time.Second // of one answer; streams renew it with every event
+	profileTimeout = 5 * time.Minute
 
 	defaultMaxSubscribers = 64
 	defaultMaxCallers     = 1024
@@ -88,7 +87,7 @@ func New(o Options) *Server {
 	s.window.voice, s.window.o, s.window.book, s.window.press = spoken, &s.o, &s.book, s.press
 	s.window.seats.bound, s.window.stopping = int64(o.MaxSubscribers), s.stopping
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
-	s.guard.exposed.Store(o.Address != nil && !isLoopback(o.Address))
+	s.guard.exposed.Store(o.Address != nil && !answers.IsLoopback(o.Address))
 	s.handler = s.routes()
 	return s
 }
@@ -118,11 +117,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // Serve answers on ln until ctx is done; then it ends the streams, lets other
 // answers finish for up to 5 s, and returns nil. It closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	if s.guard.token.Load() == nil && !s.o.Insecure && !isLoopback(ln.Addr()) {
+	if s.guard.token.Load() == nil && !s.o.Insecure && !answers.IsLoopback(ln.Addr()) {
 		_ = ln.Close() // nothing was served
 		return fmt.Errorf("%w: %s", ErrExposed, ln.Addr())
 	}
-	s.guard.exposed.Store(!isLoopback(ln.Addr()))
+	s.guard.exposed.Store(!answers.IsLoopback(ln.Addr()))
 	base := context.WithoutCancel(ctx)
 	srv := &http.Server{
 		Handler:           s,
@@ -139,23 +138,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	pulsing.Go(func() { s.press.Pulse(pulse) })
 	defer pulsing.Wait()
 	defer still()
-	served := make(chan error, 1)
-	go func() {
-		served <- srv.Serve(&callerListener{netutil.LimitListener(ln, s.o.MaxCallers+othersShare), &s.guard.callers})
-	}()
-	select {
-	case err := <-served:
-		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)
-	case <-ctx.Done():
-	}
-	s.stop.Do(func() { close(s.stopping) })
-	bounded, cancel := context.WithTimeout(base, shutdownTimeout)
-	defer cancel()
-	if err := srv.Shutdown(bounded); err != nil {
-		_ = srv.Close() // what did not finish in time is cut
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)
+	ln = &callerListener{netutil.LimitListener(ln, s.o.MaxCallers+othersShare), &s.guard.callers}
+	if err := answers.Serve(ctx, srv, ln, s.Close); err != nil {
+		return fmt.Errorf("admin: %w", err)
 	}
 	return nil
 }
@@ -163,15 +148,4 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // Close ends the streams.
 func (s *Server) Close() {
 	s.stop.Do(func() { close(s.stopping) })
-}
-
-// isLoopback reports whether only this machine can reach the address.
-func isLoopback(a net.Addr) bool {
-	switch a := a.(type) {
-	case *net.TCPAddr:
-		return a.IP.IsLoopback()
-	case *net.UnixAddr:
-		return true
-	}
-	return false
 }

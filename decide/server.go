@@ -20,13 +20,12 @@ import (
 
 // Bounds of the listener.
 const (
-	maxConnections  = 4096
-	maxHeaderBytes  = 32 << 10 // a proxy sends its client's headers along
-	headerTimeout   = 5 * time.Second
-	readTimeout     = 10 * time.Second
-	idleTimeout     = 5 * time.Minute
-	writeTimeout    = 30 * time.Second // of one answer
-	shutdownTimeout = 5 * time.Second
+	maxConnections = 4096
+	maxHeaderBytes = 32 << 10 // a proxy sends its client's headers along
+	headerTimeout  = 5 * time.Second
+	readTimeout    = 10 * time.Second
+	idleTimeout    = 5 * time.Minute
+	writeTimeout   = 30 * time.Second // of one answer
 )
 
 // ErrExposed is returned by [Server.Serve] for a listener that others than this
@@ -135,11 +134,11 @@ func endless(w http.ResponseWriter) {
 // Serve answers on ln until ctx is done; then it lets answers finish for up to
 // 5 s, and returns nil. It closes ln. HTTP/2 is spoken with TLS and without.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	if s.digest.Load() == nil && !s.o.Insecure && !s.asksForCertificates() && !isLoopback(ln.Addr()) {
+	if s.digest.Load() == nil && !s.o.Insecure && !s.asksForCertificates() && !answers.IsLoopback(ln.Addr()) {
 		_ = ln.Close() // nothing was served
 		return fmt.Errorf("%w: %s", ErrExposed, ln.Addr())
 	}
-	s.exposed.Store(!isLoopback(ln.Addr()))
+	s.exposed.Store(!answers.IsLoopback(ln.Addr()))
 	base := context.WithoutCancel(ctx)
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -151,30 +150,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		ErrorLog:    slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
-	ln = netutil.LimitListener(ln, s.o.MaxConnections)
-	served := make(chan error, 1)
-	go func() {
-		if s.o.TLS != nil {
-			served <- srv.ServeTLS(ln, "", "")
-			return
+	err := answers.Serve(ctx, srv, netutil.LimitListener(ln, s.o.MaxConnections), func() {
+		if s.o.Stopping != nil {
+			s.o.Stopping()
 		}
-		served <- srv.Serve(ln)
-	}()
-	select {
-	case err := <-served:
-		return fmt.Errorf("decide: serve %s: %w", ln.Addr(), err)
-	case <-ctx.Done():
-	}
-	if s.o.Stopping != nil {
-		s.o.Stopping()
-	}
-	bounded, cancel := context.WithTimeout(base, shutdownTimeout)
-	defer cancel()
-	if err := srv.Shutdown(bounded); err != nil {
-		_ = srv.Close() // what did not finish in time is cut
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("decide: serve %s: %w", ln.Addr(), err)
+	})
+	if err != nil {
+		return fmt.Errorf("decide: %w", err)
 	}
 	return nil
 }
@@ -182,15 +164,4 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // asksForCertificates reports whether every caller must present a certificate.
 func (s *Server) asksForCertificates() bool {
 	return s.o.TLS != nil && s.o.TLS.ClientAuth == tls.RequireAndVerifyClientCert
-}
-
-// isLoopback reports whether only this machine can reach the address.
-func isLoopback(a net.Addr) bool {
-	switch a := a.(type) {
-	case *net.TCPAddr:
-		return a.IP.IsLoopback()
-	case *net.UnixAddr:
-		return true
-	}
-	return false
 }

@@ -1,14 +1,8 @@
 package fleet_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +13,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/fleet"
+	"github.com/admitd/admitd/internal/testkit/keypair"
 )
 
 // rights reads from the document what a user needs.
@@ -79,39 +74,9 @@ func TestRightsAndRotation(t *testing.T) {
 	eventually(t, "the new one is read", m.in(fleet.Leased))
 }
 
-// keyPair makes a certificate for 127.0.0.1 that is its own authority.
-func keyPair(t *testing.T) (cert, key string) {
-	t.Helper()
-	dir := t.TempDir()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, b []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "EC PRIVATE KEY", raw)
-}
-
 // Redis is reached over TLS, and only with the right authority.
 func TestTLS(t *testing.T) {
-	cert, key := keyPair(t)
+	cert, key := keypair.Files(t, "127.0.0.1")
 	secure := freePort(t)
 	startRedis(t, "--tls-port", secure, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no", "--tls-ca-cert-file", cert)
 	b, err := os.ReadFile(cert)

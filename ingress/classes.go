@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -55,6 +56,24 @@ type Claimant struct {
 
 // Given reports whether there is anything to say of any request.
 func (c *Classes) Given() bool { return c != nil && len(c.By)+len(c.Rules) > 0 }
+
+// CheckBy says which of By the gate cannot read: its forms are the words that it
+// knows, NAME:KEY for those with a key of their own.
+func (c *Classes) CheckBy(forms ...string) error {
+	if c == nil {
+		return nil
+	}
+	for _, by := range c.By {
+		if !slices.ContainsFunc(forms, func(form string) bool {
+			prefix, keyed := strings.CutSuffix(form, "KEY")
+			return by == form && !keyed || keyed && len(by) > len(prefix) && strings.HasPrefix(by, prefix)
+		}) {
+			last := len(forms) - 1
+			return fmt.Errorf("class by %q: want %s or %s", by, strings.Join(forms[:last], ", "), forms[last])
+		}
+	}
+	return nil
+}
 
 // Of returns the class of a request, and whether it claimed one that there is
 // not.

@@ -72,3 +72,26 @@ func TestClaimIn(t *testing.T) {
 		}
 	}
 }
+
+// A gate names the forms that it reads, and a form with a key needs one.
+func TestClassesCheckBy(t *testing.T) {
+	for by, want := range map[string]string{
+		"application":   "",
+		"comment:tier":  "",
+		"comment:":      `class by "comment:": want application or comment:KEY`,
+		"comment":       `class by "comment": want application or comment:KEY`,
+		"applications":  `class by "applications": want application or comment:KEY`,
+		"metadata:tier": `class by "metadata:tier": want application or comment:KEY`,
+	} {
+		got := ""
+		if err := (&ingress.Classes{By: []string{"application", by}}).CheckBy("application", "comment:KEY"); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("CheckBy of %q = %q; want %q", by, got, want)
+		}
+	}
+	if err := (*ingress.Classes)(nil).CheckBy("application"); err != nil {
+		t.Errorf("CheckBy of none = %v", err)
+	}
+}

@@ -2,26 +2,20 @@ package ingress_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/internal/testkit/keypair"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -147,7 +141,7 @@ func TestProxyProtocol(t *testing.T) {
 // With a client CA only clients with a certificate come in; a failed handshake
 // is counted.
 func TestClientCA(t *testing.T) {
-	cert, key := writeCert(t)
+	cert, key := keypair.Files(t, "localhost")
 	cfg, err := ingress.LoadTLS(cert, key, cert)
 	if err != nil {
 		t.Fatal(err)
@@ -180,41 +174,11 @@ func TestClientCA(t *testing.T) {
 
 // LoadTLS names the file that is wrong.
 func TestLoadTLSErrors(t *testing.T) {
-	cert, key := writeCert(t)
+	cert, key := keypair.Files(t, "localhost")
 	if _, err := ingress.LoadTLS(cert, "missing.pem", ""); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "missing.pem") {
 		t.Errorf("missing key: %v", err)
 	}
 	if _, err := ingress.LoadTLS(cert, key, key); !errors.Is(err, ingress.ErrNoCertificates) {
 		t.Errorf("CA without certificate: %v, want ErrNoCertificates", err)
 	}
-}
-
-// writeCert writes a self-signed certificate for localhost.
-func writeCert(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certFile, keyFile = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: raw}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
 }

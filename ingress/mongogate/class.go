@@ -1,26 +1,12 @@
 package mongogate
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
-
-// checkClasses says what is wrong with [Options.Classes].
-func checkClasses(c *ingress.Classes) error {
-	if c == nil {
-		return nil
-	}
-	for _, by := range c.By {
-		if by != "comment" && by != "application" && by != "readPreference" {
-			return fmt.Errorf("mongogate: class by %q: want comment, application or readPreference", by)
-		}
-	}
-	return nil
-}
 
 // claim returns the class that the command claims.
 func (ses *session) claim(by string) labels.Class {

@@ -61,8 +61,8 @@ func newServer(g gate, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkClasses(o.Classes); err != nil {
-		return nil, err
+	if err := o.Classes.CheckBy("comment", "application", "readPreference"); err != nil {
+		return nil, fmt.Errorf("mongogate: %w", err)
 	}
 	s := &Server{
 		gate: g, o: o, log: o.Log, parts: parts, commands: newCommandTable(&o),

@@ -1,7 +1,6 @@
 package postgresgate
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -9,19 +8,6 @@ import (
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
-
-// checkClasses says what is wrong with [Options.Classes].
-func checkClasses(c *ingress.Classes) error {
-	if c == nil {
-		return nil
-	}
-	for _, by := range c.By {
-		if key, ok := strings.CutPrefix(by, "comment:"); by != "application" && (!ok || key == "") {
-			return fmt.Errorf("postgresgate: class by %q: want application or comment:KEY", by)
-		}
-	}
-	return nil
-}
 
 // setClass puts the class of a unit into its request. What continues a
 // transaction is never refused, whatever its class.

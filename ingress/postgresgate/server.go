@@ -50,8 +50,8 @@ func New(g gate, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkClasses(o.Classes); err != nil {
-		return nil, err
+	if err := o.Classes.CheckBy("application", "comment:KEY"); err != nil {
+		return nil, fmt.Errorf("postgresgate: %w", err)
 	}
 	o = o.WithDefaults()
 	dial := o.Dial

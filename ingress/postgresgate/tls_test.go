@@ -3,49 +3,38 @@ package postgresgate_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/admitd/admitd/ingress/postgresgate"
+	"github.com/admitd/admitd/internal/testkit/keypair"
 )
-
-// identity returns what a server shows, and who trusts it.
-func identity(t *testing.T, name string) (server, client *tls.Config) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(leaf)
-	server = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
-	return server, &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12}
-}
 
 // wish is how clients and gates ask for TLS before anything else.
 var wish = startupMessage(80877103, "")
+
+// stageTLS is a gate with a certificate, whom its client trusts, and that client.
+func stageTLS(t *testing.T) (sc *scene, trust *tls.Config, c net.Conn, ended <-chan struct{}) {
+	t.Helper()
+	server, trust := keypair.Ends(t, "gate")
+	sc = stage(t, policy(1, 0), postgresgate.Options{TLS: server})
+	c, ended = sc.enter()
+	return sc, trust, c, ended
+}
+
+// comesIn begins a session over TLS, and works in it.
+func comesIn(t *testing.T, sc *scene, secured net.Conn) {
+	t.Helper()
+	say(secured, hello())
+	up := sc.backend()
+	expect(t, up, hello())
+	works(t, sc, secured, up)
+}
 
 // encrypted makes the test's end of a connection one of TLS.
 func encrypted(t *testing.T, c net.Conn, conf *tls.Config) *tls.Conn {
@@ -89,35 +78,23 @@ func TestTLSEndsInTheGate(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){
 		"asked for": func(t *testing.T) {
 			t.Helper()
-			server, client := identity(t, "gate")
-			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
-			c, _ := sc.enter()
+			sc, client, c, _ := stageTLS(t)
 			secured := asked(t, c, client)
-			say(secured, hello())
-			up := sc.backend()
-			expect(t, up, hello())
-			works(t, sc, secured, up)
+			comesIn(t, sc, secured)
 		},
 		"begun at once": func(t *testing.T) {
 			t.Helper()
-			server, client := identity(t, "gate")
-			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
-			c, _ := sc.enter()
+			sc, client, c, _ := stageTLS(t)
 			client.NextProtos = []string{"postgresql"}
 			secured := encrypted(t, c, client)
 			if got := secured.ConnectionState().NegotiatedProtocol; got != "postgresql" {
 				t.Errorf("ALPN %q; want postgresql", got)
 			}
-			say(secured, hello())
-			up := sc.backend()
-			expect(t, up, hello())
-			works(t, sc, secured, up)
+			comesIn(t, sc, secured)
 		},
 		"for another protocol": func(t *testing.T) {
 			t.Helper()
-			server, client := identity(t, "gate")
-			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
-			c, ended := sc.enter()
+			_, client, c, ended := stageTLS(t)
 			client.NextProtos = []string{"h2"}
 			if err := tls.Client(c, client).HandshakeContext(t.Context()); err == nil {
 				t.Error("a client of another protocol came in")
@@ -126,31 +103,22 @@ func TestTLSEndsInTheGate(t *testing.T) {
 		},
 		"and GSS does not": func(t *testing.T) {
 			t.Helper()
-			server, client := identity(t, "gate")
-			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
-			c, _ := sc.enter()
+			sc, client, c, _ := stageTLS(t)
 			say(c, startupMessage(80877104, ""))
 			expect(t, c, []byte("N"))
 			secured := asked(t, c, client)
-			say(secured, hello())
-			up := sc.backend()
-			expect(t, up, hello())
-			works(t, sc, secured, up)
+			comesIn(t, sc, secured)
 		},
 		"and nothing that came before it counts": func(t *testing.T) {
 			t.Helper()
-			server, _ := identity(t, "gate")
-			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
-			c, ended := sc.enter()
+			_, _, c, ended := stageTLS(t)
 			say(c, script(wish, hello()))
 			expect(t, c, []byte("S"))
 			isOver(t, ended) // a start-up message in the clear would be taken for one that TLS protects
 		},
 		"once": func(t *testing.T) {
 			t.Helper()
-			server, client := identity(t, "gate")
-			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: server})
-			c, _ := sc.enter()
+			_, client, c, _ := stageTLS(t)
 			secured := asked(t, c, client)
 			say(secured, wish)
 			expect(t, secured, []byte("N"))
@@ -163,8 +131,8 @@ func TestBackendTLS(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){
 		"": func(t *testing.T) {
 			t.Helper()
-			gate, client := identity(t, "gate")
-			server, trust := identity(t, "db") // the name comes from the address
+			gate, client := keypair.Ends(t, "gate")
+			server, trust := keypair.Ends(t, "db") // the name comes from the address
 			trust.ServerName = ""
 			sc := stage(t, policy(1, 0), postgresgate.Options{TLS: gate, BackendTLS: trust})
 			c, _ := sc.enter()
@@ -179,7 +147,7 @@ func TestBackendTLS(t *testing.T) {
 		},
 		"a server without it": func(t *testing.T) {
 			t.Helper()
-			_, trust := identity(t, "db")
+			_, trust := keypair.Ends(t, "db")
 			sc := stage(t, policy(1, 0), postgresgate.Options{BackendTLS: trust})
 			c, ended := sc.enter()
 			say(c, wish)
@@ -193,8 +161,8 @@ func TestBackendTLS(t *testing.T) {
 		},
 		"a server that is somebody else": func(t *testing.T) {
 			t.Helper()
-			server, _ := identity(t, "db")
-			_, trust := identity(t, "db")
+			server, _ := keypair.Ends(t, "db")
+			_, trust := keypair.Ends(t, "db")
 			sc := stage(t, policy(1, 0), postgresgate.Options{BackendTLS: trust})
 			c, ended := sc.enter()
 			say(c, hello())
@@ -213,7 +181,7 @@ func TestBackendTLS(t *testing.T) {
 func TestTLSPasses(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			server, client := identity(t, "db")
+			server, client := keypair.Ends(t, "db")
 			sc := stage(t, policy(1, 0), postgresgate.Options{})
 			c, _ := sc.enter()
 			if !direct {
@@ -253,7 +221,7 @@ func TestTLSPasses(t *testing.T) {
 // and did not come in.
 func TestChannelBindingIsNotOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, trust := identity(t, "db")
+		server, trust := keypair.Ends(t, "db")
 		sc := stage(t, policy(9, 0), postgresgate.Options{BackendTLS: trust})
 		c, ended := sc.enter()
 		say(c, hello())
@@ -274,8 +242,8 @@ func TestChannelBindingIsNotOffered(t *testing.T) {
 // log says so, once.
 func TestChannelBindingIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate, client := identity(t, "gate")
-		server, trust := identity(t, "db")
+		gate, client := keypair.Ends(t, "gate")
+		server, trust := keypair.Ends(t, "db")
 		var log bytes.Buffer
 		sc := stage(t, policy(9, 0), postgresgate.Options{TLS: gate, BackendTLS: trust, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for range 3 {

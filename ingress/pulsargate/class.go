@@ -1,7 +1,6 @@
 package pulsargate
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 
@@ -9,19 +8,6 @@ import (
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/pulsarwire"
 )
-
-// checkClasses says what is wrong with [Options.Classes].
-func checkClasses(c *ingress.Classes) error {
-	if c == nil {
-		return nil
-	}
-	for _, by := range c.By {
-		if key, ok := strings.CutPrefix(by, "metadata:"); by != "producer" && (!ok || key == "") {
-			return fmt.Errorf("pulsargate: class by %q: want metadata:KEY or producer", by)
-		}
-	}
-	return nil
-}
 
 // classify gives a new producer its class, for as long as it lives. body is that
 // of its PRODUCER.

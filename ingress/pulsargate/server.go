@@ -58,8 +58,8 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	if _, _, err := net.SplitHostPort(o.Backend); err != nil {
 		return nil, fmt.Errorf("pulsargate: backend %q: %w", o.Backend, err)
 	}
-	if err := checkClasses(o.Classes); err != nil {
-		return nil, err
+	if err := o.Classes.CheckBy("metadata:KEY", "producer"); err != nil {
+		return nil, fmt.Errorf("pulsargate: %w", err)
 	}
 	o = o.WithDefaults()
 	s := &Server{gate: gate, o: o, brokers: append(brokers{o.Backend}, o.Brokers...)}

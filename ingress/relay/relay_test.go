@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/internal/testkit/keypair"
 )
 
 // What a client sends in one go is taken in turn: the second question is not
@@ -316,7 +317,7 @@ func (p *starter) Inspect(s *relay.Session, m relay.Message) (relay.Verdict, err
 // A protocol may begin TLS in the middle of the conversation. What a client sent
 // in the clear behind its request for it must not be taken for protected bytes.
 func TestSecure(t *testing.T) {
-	server, pool := certificate(t)
+	server, client := keypair.Ends(t, "gate")
 	for name, early := range map[string]bool{"in order": false, "with early bytes": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -334,7 +335,7 @@ func TestSecure(t *testing.T) {
 					}
 					return
 				}
-				secured := tls.Client(c, &tls.Config{RootCAs: pool, ServerName: "gate"})
+				secured := tls.Client(c, client)
 				go func() { _, _ = secured.Write(toyMessage('q', []byte("1"))) }()
 				b := h.backend()
 				if got := hear(t, b); string(got[5:]) != "1" {

@@ -1,14 +1,7 @@
 package postgresclients_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,42 +11,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// certify writes a certificate for localhost and its key.
-func certify(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", pkcs)
-}
+	"github.com/admitd/admitd/internal/testkit/keypair"
+)
 
 // encrypt has the server speak TLS, and want a SCRAM password of the user
 // secret. It returns the file of who vouches for it.
 func (c *cluster) encrypt(t *testing.T) (caFile string) {
 	t.Helper()
-	cert, key := certify(t)
+	cert, key := keypair.Files(t, "localhost", "127.0.0.1")
 	for path, name := range map[string]string{cert: "server.crt", key: "server.key"} {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -96,7 +62,7 @@ func (c *cluster) ask(conninfo, sql string) (string, error) {
 func TestTLS(t *testing.T) {
 	c := start(t)
 	serverCA := c.encrypt(t)
-	cert, key := certify(t)
+	cert, key := keypair.Files(t, "localhost", "127.0.0.1")
 	tlsOf := fmt.Sprintf(`, "tls": {"certFile": %q, "keyFile": %q}`, cert, key)
 	again := fmt.Sprintf(`, "backendTLS": {"enabled": true, "caFile": %q, "serverName": "localhost"}`, serverCA)
 	const works, fails = true, false
@@ -152,7 +118,7 @@ func TestTLS(t *testing.T) {
 // TLS.
 func TestCancelOfSeveral(t *testing.T) {
 	first, second := start(t), start(t)
-	cert, key := certify(t)
+	cert, key := keypair.Files(t, "localhost", "127.0.0.1")
 	more := fmt.Sprintf(`, "tls": {"certFile": %q, "keyFile": %q}, "postgres": {"moreBackends": ["127.0.0.1:%d"]}`, cert, key, second.port)
 	g := first.before(t, open+more)
 	for _, mode := range []string{"disable", "require"} {
