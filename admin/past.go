@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,7 +29,11 @@ func (s *window) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	e, ok := s.book.Explain(chi.URLParam(r, "ingress"), key, time.Now())
 	if !ok {
-		answers.Fail(w, http.StatusNotFound, fmt.Sprintf("no such ingress as %q, or nobody has asked for the partition %q of it", chi.URLParam(r, "ingress"), key))
+		if !slices.Contains(s.book.Names(), chi.URLParam(r, "ingress")) {
+			s.noIngress(w)
+			return
+		}
+		answers.Fail(w, http.StatusNotFound, fmt.Sprintf("nobody has asked for the partition %q", key))
 		return
 	}
 	d := status.Explanation{
@@ -68,7 +73,7 @@ func (s *window) history(w http.ResponseWriter, r *http.Request) {
 	for _, name := range names {
 		h, ok := s.book.History(name, after)
 		if !ok {
-			answers.Fail(w, http.StatusNotFound, "no such ingress")
+			s.noIngress(w)
 			return
 		}
 		in := status.IngressHistory{Series: newSeries(h.Ingress), Partitions: map[string]status.Series{}}

@@ -46,7 +46,7 @@ func (s *window) status(w http.ResponseWriter, r *http.Request) {
 	}
 	one, ok := f.Of(name)
 	if !ok {
-		answers.Fail(w, http.StatusNotFound, "no such ingress")
+		s.noIngress(w)
 		return
 	}
 	w.Header().Set("ETag", one.Ingresses[0].ETag)
@@ -78,7 +78,7 @@ func (s *window) statusPage(w http.ResponseWriter, r *http.Request, name string,
 	defer s.pages.Unlock()
 	snapshot := s.o.State.Snapshot(name, o)
 	if name != "" && len(snapshot.Ingresses) == 0 {
-		answers.Fail(w, http.StatusNotFound, "no such ingress")
+		s.noIngress(w)
 		return
 	}
 	if none {

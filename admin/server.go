@@ -80,7 +80,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, stopping: make(chan struct{})}
-	spoken := voice{o.Log}
+	spoken := voice{o.Log, s.book.Names}
 	s.guard.o, s.guard.callers.most = &s.o, int64(o.MaxCallers)
 	s.press = press.New(o.State.Snapshot, &s.book, s.desk.tag)
 	s.desk = desk{voice: spoken, o: &s.o, book: &s.book, press: s.press, guard: &s.guard}

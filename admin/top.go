@@ -45,7 +45,7 @@ func (s *window) top(w http.ResponseWriter, r *http.Request) {
 	}
 	boards := s.press.Boards(q.Get("ingress"))
 	if len(boards) == 0 && q.Get("ingress") != "" {
-		answers.Fail(w, http.StatusNotFound, "no such ingress")
+		s.noIngress(w)
 		return
 	}
 	out := status.Top{}

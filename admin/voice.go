@@ -4,12 +4,26 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/admitd/admitd/answers"
 )
 
 // voice words what went wrong.
-type voice struct{ log *slog.Logger }
+type voice struct {
+	log   *slog.Logger
+	names func() []string // of the ingresses that are there, as far as they were seen
+}
+
+// noIngress answers that no ingress has the name that was asked for, and which
+// names there are: it is mostly a slip of the hand.
+func (s *voice) noIngress(w http.ResponseWriter) {
+	detail := "no such ingress"
+	if names := s.names(); len(names) > 0 {
+		detail += "; there is " + strings.Join(names, ", ")
+	}
+	answers.Fail(w, http.StatusNotFound, detail)
+}
 
 // failWith answers with what err means.
 func (s *voice) failWith(w http.ResponseWriter, r *http.Request, err error) {
@@ -25,7 +39,7 @@ func (s *voice) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrUnknownOverride):
 		answers.Fail(w, http.StatusNotFound, "no such override")
 	case errors.Is(err, ErrUnknownIngress):
-		answers.Fail(w, http.StatusNotFound, "no such ingress")
+		s.noIngress(w)
 	case r.Context().Err() != nil: // the client went away
 		answers.Fail(w, http.StatusServiceUnavailable, "the request was cancelled")
 	default:

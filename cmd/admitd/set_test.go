@@ -105,7 +105,7 @@ ingresses:
 	for line, want := range map[string]string{
 		"set orders a rate=-1":         "overrides.a.rate: want requests per second",
 		"set orders a for=soon":        "overrides.a.for: want a time such as 30m",
-		"set nothing a rate=1":         "no such ingress",
+		"set nothing a rate=1":         "no such ingress; there is orders",
 		"unset orders nobody":          "no such override",
 		"set orders a limit=0":         "overrides.a.limit: want 1 to 1000000",
 		"set orders a":                 "want at least one NAME=VALUE",
