@@ -199,9 +199,9 @@ func (fs *fronts) record(f *front) {
 		return
 	}
 	failed := func(err error) {
-		fs.log.Error("recording failed", slog.String("ingress", f.name), slog.String("file", f.trace.File), slog.Any("error", err))
+		fs.log.Error("recording failed, nothing more is recorded", slog.String("ingress", f.name), slog.String("file", f.trace.File), slog.Any("error", err))
 	}
-	recorder, leave, err := fs.recordings.Record(f.trace.File, int64(f.trace.MaxSize))
+	recorder, leave, err := fs.recordings.Record(f.trace.File, int64(f.trace.MaxSize), failed)
 	if err != nil {
 		failed(err)
 		return

@@ -15,17 +15,21 @@ const maxAudit = 64 << 20
 // AuditFile appends records to a file, one JSON document per line. A record
 // whose trial ends is written again. Safe for concurrent use.
 type AuditFile struct {
-	path string
+	path   string
+	failed func(error)
 
 	mu   sync.Mutex // guards the fields below
 	f    *os.File
-	size int64
-	err  error // the first failure since a success
+	size int64 // of whole lines
+	torn bool  // part of a line may stand behind them
+	err  error // of the last record
 }
 
-// OpenAudit opens or creates the file, readable by its owner only.
-func OpenAudit(path string) (*AuditFile, error) {
-	a := &AuditFile{path: path}
+// OpenAudit opens or creates the file, readable by its owner only. failed is
+// told of the first failure since a success, and may be nil; it must not use the
+// file.
+func OpenAudit(path string, failed func(error)) (*AuditFile, error) {
+	a := &AuditFile{path: path, failed: failed}
 	if err := a.open(); err != nil {
 		return nil, err
 	}
@@ -55,11 +59,31 @@ func (a *AuditFile) Write(r *Record) {
 		err = errors.Join(a.f.Close(), os.Rename(a.path, a.path+".1"), a.open())
 	}
 	if err == nil {
-		var n int
-		n, err = a.f.Write(append(line, '\n'))
-		a.size += int64(n)
+		err = a.append(append(line, '\n'))
+	}
+	if err != nil && a.err == nil && a.failed != nil {
+		a.failed(err)
 	}
 	a.err = err
+}
+
+// append writes a line. What a full disk took of one is cut off again, and when
+// that fails too, before the next line: none begins in the middle of another. The
+// mutex is held.
+func (a *AuditFile) append(line []byte) error {
+	if a.torn {
+		if err := a.f.Truncate(a.size); err != nil {
+			return err
+		}
+		a.torn = false
+	}
+	n, err := a.f.Write(line)
+	if err == nil {
+		a.size += int64(n)
+	} else if n > 0 {
+		a.torn = a.f.Truncate(a.size) != nil
+	}
+	return err
 }
 
 // Err returns why the last record could not be written; nil when it was.

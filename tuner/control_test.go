@@ -144,7 +144,7 @@ func TestRefusedChange(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	a, err := tuner.OpenAudit(path)
+	a, err := tuner.OpenAudit(path, nil)
 	if err != nil {
 		t.Fatalf("OpenAudit: %v", err)
 	}

@@ -137,7 +137,7 @@ func (s *Steward) build(section *config.Tuner) (*tuner.Tuner, error) {
 	if err == nil && len(o.Policies)+len(o.Signals) > 0 {
 		o.Log = s.log
 		if section.AuditFile != "" {
-			if audit, err = tuner.OpenAudit(section.AuditFile); err == nil {
+			if audit, err = tuner.OpenAudit(section.AuditFile, s.auditFailed); err == nil {
 				o.Audit = audit.Write
 			}
 		}
@@ -154,12 +154,17 @@ func (s *Steward) build(section *config.Tuner) (*tuner.Tuner, error) {
 	return next, err
 }
 
+// auditFailed tells of a disk that fails, once until it is good again.
+func (s *Steward) auditFailed(err error) {
+	s.log.Error("the tuner's audit file cannot be written, decisions are kept in memory only", slog.Any("error", err))
+}
+
 func (s *Steward) closeAudit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.audit != nil {
-		if err := errors.Join(s.audit.Err(), s.audit.Close()); err != nil {
-			s.log.Warn("audit file of the tuner", slog.Any("error", err))
+		if err := s.audit.Close(); err != nil {
+			s.auditFailed(err)
 		}
 		s.audit = nil
 	}

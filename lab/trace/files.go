@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -19,17 +20,33 @@ type recording struct {
 	recorder *Recorder
 	file     *os.File
 	users    int
+	failed   func(error)
+	told     bool // written by the recorder's goroutine, read once that has ended
+}
+
+// Write implements [io.Writer] for the recorder, which goes on without a word when
+// it fails: a full disk is told of when it is full, not hours later when the gate
+// ends.
+func (rec *recording) Write(b []byte) (int, error) {
+	n, err := rec.file.Write(b)
+	if err != nil && !rec.told {
+		rec.told = true
+		rec.failed(err)
+	}
+	return n, err
 }
 
 // Record opens the file of that name, or joins who writes to it already, and
-// returns what ends that. A file that has maxSize bytes already is an error.
-func (r *Files) Record(name string, maxSize int64) (*Recorder, func() error, error) {
+// returns what ends that. A file that has maxSize bytes already is an error. When
+// nothing more can be written, the failed of who came first is told, once; it may
+// be nil only where that cannot be.
+func (r *Files) Record(name string, maxSize int64, failed func(error)) (*Recorder, func() error, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec := r.open[name]
 	if rec == nil {
 		var err error
-		if rec, err = begin(name, maxSize); err != nil {
+		if rec, err = begin(name, maxSize, failed); err != nil {
 			return nil, nil, err
 		}
 		if r.open == nil {
@@ -42,7 +59,7 @@ func (r *Files) Record(name string, maxSize int64) (*Recorder, func() error, err
 }
 
 // begin opens a file and begins a session at its end.
-func begin(name string, maxSize int64) (*recording, error) {
+func begin(name string, maxSize int64, failed func(error)) (*recording, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, err
@@ -55,7 +72,9 @@ func begin(name string, maxSize int64) (*recording, error) {
 		_ = file.Close() // nothing was written
 		return nil, err
 	}
-	return &recording{recorder: NewRecorder(file, maxSize-info.Size()), file: file}, nil
+	rec := &recording{file: file, failed: failed}
+	rec.recorder = NewRecorder(rec, maxSize-info.Size())
+	return rec, nil
 }
 
 // leave closes the file when nobody writes to it any more.
@@ -68,8 +87,8 @@ func (r *Files) leave(name string) error {
 	}
 	delete(r.open, name)
 	err := rec.recorder.Close()
-	if closing := rec.file.Close(); err == nil {
-		err = closing
+	if rec.told {
+		err = nil
 	}
-	return err
+	return errors.Join(err, rec.file.Close())
 }
