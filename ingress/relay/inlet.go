@@ -6,8 +6,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/admitd/admitd/ingress"
 )
 
 // bufSize is the size of a read buffer in bytes. A connection holds one only
@@ -43,7 +41,7 @@ type inlet struct {
 // newInlet returns an inlet for c.
 func newInlet(c net.Conn, windows *sync.Pool) *inlet {
 	in := &inlet{conn: c, windows: windows}
-	if sc, ok := c.(syscall.Conn); ok && ingress.Sockets {
+	if sc, ok := c.(syscall.Conn); ok && canReadRaw {
 		if raw, err := sc.SyscallConn(); err == nil {
 			in.raw = raw
 			in.attempt = in.tryRead
@@ -138,7 +136,7 @@ func (in *inlet) eachRead(handle func() (more bool, err error)) error {
 func (in *inlet) more(fd uintptr) (wait bool, err error) {
 	in.take()
 	in.compact()
-	n, wait, err := ingress.ReadNow(fd, in.buf[in.w:])
+	n, wait, err := rawRead(fd, in.buf[in.w:])
 	if n == 0 && !wait && err == nil {
 		err = io.EOF
 	}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,8 +20,14 @@ func main() {
 	names := flag.String("protocol", "http,mongodb,postgres,pulsar", "which gates")
 	random := flag.Duration("random", 20*time.Second, "how long faults come at random")
 	seed := flag.Uint64("seed", 1, "of the random faults")
+	backend := flag.String("serve", "", "be the backend of this protocol")
+	listen := flag.String("listen", "127.0.0.1:0", "and listen there")
 	flag.Parse()
-	failed := 0
+	if *backend != "" {
+		fmt.Fprintln(os.Stderr, serveBackend(*backend, *listen))
+		os.Exit(1)
+	}
+	ok, failed, absent := 0, 0, 0
 	for _, p := range protocols() {
 		if !slices.Contains(strings.Split(*names, ","), p.name) {
 			continue
@@ -29,37 +36,52 @@ func main() {
 			if !strings.Contains(r.name, *only) || r.not == p.name {
 				continue
 			}
-			if err := play(p, r); err != nil {
+			err := play(p, r)
+			switch why, missing := errors.AsType[absence](err); {
+			case missing:
+				absent++
+				fmt.Printf("skip %s, %s: %v\n", p.name, r.name, why)
+			case err != nil:
 				failed++
 				fmt.Printf("not ok %s, %s: %v\n", p.name, r.name, err)
-				continue
+			default:
+				ok++
+				fmt.Printf("ok %s, %s\n", p.name, r.name)
 			}
-			fmt.Printf("ok %s, %s\n", p.name, r.name)
 		}
 	}
+	fmt.Printf("%d ok, %d not ok, %d skipped\n", ok, failed, absent)
 	if failed > 0 {
 		os.Exit(1)
 	}
 }
 
+// absence is why a row cannot be played on this machine.
+type absence string
+
+// Error implements error.
+func (a absence) Error() string { return string(a) }
+
 // play plays one row in a world of its own.
-func play(p protocol, r row) error {
+func play(p protocol, r row) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute+r.longer)
 	defer cancel()
 	w, err := newWorld(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(w.dir)
+	defer w.close()
 	if r.prepare != nil {
 		if err := r.prepare(w); err != nil {
 			return err
 		}
 	}
+	if err := w.configure(50); err != nil {
+		return err
+	}
 	if err := w.start(ctx); err != nil {
 		return err
 	}
-	defer func() { _ = w.cmd.Process.Kill() }()
 	if err := w.settle(ctx, r); err != nil {
 		return fmt.Errorf("before: %w", err)
 	}
@@ -138,8 +160,12 @@ func (w *world) after(ctx context.Context, r row, before weight, logged int) err
 	if err != nil {
 		return err
 	}
+	said, last := w.log.say(r.says)
 	if most := max(r.lines, 40); logged > most {
-		return fmt.Errorf("%d lines were logged, want at most %d; the last: %s", logged, most, strings.TrimSpace(w.log.last))
+		return fmt.Errorf("%d lines were logged, want at most %d; the last: %s", logged, most, last)
+	}
+	if r.says != "" && said != 1 {
+		return fmt.Errorf("the log says %q %d times, want once", r.says, said)
 	}
 	if code, err := w.stop(syscall.SIGTERM); err != nil || code != 0 {
 		return fmt.Errorf("it ended with %d, %w", code, err)

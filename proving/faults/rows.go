@@ -20,6 +20,7 @@ type row struct {
 	alone   bool          // other traffic cannot be unharmed, since the gate itself fails
 	ended   bool          // the gate is gone afterwards
 	lines   int           // that it may log; 0 = 40
+	says    string        // and once something with this in it
 	longer  time.Duration // than two minutes
 }
 
@@ -50,22 +51,38 @@ func rows(random time.Duration, seed uint64) []row {
 		{name: "backend killed and back", fault: during(killed)},
 		{name: "backend slow", fault: mode(slow)},
 		{name: "backend half open", fault: during(func(_ context.Context, w *world) error { w.wire.forget(); return nil })},
+		{name: "packets dropped", prepare: toIsland, fault: during(dropped)},
+		{name: "packets dropped, and another backend afterwards", prepare: toIsland, fault: during(vanished)},
 		{name: "backend resets", fault: mode(resets)},
 		{name: "backend answers garbage", fault: mode(garbage)},
-		{name: "backend refuses TLS", prepare: wantsTLS, never: true, fault: during(func(context.Context, *world) error { time.Sleep(time.Second); return nil })},
+		{name: "backend refuses TLS", prepare: wantsTLS, never: true, fault: during(nothing)},
 		{name: "clients that only connect", fault: clients(300, nil)},
 		{name: "clients gone in the middle of a request", fault: halves(100)},
 		{name: "clients gone before the answer", fault: impatient},
 		{name: "clients that stay in the middle of a request", fault: stalled},
 		{name: "flood of connections", fault: flood},
 		{name: "gate out of file descriptors", prepare: fewFiles, alone: true, lines: 200, fault: flood},
-		{name: "gate within 64 MiB", prepare: littleMemory, fault: during(func(context.Context, *world) error { time.Sleep(2 * time.Second); return nil })},
-		{name: "disk full for the state", prepare: fullDisk, fault: during(func(context.Context, *world) error { time.Sleep(2 * time.Second); return nil })},
+		{name: "gate told of 64 MiB", prepare: memoryGoal, fault: during(crowded)},
+		{name: "gate in a control group of 64 MiB", prepare: memoryGroup, fault: during(crowded)},
+		{name: "disk full for the state", prepare: smallDisk(stateDisk), says: "state file", fault: during(nothing)},
+		{name: "disk full for traces", prepare: smallDisk(traceDisk), says: "recording", fault: during(diskFull("recording"))},
+		{name: "disk full for the audit", prepare: smallDisk(auditDisk), says: "audit", fault: during(auditDiskFull)},
+		{name: "clock frozen", prepare: bent("frozen"), says: "not trusted", fault: during(bending)},
+		{name: "clock an hour ahead, and back", prepare: bent("jump=1h"), says: "not trusted", fault: during(bending)},
+		{name: "clock an hour behind, and back", prepare: bent("jump=-1h"), says: "not trusted", fault: during(bending)},
+		{name: "clock runs backwards", prepare: bent("backwards=50ms"), says: "not trusted", fault: during(bending)},
 		{name: "processor stolen for 3 s", alone: true, fault: during(stolen)},
 		{name: "reloads every 100 ms", fault: during(reloads)},
 		{name: "drain under load", alone: true, ended: true, fault: during(drained)},
 		{name: "killed and started again under load", alone: true, fault: during(restarted)},
+		{name: "two gates, each killed and started again under load", alone: true, fault: pair},
 	}, row{name: fmt.Sprintf("everything at random for %v", random), longer: 2 * random, lines: 400, fault: randomly(random, seed)})
+}
+
+// nothing happens while clients ask; the fault is there from the beginning.
+func nothing(context.Context, *world) error {
+	time.Sleep(1500 * time.Millisecond)
+	return nil
 }
 
 func killed(_ context.Context, w *world) error {
@@ -76,7 +93,7 @@ func killed(_ context.Context, w *world) error {
 
 func wantsTLS(w *world) error {
 	w.tls = true
-	return w.configure(w.wire.address, w.spare, 50)
+	return nil
 }
 
 // clients connect, say something and go.
@@ -159,16 +176,6 @@ func fewFiles(w *world) error {
 	return nil
 }
 
-func littleMemory(w *world) error {
-	w.env = []string{"GOMEMLIMIT=64MiB"}
-	return nil
-}
-
-func fullDisk(w *world) error {
-	w.extra = `stateFile: "/dev/full"`
-	return w.configure(w.wire.address, w.spare, 50)
-}
-
 func stolen(_ context.Context, w *world) error {
 	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -179,7 +186,7 @@ func stolen(_ context.Context, w *world) error {
 
 func reloads(_ context.Context, w *world) error {
 	for i := range 20 {
-		if err := w.configure(w.wire.address, w.spare, 40+i); err != nil {
+		if err := w.configure(40 + i); err != nil {
 			return err
 		}
 		_ = w.cmd.Process.Signal(syscall.SIGHUP)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,33 +24,45 @@ import (
 // and another one, with an ingress of its own, that does not.
 type world struct {
 	protocol
-	dir    string
-	wire   *wire
-	gate   string // the address of the ingress whose backend fails
-	other  string // and of the one whose does not
-	admin  string
-	cmd    *exec.Cmd
-	exited chan struct{}
-	log    *lines
-	env    []string
-	limit  []string // a command that starts the gate within bounds
-	extra  string   // top level configuration
-	tls    bool     // the failing ingress wants TLS of its backend
-	spare  string   // the backend that does not fail
+	dir     string
+	wire    *wire
+	backend string // what the ingress that fails has behind it: the wire, mostly
+	spare   string // and the one that does not
+	gate    string // the address of the ingress whose backend fails
+	other   string // and of the one whose does not
+	admin   string
+	cmd     *exec.Cmd
+	began   time.Time
+	exited  chan struct{}
+	log     *lines
+	env     []string
+	args    []string // more of them for the gate
+	limit   []string // a command that starts the gate within bounds
+	extra   string   // top level configuration
+	failing string   // more options of the ingress that fails
+	tls     bool     // it wants TLS of its backend
+	undo    []func() // what the row has to put back
+	island  *island  // where the backend lives, in some rows
 }
 
-// lines counts the lines of the gate's log and keeps the last.
+// lines keeps what the gate logs, as far as one may want to read it.
 type lines struct {
 	mu   sync.Mutex // guards the fields below
 	n    int
-	last string
+	text []string
 }
+
+const maxKept = 1000
 
 func (l *lines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.n += bytes.Count(b, []byte("\n"))
-	l.last = string(b)
+	for line := range strings.Lines(string(b)) {
+		l.n++
+		if len(l.text) < maxKept {
+			l.text = append(l.text, strings.TrimSpace(line))
+		}
+	}
 	return len(b), nil
 }
 
@@ -58,6 +70,18 @@ func (l *lines) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n
+}
+
+// say returns how many lines have the text in them, and the last of all.
+func (l *lines) say(text string) (n int, last string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, last = range l.text {
+		if strings.Contains(last, text) {
+			n++
+		}
+	}
+	return n, last
 }
 
 // freePort returns an address that nobody listens on, below the ports from which
@@ -88,20 +112,23 @@ func newWorld(ctx context.Context, p protocol) (*world, error) {
 	if w.wire, err = newWire(backends[0].Addr().String()); err != nil {
 		return nil, err
 	}
-	w.spare = backends[1].Addr().String()
+	w.backend, w.spare = w.wire.address, backends[1].Addr().String()
 	go p.serve(ctx, backends[0], w.wire.address)
 	go p.serve(ctx, backends[1], w.spare)
-	return w, w.configure(w.wire.address, w.spare, 50)
+	return w, nil
 }
 
 // configure writes the configuration.
-func (w *world) configure(backend, other string, limit int) error {
+func (w *world) configure(limit int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "admin: { listen: %q }\nlog: { level: warn, format: text }\n%s\ningresses:\n", w.admin, w.extra)
-	for i, in := range [][3]string{{"failing", w.gate, backend}, {"other", w.other, other}} {
+	for i, in := range [][3]string{{"failing", w.gate, w.backend}, {"other", w.other, w.spare}} {
 		scheme, options := "", ""
 		if w.options != "" {
 			options = ", " + w.options
+		}
+		if i == 0 && w.failing != "" {
+			options += ", " + w.failing
 		}
 		secure := w.tls && i == 0
 		switch {
@@ -124,10 +151,11 @@ func (w *world) configure(backend, other string, limit int) error {
 
 // start starts the gate and waits until it is ready.
 func (w *world) start(ctx context.Context) error {
-	args := append(append([]string{}, w.limit...), os.Getenv("ADMITD"), "serve", "--config", filepath.Join(w.dir, "gate.yaml"))
+	args := slices.Concat(w.limit, []string{os.Getenv("ADMITD"), "serve", "--config", filepath.Join(w.dir, "gate.yaml")}, w.args)
 	w.cmd = exec.CommandContext(ctx, args[0], args[1:]...)
 	w.cmd.Env = append(os.Environ(), w.env...)
 	w.cmd.Stderr, w.cmd.Stdout = w.log, w.log
+	w.began = time.Now()
 	if err := w.cmd.Start(); err != nil {
 		return err
 	}
@@ -140,6 +168,17 @@ func (w *world) start(ctx context.Context) error {
 		_, err := w.metric(ctx, "admitd_build_info")
 		return err
 	})
+}
+
+// close ends what the row has left behind.
+func (w *world) close() {
+	if w.cmd != nil && w.exited != nil {
+		_, _ = w.stop(syscall.SIGKILL)
+	}
+	for _, undo := range slices.Backward(w.undo) {
+		undo()
+	}
+	_ = os.RemoveAll(w.dir)
 }
 
 // stop ends the gate and returns its exit code.
@@ -155,7 +194,7 @@ func (w *world) stop(sig syscall.Signal) (int, error) {
 	}
 }
 
-// metric sums the samples of a metric.
+// metric sums the samples whose names and labels begin so.
 func (w *world) metric(ctx context.Context, name string) (sum float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -171,7 +210,7 @@ func (w *world) metric(ctx context.Context, name string) (sum float64, err error
 	found := false
 	for s := bufio.NewScanner(res.Body); s.Scan(); {
 		line := s.Text()
-		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
+		if rest, ok := strings.CutPrefix(line, name); !ok || !strings.ContainsRune("{, ", rune(rest[0])) {
 			continue
 		}
 		v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
