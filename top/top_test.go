@@ -123,6 +123,19 @@ func TestNamesIngresses(t *testing.T) {
 	}
 }
 
+// What nobody has asked of yet is no row of its own: an overflow that is not in
+// use once stood in every table, with a limit that says nothing.
+func TestUnusedOverflowIsNoRow(t *testing.T) {
+	v := viewOf("name")
+	v.Now().Ingresses = append(v.Now().Ingresses,
+		status.Ingress{Name: "idle", Partitions: []status.Partition{{Name: "overflow"}}},
+		status.Ingress{Name: "full", Partitions: []status.Partition{{Name: "overflow", Counts: status.Counts{Received: 1}}}})
+	got := strings.Join(texts(v.Lines(0, 0)), "\n")
+	if strings.Contains(got, "idle         overflow") || !strings.Contains(got, "full         overflow") {
+		t.Errorf("lines\n%s", got)
+	}
+}
+
 // States of the daemon that an operator must not overlook.
 func TestSummary(t *testing.T) {
 	for name, tc := range map[string]struct {

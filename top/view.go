@@ -175,7 +175,11 @@ func (v *View) help() string {
 	return state + "q quit  / search  Enter why  o who asks  Tab ingress  p pause  by " + order + "  |  " + Keys()
 }
 
-// rows returns every partition that has ever been asked for, in order.
+// overflow shares what the table of keys has no room for, and is not worth a
+// row before there is any.
+const overflow = "overflow"
+
+// rows returns the partitions that are looked for, in order.
 func (v *View) rows() []row {
 	old := map[[2]string]*status.Counts{}
 	if v.before != nil {
@@ -195,7 +199,8 @@ func (v *View) rows() []row {
 		}
 		for j := range in.Partitions {
 			p := &in.Partitions[j]
-			if !strings.Contains(strings.ToLower(p.Name), search) {
+			unused := p.Name == overflow && p.Counts.Received == 0
+			if unused || !strings.Contains(strings.ToLower(p.Name), search) {
 				continue
 			}
 			before := old[[2]string{in.Name, p.Name}] // none was listed: its rates are not known yet
