@@ -53,8 +53,18 @@ func (r environment) overrides(root reflect.Type, env []string) []override {
 // isTopKey reports whether step names a single value at the top level.
 func (r environment) isTopKey(root reflect.Type, step string) bool {
 	return slices.ContainsFunc(r.o.Tags.fields(root), func(f field) bool {
-		return f.typ.Kind() == reflect.String && strings.EqualFold(f.name, strings.ReplaceAll(step, "_", ""))
+		return isSingle(f.typ) && strings.EqualFold(f.name, strings.ReplaceAll(step, "_", ""))
 	})
+}
+
+// isSingle reports whether a key of type t holds one value.
+func isSingle(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Pointer:
+		return isText(t)
+	default:
+		return true
+	}
 }
 
 func (r environment) override(t reflect.Type, name, text string) (override, bool) {
