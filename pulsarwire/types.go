@@ -96,5 +96,6 @@ const (
 	ServiceNotReady  ServerError = 6
 	ChecksumError    ServerError = 9
 	TooManyRequests  ServerError = 14
+	ProducerBusy     ServerError = 16
 	NotAllowedError  ServerError = 22
 )

@@ -3,7 +3,9 @@ package modelpulsar
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,9 @@ type Options struct {
 	// Sent is called for every valid SEND, on the connection's goroutine; nil =
 	// nobody is told. size is the whole frame in bytes.
 	Sent func(topic string, s pulsarwire.Send, size int)
+	// KeepAlive is how long a client may be silent before it is asked whether it is
+	// there; after a second such time it is given up. 0 = it is never asked.
+	KeepAlive time.Duration
 	// Connected is called with the CONNECT of every client; nil = nobody is told.
 	Connected func(c pulsarwire.Connect)
 }
@@ -46,12 +51,16 @@ type Broker struct {
 	o     Options
 	stats Stats
 
-	mu      sync.Mutex  // guards the fields below; never held across a wait
-	free    []time.Time // when each worker is free again
-	entries uint64
-	conns   map[net.Conn]struct{}
-	closed  bool
+	mu       sync.Mutex  // guards the fields below; never held across a wait
+	free     []time.Time // when each worker is free again
+	entries  uint64
+	sessions map[*session]struct{}
+	names    map[produced]struct{} // of the producers that are open
+	closed   bool
 }
+
+// produced is a producer as a broker tells them apart: by topic and name.
+type produced struct{ topic, name string }
 
 // New returns a broker.
 func New(o Options) *Broker {
@@ -59,7 +68,7 @@ func New(o Options) *Broker {
 	if o.MaxMessageSize <= 0 {
 		o.MaxMessageSize = pulsarwire.DefaultMaxMessageSize
 	}
-	return &Broker{o: o, free: make([]time.Time, o.Workers), conns: map[net.Conn]struct{}{}}
+	return &Broker{o: o, free: make([]time.Time, o.Workers), sessions: map[*session]struct{}{}, names: map[produced]struct{}{}}
 }
 
 // Stats returns the counters, which go on counting.
@@ -90,12 +99,43 @@ func (b *Broker) Serve(ctx context.Context, ln net.Listener) error {
 // ServeConn serves one client until it leaves or breaks the protocol, and closes c.
 func (b *Broker) ServeConn(ctx context.Context, c net.Conn) {
 	defer c.Close()
-	if !b.add(c) {
+	s := newSession(b, c)
+	if !b.add(s) {
 		return
 	}
-	defer b.remove(c)
+	defer b.remove(s)
 	b.stats.Connections.Add(1)
-	newSession(b, c).serve(ctx)
+	s.serve(ctx)
+}
+
+// Unload closes every producer of a topic, as a broker does before it gives the
+// topic away or takes it up anew. Clients open them again, and send what had no
+// receipt.
+func (b *Broker) Unload(topic string) {
+	b.mu.Lock()
+	sessions := slices.Collect(maps.Keys(b.sessions))
+	b.mu.Unlock()
+	for _, s := range sessions {
+		s.unload(topic)
+	}
+}
+
+// claim notes that a producer is open; false when it is already.
+func (b *Broker) claim(p produced) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, found := b.names[p]; found {
+		return false
+	}
+	b.names[p] = struct{}{}
+	return true
+}
+
+// release forgets a producer.
+func (b *Broker) release(p produced) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.names, p)
 }
 
 // schedule gives one message to the worker that is free first and returns when
@@ -122,21 +162,27 @@ func (b *Broker) schedule(now time.Time) (done time.Time, entry uint64) {
 	return b.free[first], b.entries
 }
 
-// add remembers c, so that it can be closed; false when the broker has stopped.
-func (b *Broker) add(c net.Conn) bool {
+// add remembers s, so that it can be closed; false when the broker has stopped.
+func (b *Broker) add(s *session) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
-		b.conns[c] = struct{}{}
+		b.sessions[s] = struct{}{}
 	}
 	return !b.closed
 }
 
-// remove forgets c.
-func (b *Broker) remove(c net.Conn) {
+// remove forgets s and its producers. It has ended: nobody opens any more.
+func (b *Broker) remove(s *session) {
+	s.mu.Lock()
+	open := slices.Collect(maps.Values(s.producers))
+	s.mu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.conns, c)
+	delete(b.sessions, s)
+	for _, p := range open {
+		delete(b.names, p)
+	}
 }
 
 // closeAll closes every connection and refuses further ones.
@@ -144,7 +190,7 @@ func (b *Broker) closeAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	for c := range b.conns {
-		c.Close()
+	for s := range b.sessions {
+		s.c.Close()
 	}
 }

@@ -4,6 +4,7 @@
 // busy for a fixed service time per message.
 //
 // It stores nothing and serves no consumers. It verifies the checksum of every
-// message, and closes the connection on a SEND for a producer that it does not
-// know, as real brokers do.
+// message, closes the connection on a SEND for a producer that it does not know,
+// and unloads topics. What it has in common with a real broker is asserted of both,
+// by the same program, in the proving range.
 package modelpulsar

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/pulsarwire"
@@ -17,14 +18,18 @@ const maxReceipts = 100_000
 
 // session is one client.
 type session struct {
-	b         *Broker
-	c         net.Conn
-	in        *bufio.Reader
-	out       *bufio.Writer
-	turn      chan struct{} // holds one token: the right to use out and scratch
-	scratch   []byte
-	producers map[uint64]string // topic by producer id
-	due       chan receipt
+	b       *Broker
+	c       net.Conn
+	in      *bufio.Reader
+	out     *bufio.Writer
+	turn    chan struct{} // holds one token: the right to use out and scratch
+	scratch []byte
+	due     chan receipt
+	heard   atomic.Bool // since it was last asked whether it is there
+
+	mu        sync.Mutex          // guards the fields below; never held across a wait
+	producers map[uint64]produced // by id
+	shut      map[uint64]struct{} // by the broker: what comes of them still is ignored
 }
 
 // receipt is an answer that is due at a time.
@@ -37,7 +42,7 @@ type receipt struct {
 func newSession(b *Broker, c net.Conn) *session {
 	s := &session{
 		b: b, c: c, in: bufio.NewReaderSize(c, 64<<10), out: bufio.NewWriterSize(c, 64<<10),
-		turn: make(chan struct{}, 1), producers: map[uint64]string{},
+		turn: make(chan struct{}, 1), producers: map[uint64]produced{}, shut: map[uint64]struct{}{},
 	}
 	s.turn <- struct{}{}
 	return s
@@ -54,6 +59,9 @@ func (s *session) serve(ctx context.Context) {
 		s.due = make(chan receipt, maxReceipts)
 		wg.Go(func() { s.answerWhenDue(ctx) })
 	}
+	if s.b.o.KeepAlive > 0 {
+		wg.Go(func() { s.keepAlive(ctx) })
+	}
 	frames := pulsarwire.NewReader(s.in, s.b.o.MaxMessageSize+pulsarwire.FramePadding)
 	for {
 		f, err := frames.Next()
@@ -68,6 +76,7 @@ func (s *session) serve(ctx context.Context) {
 
 // handle serves one frame; false ends the session.
 func (s *session) handle(ctx context.Context, f pulsarwire.Frame) bool {
+	s.heard.Store(true)
 	switch f.Type {
 	case pulsarwire.TypeSend:
 		return s.send(ctx, f)
@@ -93,9 +102,7 @@ func (s *session) handle(ctx context.Context, f pulsarwire.Frame) bool {
 	case pulsarwire.TypeProducer:
 		return s.producer(f)
 	case pulsarwire.TypeCloseProducer:
-		c, err := pulsarwire.DecodeCloseProducer(f.Body)
-		delete(s.producers, c.ProducerID)
-		return s.reply(err, pulsarwire.TypeSuccess, pulsarwire.AppendRequestID(nil, c.RequestID))
+		return s.closeProducer(f)
 	default:
 		s.b.stats.Unknown.Add(1)
 		return true
@@ -115,33 +122,109 @@ func (s *session) lookup(f pulsarwire.Frame) bool {
 	return s.reply(err, pulsarwire.TypeLookupResponse, answer.Append(nil))
 }
 
-// producer makes a producer.
+// producer makes a producer, unless there is one of its name. One that is asked for
+// twice is the same.
 func (s *session) producer(f pulsarwire.Frame) bool {
 	p, err := pulsarwire.DecodeProducer(f.Body)
-	s.producers[p.ProducerID] = p.Topic
+	s.mu.Lock()
+	old, again := s.producers[p.ProducerID]
+	s.mu.Unlock()
+	if again {
+		answer := pulsarwire.ProducerSuccess{RequestID: p.RequestID, Name: old.name}
+		return s.reply(err, pulsarwire.TypeProducerSuccess, answer.Append(nil))
+	}
 	n := s.b.stats.Producers.Add(1)
 	if p.Name == "" {
 		p.Name = "model-" + strconv.FormatInt(n, 10)
 	}
+	made := produced{topic: p.Topic, name: p.Name}
+	if err == nil && !s.b.claim(made) {
+		refusal := pulsarwire.Error{RequestID: p.RequestID, Code: pulsarwire.ProducerBusy, Message: "there is a producer of this name"}
+		return s.reply(nil, pulsarwire.TypeError, refusal.Append(nil))
+	}
+	s.mu.Lock()
+	s.producers[p.ProducerID] = made
+	delete(s.shut, p.ProducerID)
+	s.mu.Unlock()
 	answer := pulsarwire.ProducerSuccess{RequestID: p.RequestID, Name: p.Name}
 	return s.reply(err, pulsarwire.TypeProducerSuccess, answer.Append(nil))
+}
+
+// closeProducer ends one that the client has done with.
+func (s *session) closeProducer(f pulsarwire.Frame) bool {
+	c, err := pulsarwire.DecodeCloseProducer(f.Body)
+	s.mu.Lock()
+	p := s.producers[c.ProducerID]
+	delete(s.producers, c.ProducerID)
+	s.mu.Unlock()
+	s.b.release(p)
+	return s.reply(err, pulsarwire.TypeSuccess, pulsarwire.AppendRequestID(nil, c.RequestID))
+}
+
+// unload closes the producers of a topic, and tells the client.
+func (s *session) unload(topic string) {
+	told := map[uint64]produced{}
+	s.mu.Lock()
+	for id, p := range s.producers {
+		if p.topic == topic {
+			told[id] = p
+			delete(s.producers, id)
+			s.shut[id] = struct{}{}
+		}
+	}
+	s.mu.Unlock()
+	for id, p := range told {
+		s.b.release(p)
+		s.reply(nil, pulsarwire.TypeCloseProducer, pulsarwire.CloseProducer{ProducerID: id}.Append(nil))
+	}
+	_ = s.flush() // who reads from a connection that is over finds out
+}
+
+// keepAlive asks a silent client whether it is there, and gives up one that was
+// silent after that.
+func (s *session) keepAlive(ctx context.Context) {
+	tick := time.NewTicker(s.b.o.KeepAlive)
+	defer tick.Stop()
+	for asked := false; ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if !s.heard.Swap(false) && asked {
+			s.c.Close()
+			return
+		}
+		asked = true
+		if !s.reply(nil, pulsarwire.TypePing, nil) || s.flush() != nil {
+			return
+		}
+	}
 }
 
 // send takes one message and answers it, now or when a worker has served it.
 func (s *session) send(ctx context.Context, f pulsarwire.Frame) bool {
 	m, err := pulsarwire.DecodeSend(f.Body)
-	topic, known := s.producers[m.ProducerID]
-	if err == nil {
-		_, err = pulsarwire.VerifyMessage(f.Rest)
+	s.mu.Lock()
+	p, known := s.producers[m.ProducerID]
+	_, shut := s.shut[m.ProducerID]
+	s.mu.Unlock()
+	if shut {
+		return true
 	}
 	if err != nil || !known {
 		s.b.stats.Violations.Add(1)
 		return false
 	}
+	if _, err := pulsarwire.VerifyMessage(f.Rest); err != nil {
+		s.b.stats.Violations.Add(1)
+		refusal := pulsarwire.SendError{ProducerID: m.ProducerID, SequenceID: m.SequenceID, Code: pulsarwire.ChecksumError, Message: err.Error()}
+		return s.reply(nil, pulsarwire.TypeSendError, refusal.Append(nil))
+	}
 	s.b.stats.Sends.Add(1)
 	s.b.stats.Bytes.Add(int64(len(f.Rest)))
 	if s.b.o.Sent != nil {
-		s.b.o.Sent(topic, m, pulsarwire.HeaderSize+len(f.Body)+len(f.Rest))
+		s.b.o.Sent(p.topic, m, pulsarwire.HeaderSize+len(f.Body)+len(f.Rest))
 	}
 	done, entry := s.b.schedule(time.Now())
 	r := pulsarwire.SendReceipt{
