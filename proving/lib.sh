@@ -88,15 +88,17 @@ until_ok() {
 }
 listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# gate NAME starts admitd with the configuration on standard input, and waits
-# until it is ready. The configuration needs `admin: { listen: 127.0.0.1:PORT }`.
+# gate NAME [COMMAND…] starts admitd, by way of COMMAND, with the configuration on
+# standard input, and waits until it is ready. The configuration needs
+# `admin: { listen: ADDRESS:PORT }`.
 gate() {
   local name=$1 file=$PROVE_RUN/$1.yaml admin
+  shift
   cat >"$file"
-  admin=$(sed -n 's/^admin: .*127\.0\.0\.1:\([0-9]*\).*/\1/p' "$file")
+  admin=$(sed -n 's/^admin: .*listen: \([0-9.]*:[0-9]*\).*/\1/p' "$file")
   "$PROVE_ADMITD" check "$file"
-  start "$name" "$PROVE_ADMITD" serve --config "$file"
-  until_ok 15 curl -fsS "http://127.0.0.1:$admin/readyz" || { tail -n 3 "$PROVE_OUT/$PROVE_GROUND.$name.log" >&2; return 1; }
+  start "$name" "$@" "$PROVE_ADMITD" serve --config "$file"
+  until_ok 15 "$@" curl -fsS "http://$admin/readyz" || { tail -n 3 "$PROVE_OUT/$PROVE_GROUND.$name.log" >&2; return 1; }
 }
 
 # stored KIND FILES… prints a directory of the cache for what these manifests name.

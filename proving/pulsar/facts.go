@@ -66,6 +66,15 @@ func (f *Facts) End() {
 
 // Admin sends a request to the broker's admin interface, with a body unless it is nil.
 func Admin(ctx context.Context, method, path string, body any) error {
+	return admin(ctx, method, path, body, nil)
+}
+
+// Ask reads what is at a path of the broker's admin interface into a value.
+func Ask(ctx context.Context, path string, into any) error {
+	return admin(ctx, http.MethodGet, path, nil, into)
+}
+
+func admin(ctx context.Context, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	b, err := json.Marshal(body)
@@ -85,8 +94,12 @@ func Admin(ctx context.Context, method, path string, body any) error {
 		return err
 	}
 	defer res.Body.Close()
-	if res.StatusCode >= 300 {
+	switch {
+	case res.StatusCode >= 300:
 		return fmt.Errorf("%s %s: %s", method, path, res.Status)
+	case into != nil:
+		return json.NewDecoder(res.Body).Decode(into)
+	default:
+		return nil
 	}
-	return nil
 }

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/admitd/admitd v0.0.0
 	github.com/apache/pulsar-client-go v0.19.0
+	google.golang.org/protobuf v1.36.12
 )
 
 require (
@@ -47,7 +48,6 @@ require (
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	k8s.io/apimachinery v0.32.3 // indirect

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# limits: fetch 900 s, prove 420 s
-# Foreign clients before the Pulsar gate, and a real broker behind it: standalone,
-# made of what Maven Central has, since the archive is not there.
+# limits: fetch 900 s, prove 480 s
+# Foreign clients before the Pulsar gate, and real brokers behind it, one after the
+# other: two versions, of which one is played twice, with lookups that the broker
+# answers with a proxy's, and with lookups that the gate has to rewrite.
 # shellcheck source=../lib.sh
 source "$PROVE_LIB"
+source ./broker.sh
 
 version=4.2.4
+java=(java) host=127.0.0.1 door=127.0.0.1 within=() outside=() secret=
 
 fetch() {
   (($(java_version) >= 17)) || absent pulsar "needs Java 17, found $(java_version)"
@@ -16,91 +19,96 @@ fetch() {
   go mod download
 }
 
-# token ROLE prints a JSON web token that the broker takes.
-token() {
-  local b64='s/+/-/g; s|/|_|g; s/=*$//' head body
-  head=$(printf '{"alg":"HS256"}' | base64 -w0 | sed "$b64")
-  body=$(printf '{"sub":"%s"}' "$1" | base64 -w0 | sed "$b64")
-  echo "$head.$body.$(printf '%s.%s' "$head" "$body" | openssl dgst -sha256 -hmac "$secret" -binary | base64 -w0 | sed "$b64")"
+# wanted NAME… reports whether a cell of these is asked for.
+wanted() { [[ -z ${PROVE_CELL:-} || " $* " == *" $PROVE_CELL "* ]]; }
+
+# gates NAME puts gates before the broker, on $door. It is called by one address, and
+# names another of itself.
+gates() {
+  local admin gate tls few pausing rest strict
+  admin=$(port) gate=$(port) tls=$(port) few=$(port) pausing=$(port) rest=$(port) strict=$(port)
+  local roomy='partitions: { by: topic, default: { limit: { algorithm: fixed, limit: 10000 }, queue: { depth: 10000, maxWait: 1m } } }'
+  local topics='topics: [ { name: held, match: "persistent://public/default/held*", messages: 20, burstSeconds: 1 }, { name: slow, match: "persistent://public/default/slow*", messages: 40, burstSeconds: 0.5 }, { name: paused, match: "persistent://public/default/paused*", messages: 10 } ]'
+  local to="protocol: pulsar, backend: \"$door:$broker\", $roomy" brokers="brokers: [ \"$host:$broker\" ]"
+  gate "$1" "${within[@]}" <<EOF
+admin: { listen: $door:$admin, insecure: true }
+log: { level: error, format: text }
+ingresses:
+  - { name: queue, listen: $door:$gate, $to, pulsar: { $topics, $brokers } }
+  - { name: tls, listen: $door:$tls, $to, tls: { certFile: $PROVE_RUN/cert.pem, keyFile: $PROVE_RUN/key.pem }, pulsar: { $brokers } }
+  - { name: few, listen: $door:$few, $to, pulsar: { maxProducers: 1, $brokers } }
+  - { name: pausing, listen: $door:$pausing, $to, pulsar: { $topics, method: pause, $brokers } }
+  - { name: strict, listen: $door:$strict, $to }
+  - { name: rest, listen: $door:$rest, protocol: http, backend: "http://$host:$web" }
+EOF
+  export GATE=$door:$gate GATE_ADMIN=http://$door:$admin PAUSING=$door:$pausing STRICT=$door:$strict BROKER_ADMIN=http://$door:$rest BROKER_NAME=$host:$broker
+  export GATE_URL=pulsar://$door:$gate GATE_TLS_URL=pulsar+ssl://$door:$tls FEW_URL=pulsar://$door:$few
 }
 
-# broker starts it on $broker and $web.
-broker() {
-  local open=() package
-  for package in java.lang java.io java.util java.util.zip java.nio sun.net jdk.internal.misc jdk.internal.platform; do
-    open+=(--add-opens "java.base/$package=ALL-UNNAMED")
-  done
-  cat >"$PROVE_RUN/standalone.conf" <<EOF
-clusterName=standalone
-webServicePort=$web
-brokerServicePort=$broker
-bindAddress=127.0.0.1
-advertisedAddress=127.0.0.1
-managedLedgerDefaultEnsembleSize=1
-managedLedgerDefaultWriteQuorum=1
-managedLedgerDefaultAckQuorum=1
-managedLedgerCacheSizeMB=64
-nettyMaxFrameSizeBytes=5253120
-journalSyncData=false
-loadBalancerEnabled=false
-brokerDeleteInactiveTopicsEnabled=false
-transactionCoordinatorEnabled=true
-acknowledgmentAtBatchIndexLevelEnabled=true
-authenticationEnabled=true
-authenticationProviders=org.apache.pulsar.broker.authentication.AuthenticationProviderToken
-anonymousUserRole=anonymous
-tokenSecretKey=data:;base64,$(printf %s "$secret" | base64 -w0)
-brokerClientAuthenticationPlugin=org.apache.pulsar.client.impl.auth.AuthenticationToken
-brokerClientAuthenticationParameters={"token":"$(token admin)"}
-superUserRoles=admin
-numIOThreads=2
-numHttpServerThreads=4
-numOrderedExecutorThreads=2
-bookkeeperClientNumWorkerThreads=2
-EOF
-  (cd "$PROVE_RUN" && printf 'status=warn\nrootLogger.level=warn\nrootLogger.appenderRef.c.ref=c\nappender.c.type=Console\nappender.c.name=c\nappender.c.layout.type=PatternLayout\nappender.c.layout.pattern=%%d %%p %%c - %%m%%n\n' >log4j2.properties)
-  start broker java -Xms256m -Xmx768m -XX:MaxDirectMemorySize=768m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
-    "${open[@]}" --add-opens java.management/sun.management=ALL-UNNAMED --add-opens jdk.management/com.sun.management.internal=ALL-UNNAMED \
-    -Dio.netty.tryReflectionSetAccessible=true -Dlog4j2.is.webapp=false -Dlog4j2.configurationFile="$PROVE_RUN/log4j2.properties" \
-    -cp "$(jars broker/pom.xml)/*" org.apache.pulsar.PulsarStandaloneStarter --config "$PROVE_RUN/standalone.conf" \
-    -nfw -nss --wipe-data --bookkeeper-dir "$PROVE_RUN/bookkeeper" --metadata-dir "$PROVE_RUN/metadata" --bookkeeper-port "$(port)"
-  # The metrics answer earlier than the broker works.
-  until_ok 150 ready
+prepare() {
+  secret=$(head -c 32 /dev/urandom | base64 -w0)
+  export SECRET=$secret CERT=$PROVE_RUN/cert.pem PYTHON JARS
+  TOKEN=$(token somebody) PYTHON=$(python_env)/bin/python JARS=$(jars client/pom.xml)
+  export TOKEN
+  go build -o "$PROVE_RUN/" ./goclient ./lookups ./model ./neighbour ./wire
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+    -addext subjectAltName=IP:127.0.0.1,DNS:localhost,IP:198.18.1.1 -keyout "$PROVE_RUN/key.pem" -out "$PROVE_RUN/cert.pem" 2>/dev/null
 }
-ready() {
-  [[ $(curl -fsS "http://127.0.0.1:$web/admin/v2/clusters") == *standalone* ]] &&
-    curl -fsS "http://127.0.0.1:$web/admin/v2/namespaces/public/default" && curl -fsS "http://127.0.0.1:$web/admin/v2/brokers/health"
+
+# clients SUFFIX VERSION runs those that come from elsewhere.
+clients() {
+  cell "go$1" "pulsar-client-go 0.19.0 on broker $2" "${outside[@]}" "$PROVE_RUN/goclient"
+  cell "python$1" "pulsar-client 3.13.0 on broker $2" "${outside[@]}" "$PYTHON" python_cell.py
+  cell "java$1" "pulsar-client 4.2.4 on broker $2" "${outside[@]}" "${small_jvm[@]}" -XX:MaxDirectMemorySize=256m -cp "$JARS/*" Client.java
+}
+
+# proxying: this broker names an address of the loopback, and has clients come by way
+# of the address that they know.
+proxying() {
+  wanted neighbour lookups wire go go-more python java idle || return 0
+  broker "$(jars broker/pom.xml)" "$version" <<<keepAliveIntervalSeconds=3
+  gates gate
+  cell neighbour "broker $version" "$PROVE_RUN/neighbour"
+  cell lookups "broker $version" "$PROVE_RUN/lookups"
+  cell wire "broker $version" "$PROVE_RUN/wire"
+  clients "" "$version"
+  cell go-more "pulsar-client-go 0.19.0 on broker $version" "$PROVE_RUN/goclient" more
+  cell idle "all of these" bash idle_cell.sh 2500
+  halt "$broker_pid"
+}
+
+# rewriting: this broker names an address to which no client has a way.
+rewriting() {
+  wanted lookups-rewritten go-rewritten python-rewritten java-rewritten idle-rewritten || return 0
+  host=198.18.2.1 door=198.18.1.1
+  namespaces || { skip "$PROVE_GROUND-rewritten" "needs network namespaces, and may not make any"; return 0; }
+  broker "$(jars broker/pom.xml)" "$version-rewritten" <<<maxPendingPublishRequestsPerConnection=50
+  gates gate-rewritten
+  cell lookups-rewritten "broker $version" "${outside[@]}" "$PROVE_RUN/lookups"
+  clients -rewritten "$version"
+  cell idle-rewritten "all of these" "${outside[@]}" bash idle_cell.sh 2500
+  halt "$broker_pid"
+  host=127.0.0.1 door=127.0.0.1 within=() outside=()
+}
+
+# modelled: the broker of this repository has to show what the real one does.
+modelled() {
+  wanted wire wire-model || return 0
+  broker=$(port) web=$(port)
+  start model "$PROVE_RUN/model" "$host:$broker" "$host:$web"
+  local pid=$started
+  until_ok 10 listening "$broker"
+  export BROKER=$host:$broker
+  gates gate-model
+  cell wire-model "internal/modelpulsar" "$PROVE_RUN/wire"
+  halt "$pid"
 }
 
 prove() {
-  local admin gate tls few
-  secret=$(head -c 32 /dev/urandom | base64 -w0)
-  broker=$(port) web=$(port) admin=$(port) gate=$(port) tls=$(port) few=$(port)
-  go build -o "$PROVE_RUN/" ./goclient ./neighbour
-  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-    -addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout "$PROVE_RUN/key.pem" -out "$PROVE_RUN/cert.pem" 2>/dev/null
-  broker
-  local limits='topics: [ { name: held, match: "persistent://public/default/held*", messages: 20, burstSeconds: 1 }, { name: slow, match: "persistent://public/default/slow*", messages: 40, burstSeconds: 0.5 } ]'
-  local roomy='partitions: { by: topic, default: { limit: { algorithm: fixed, limit: 10000 }, queue: { depth: 10000, maxWait: 1m } } }'
-  gate gate <<EOF
-admin: { listen: 127.0.0.1:$admin }
-log: { level: error, format: text }
-ingresses:
-  - { name: queue, protocol: pulsar, listen: 127.0.0.1:$gate, backend: 127.0.0.1:$broker, $roomy, pulsar: { $limits } }
-  - { name: tls, protocol: pulsar, listen: 127.0.0.1:$tls, backend: 127.0.0.1:$broker, $roomy, tls: { certFile: $PROVE_RUN/cert.pem, keyFile: $PROVE_RUN/key.pem } }
-  - { name: few, protocol: pulsar, listen: 127.0.0.1:$few, backend: 127.0.0.1:$broker, $roomy, pulsar: { maxProducers: 1 } }
-EOF
-  export GATE=127.0.0.1:$gate BROKER=127.0.0.1:$broker BROKER_ADMIN=http://127.0.0.1:$web GATE_ADMIN=http://127.0.0.1:$admin
-  export GATE_URL=pulsar://127.0.0.1:$gate GATE_TLS_URL=pulsar+ssl://127.0.0.1:$tls FEW_URL=pulsar://127.0.0.1:$few
-  local user_token
-  user_token=$(token somebody)
-  export TOKEN=$user_token CERT=$PROVE_RUN/cert.pem
-
-  cell neighbour "broker $version" "$PROVE_RUN/neighbour"
-  cell go "pulsar-client-go 0.19.0 on broker $version" "$PROVE_RUN/goclient"
-  cell python "pulsar-client 3.13.0 on broker $version" "$(python_env)/bin/python" python_cell.py
-  cell java "pulsar-client 4.2.4 on broker $version" "${small_jvm[@]}" -XX:MaxDirectMemorySize=256m -cp "$(jars client/pom.xml)/*" Client.java
-  cell idle "all of these" bash idle_cell.sh
+  prepare
+  modelled
+  proxying
+  rewriting
   (($(java_version) >= 21)) || skip pulsar-5 "needs Java 21, found $(java_version)"
 }
 

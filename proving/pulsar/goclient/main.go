@@ -1,4 +1,6 @@
-// Command goclient is the cell of the unmodified Go client.
+// Command goclient is the cell of the unmodified Go client. With an argument it shows
+// what one client shows for all: acknowledgments beside a held producer, a broker that
+// throttles too, and tokens that expire.
 package main
 
 import (
@@ -32,6 +34,13 @@ func main() {
 	defer cancel()
 	c := &cell{}
 	c.connect(os.Getenv("GATE_URL"), os.Getenv("TOKEN"))
+	if len(os.Args) > 1 {
+		c.beside(ctx)
+		c.throttled(ctx)
+		c.renewal(ctx)
+		c.End()
+		return
+	}
 	c.batches(ctx)
 	c.chunks(ctx)
 	c.schemas(ctx)

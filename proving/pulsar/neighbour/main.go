@@ -23,8 +23,9 @@ const (
 // contest is one way to throttle.
 type contest struct {
 	name, address string
-	unaware       bool // the client knows nothing of ThrottleProducer
+	client        pulsarproducer.Options
 	limit         bool // by the broker
+	freezes       bool // the whole connection
 }
 
 // result is what two producers of one connection got.
@@ -36,29 +37,31 @@ type result struct {
 
 func main() {
 	var f pulsar.Facts
-	broker, gate := os.Getenv("BROKER"), os.Getenv("GATE")
+	broker, gate, pausing := os.Getenv("BROKER"), os.Getenv("GATE"), os.Getenv("PAUSING")
+	unaware := pulsarproducer.Options{Unaware: true}
 	contests := []contest{
-		{name: "no limit", address: broker, unaware: true},
-		{name: "the broker's topic rate", address: broker, unaware: true, limit: true},
-		{name: "gate, hold", address: gate, unaware: true},
-		{name: "gate, ThrottleProducer", address: gate},
+		{name: "nobody", address: broker, client: unaware},
+		{name: "the broker, by its topic publish rate", address: broker, client: unaware, limit: true, freezes: true},
+		{name: "the gate, method pause", address: pausing, client: unaware, freezes: true},
+		{name: "the gate, hold", address: gate, client: unaware},
+		{name: "the gate, ThrottleProducer", address: gate},
 	}
 	results := make([]result, len(contests))
 	for i, c := range contests {
 		results[i] = c.run(i)
 		r := results[i]
 		f.Must(c.name, r.err)
-		fmt.Printf("# %-24s slow %d, neighbour %d, its p50 %v, p99 %v\n", c.name, r.slow, r.fast, r.p50, r.p99)
+		fmt.Printf("# | %s | %d | %d | %v | %v |\n", c.name, r.slow, r.fast, short(r.p50), short(r.p99))
 	}
 	frozen := results[1]
-	for i, c := range contests[2:] {
-		r := results[i+2]
+	for i, c := range contests {
+		r := results[i]
+		what := fmt.Sprintf("throttled by %s: a topic of %d/s gets %.0f/s, and a neighbour on its connection publishes %d in %v, p50 %v, p99 %v",
+			c.name, rate, float64(r.slow)/duration.Seconds(), r.fast, duration, short(r.p50), short(r.p99))
 		// The median decides: on a busy machine the p99 is the machine's.
-		f.TellBrisk(fmt.Sprintf("a neighbour on the connection of a topic at its rate of %d/s: p50 %v, p99 %v with the broker's own limit, p50 %v, p99 %v with %s, p50 %v, p99 %v without a limit",
-			rate, short(frozen.p50), short(frozen.p99), short(r.p50), short(r.p99), c.name, short(results[0].p50), short(results[0].p99)), 3*r.p50 < frozen.p50)
-		f.TellBrisk(fmt.Sprintf("%s: the slow topic gets its rate: %.0f/s", c.name, float64(r.slow)/duration.Seconds()),
-			within(r.slow, rate*int(duration.Seconds())), r.slow)
+		f.TellBrisk(what, (c.freezes || 3*r.p50 < frozen.p50) && (i == 0 || within(r.slow, rate*int(duration.Seconds()))), r)
 	}
+	f.TellBrisk("with the gate's pause a neighbour has less than a third of what it has with its hold", 3*results[2].fast < results[3].fast, results[2].fast, results[3].fast)
 	f.End()
 }
 
@@ -70,7 +73,7 @@ func within(got, want int) bool { return got > want*7/10 && got < want*13/10+rat
 func (c contest) run(n int) (r result) {
 	ctx := context.Background()
 	slowName, fastName := fmt.Sprintf("slow-%d", n), fmt.Sprintf("neighbour-%d", n)
-	client, err := pulsarproducer.Connect(ctx, c.address, pulsarproducer.Options{Unaware: c.unaware})
+	client, err := pulsarproducer.Connect(ctx, c.address, c.client)
 	if err != nil {
 		return result{err: err}
 	}
