@@ -24,6 +24,8 @@ type comparison struct {
 	size   int
 	dir    string
 	self   string
+	other  string // another build; "" = none
+	only   string // peers to measure; "" = all
 }
 
 // peer is one process, or family of processes, under test.
@@ -71,6 +73,9 @@ func (c *comparison) table(ctx context.Context, out io.Writer, backend *peer, re
 		}
 	}()
 	for _, form := range c.forms(backend.addr, refuse) {
+		if !c.wants(form.name) {
+			continue
+		}
 		if form.needs != "" {
 			if _, err := exec.LookPath(form.needs); err != nil {
 				fmt.Fprintf(out, "%s skipped: %s is not installed (Debian: apt-get install %s)\n", form.name, form.needs, form.needs)
@@ -104,9 +109,15 @@ type form struct {
 
 // forms lists the peers.
 func (c *comparison) forms(backend string, refuse bool) []form {
-	gate := form{"admitd", "", 200, func(addr string) *exec.Cmd {
-		return exec.Command(c.self, "gate", "-listen", addr, "-backend", backend, "-refuse="+strconv.FormatBool(refuse))
-	}}
+	build := func(name, file string) form {
+		return form{name, "", 200, func(addr string) *exec.Cmd {
+			return exec.Command(file, "gate", "-listen", addr, "-backend", backend, "-refuse="+strconv.FormatBool(refuse))
+		}}
+	}
+	gates := []form{build("admitd", c.self)}
+	if c.other != "" {
+		gates = append(gates, build("admitd, other build", c.other))
+	}
 	reverse := form{"httputil tuned", "", 200, func(addr string) *exec.Cmd {
 		return exec.Command(c.self, "reverse", "-listen", addr, "-backend", backend)
 	}}
@@ -126,10 +137,18 @@ func (c *comparison) forms(backend string, refuse bool) []form {
 		return exec.Command("haproxy", "-q", "-db", "-f", c.write("haproxy.cfg", fmt.Sprintf(haproxyConf, addr, most, backend)))
 	}}
 	if refuse {
-		gate.want, nginx.want, haproxy.want = 429, 503, 429
-		return []form{nginx, haproxy, gate}
+		nginx.want, haproxy.want = 503, 429
+		for i := range gates {
+			gates[i].want = 429
+		}
+		return append([]form{nginx, haproxy}, gates...)
 	}
-	return []form{nginx, haproxy, reverse, gate}
+	return append([]form{nginx, haproxy, reverse}, gates...)
+}
+
+// wants reports whether a peer is to be measured.
+func (c *comparison) wants(name string) bool {
+	return c.only == "" || slices.ContainsFunc(strings.Split(c.only, ","), func(head string) bool { return strings.HasPrefix(name, head) })
 }
 
 const nginxConf = `

@@ -47,6 +47,8 @@ func run(ctx context.Context, args []string) error {
 	fs.DurationVar(&c.round, "for", 2*time.Second, "compare: length of one measurement")
 	fs.IntVar(&c.rounds, "rounds", 3, "compare: rounds; the median counts")
 	fs.IntVar(&c.conns, "conns", 32, "compare: connections")
+	fs.StringVar(&c.other, "other", "", "compare: another build of this program, whose gate is measured too")
+	fs.StringVar(&c.only, "only", "", "compare: peers whose names begin with one of these, separated by commas; empty = all")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
 	}

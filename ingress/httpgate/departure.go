@@ -18,6 +18,7 @@ type departure struct {
 	over  chan struct{} // the watch has ended; holds one
 
 	mu    sync.Mutex // guards the fields below
+	armed bool       // the watch is to begin, or has begun
 	ended bool       // the request: there is nothing to watch any more
 	done  chan struct{}
 	gone  bool // done is closed
@@ -45,17 +46,25 @@ func newDeparture() *departure {
 
 // begin is the beginning of a request.
 func (c *departure) begin(d *doorstep) {
-	c.d = d
-	c.mu.Lock()
-	c.ended = false
-	c.mu.Unlock()
-	c.timer.Reset(watchAfter)
+	c.d, c.armed, c.ended = d, false, false // nobody else knows of it yet
+}
+
+// armLocked has the client watched before long, now that somebody wants to know:
+// nobody does of a request that is refused.
+func (c *departure) armLocked() {
+	if !c.armed {
+		c.armed = true
+		c.timer.Reset(watchAfter)
+	}
 }
 
 // end is the end of the request: afterwards nothing reads from the connection. It
 // reports whether the client has left, after which c is of no more use.
 func (c *departure) end() (gone bool) {
-	if !c.timer.Stop() {
+	c.mu.Lock()
+	armed := c.armed
+	c.mu.Unlock()
+	if armed && !c.timer.Stop() {
 		c.mu.Lock()
 		c.ended = true
 		_ = c.d.SetReadDeadline(time.Unix(1, 0)) // fails only when closed, which ends the watch too
@@ -86,6 +95,7 @@ func (c *departure) watch() {
 func (c *departure) onLeave(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.armLocked()
 	if c.gone {
 		go f()
 		return c.stop
@@ -116,7 +126,12 @@ func (*departure) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (*departure) Value(any) any { return nil }
 
 // Done implements [context.Context].
-func (c *departure) Done() <-chan struct{} { return c.done }
+func (c *departure) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armLocked()
+	return c.done
+}
 
 // Err implements [context.Context].
 func (c *departure) Err() error {
@@ -132,6 +147,7 @@ func (c *departure) Err() error {
 func (c *departure) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.armLocked()
 	if c.gone {
 		go f()
 		return func() bool { return false }

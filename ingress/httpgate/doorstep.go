@@ -1,11 +1,9 @@
 package httpgate
 
 import (
-	"bytes"
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -35,7 +33,9 @@ type doorstep struct {
 	// The fields below belong to the goroutine that serves the connection, or to
 	// the request of HTTP/1.1 that net/http serves.
 	pending []byte    // was read, and net/http is to get it
-	touched time.Time // when the deadlines were last moved
+	touched time.Time // when the deadlines were last moved; zero = not by the doorstep
+	soon    bool      // the deadline for reading is not the end: see await
+	arrival
 }
 
 // Phases of a doorstep. For net/http a connection that serves plain requests is
@@ -48,9 +48,6 @@ const (
 	lost                 // net/http has the connection: it is not known here where requests begin
 	leaving              // Close was called
 )
-
-// wholeRead tells net/http's reads for a request from those for a few bytes.
-const wholeRead = 512
 
 // doorsteps is a listener that puts a doorstep under every connection.
 type doorsteps struct {
@@ -65,6 +62,7 @@ func (l doorsteps) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	d := &doorstep{Conn: c, s: l.s, remote: c.RemoteAddr().String()}
+	d.look = d.lookAt
 	if sc, ok := c.(syscall.Conn); ok && ingress.CanSeePeerGone {
 		d.raw, err = sc.SyscallConn()
 	}
@@ -104,81 +102,6 @@ func (d *doorstep) Read(p []byte) (int, error) {
 	return d.Conn.Read(p)
 }
 
-// next serves requests for as long as they are plain, and gives net/http what
-// came when one is not.
-func (d *doorstep) next(p []byte) (int, error) {
-	for {
-		n, err := d.Conn.Read(p)
-		if err != nil || n == 0 {
-			return n, err
-		}
-		var served bool
-		if len(p) < wholeRead && n == len(p) {
-			served, err = d.meetRest(p)
-		} else {
-			served, err = d.meet(p[:n])
-		}
-		if err != nil {
-			return 0, err
-		}
-		if !served {
-			return n, nil
-		}
-	}
-}
-
-// meetRest is meet where net/http asked for a few bytes only, in order to see
-// whether they are HTTP/2's, and more may have come.
-func (d *doorstep) meetRest(few []byte) (served bool, err error) {
-	if plainMethod(few) == "" {
-		return d.meet(few)
-	}
-	buf, _ := heads.Get().(*[]byte)
-	defer heads.Put(buf)
-	n := copy(*buf, few)
-	more, err := d.Conn.Read((*buf)[n:])
-	if err != nil {
-		return false, err
-	}
-	served, err = d.meet((*buf)[:n+more])
-	if !served {
-		d.pending = bytes.Clone((*buf)[n : n+more])
-	}
-	return served, err
-}
-
-// heads holds buffers for first requests.
-var heads = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }} //nolint:gochecknoglobals // a pool is global by nature
-
-// meet looks at what came where a request begins, and reports whether it was
-// answered. Otherwise net/http gets it. An error ends the connection.
-func (d *doorstep) meet(raw []byte) (served bool, err error) {
-	before := d.phase.Load()
-	g, ok := glance(raw)
-	if !ok {
-		return false, d.enter(before, lost)
-	}
-	p, _ := plains.Get().(*plain)
-	defer plains.Put(p)
-	rt := d.s.route.Load()
-	// In a drain too: net/http would read it and leave it unanswered.
-	if g.head > rt.o.MaxHeader || !p.parse(string(raw[:g.head]), g) || !rt.takes(p) {
-		return false, d.enter(before, handed) // net/http has something to say about it
-	}
-	if err := d.enter(before, serving); err != nil {
-		return false, err
-	}
-	keep := false
-	defer func() { // forwarding may panic
-		if !keep || !d.phase.CompareAndSwap(serving, resting) {
-			err = net.ErrClosed
-			_ = d.leave()
-		}
-	}()
-	keep = p.serve(d, rt, raw[g.head:])
-	return true, nil
-}
-
 // enter goes from one phase to the next, unless the connection was closed
 // meanwhile.
 func (d *doorstep) enter(from, to int32) error {
@@ -186,15 +109,6 @@ func (d *doorstep) enter(from, to int32) error {
 		return net.ErrClosed
 	}
 	return nil
-}
-
-// takes reports whether a plain request is one for the doorstep.
-func (rt *route) takes(p *plain) bool {
-	if rt.o.Observer != nil || rt.o.Hello != nil && p.r.URL.Path == helloPath {
-		return false
-	}
-	status, _ := rt.unacceptable(&p.r)
-	return status == 0
 }
 
 // Close closes the connection, or lets a plain request on it end first.
@@ -238,18 +152,6 @@ func (d *doorstep) awaitEnd() (gone bool) {
 		return gone
 	})
 	return gone
-}
-
-// refresh moves the deadlines of a connection at the beginning of a request, and
-// again at its end when it took its time: for the answer, and for the next
-// request, whose wait begins so soon after this one did that it is one with it.
-// net/http's own deadlines were for one of its requests.
-func (d *doorstep) refresh(now time.Time, o *Options) error {
-	if now.Sub(d.touched) <= time.Second {
-		return nil
-	}
-	d.touched = now
-	return errors.Join(d.SetReadDeadline(now.Add(o.IdleTimeout)), d.SetWriteDeadline(now.Add(o.writeTimeout())))
 }
 
 // CloseWrite ends the stream to the client, where that is possible.

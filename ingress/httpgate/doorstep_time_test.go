@@ -3,28 +3,71 @@ package httpgate_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/limiter"
 )
 
-// socketlike is a pipe that has a doorstep, as a socket has.
-type socketlike struct{ net.Conn }
+// socketlike is a pipe that has a doorstep, as a socket has. What comes over the
+// pipe is handed on through a pair of sockets, in the time of the bubble. That its
+// client leaves is not seen.
+type socketlike struct {
+	net.Conn
+	in, out int // the pair
+}
 
-func (socketlike) SyscallConn() (syscall.RawConn, error) { return blind{}, nil }
+func newSocketlike(t *testing.T, c net.Conn) *socketlike {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fds[0]); _ = unix.Close(fds[1]) })
+	return &socketlike{Conn: c, in: fds[0], out: fds[1]}
+}
 
-// blind cannot tell that a client leaves.
-type blind struct{ syscall.RawConn }
+func (s *socketlike) Read(p []byte) (int, error) {
+	if n, err := unix.Read(s.out, p); err == nil && n > 0 {
+		return n, nil
+	}
+	return s.Conn.Read(p)
+}
 
-func (blind) Read(func(uintptr) bool) error { return os.ErrDeadlineExceeded }
+func (s *socketlike) SyscallConn() (syscall.RawConn, error) { return rawSocketlike{s: s}, nil }
+
+type rawSocketlike struct {
+	syscall.RawConn
+	s *socketlike
+}
+
+func (r rawSocketlike) Read(f func(uintptr) bool) error {
+	buf := make([]byte, 4<<10)
+	for !f(uintptr(r.s.out)) {
+		n, err := r.s.Conn.Read(buf)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if err != nil {
+			err = unix.Shutdown(r.s.in, unix.SHUT_WR)
+		} else {
+			_, err = unix.Write(r.s.in, buf[:n])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // refusing serves a pipe, in a bubble, that refuses whatever comes, and returns
 // the client's end.
@@ -44,7 +87,7 @@ func refusing(t *testing.T, o httpgate.Options) net.Conn {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(context.WithoutCancel(t.Context()), ln) }()
 	client, server := net.Pipe()
-	ln.conns <- socketlike{server}
+	ln.conns <- newSocketlike(t, server)
 	t.Cleanup(func() {
 		_ = client.Close()
 		_ = s.Drain(context.WithoutCancel(t.Context()))

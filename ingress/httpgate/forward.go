@@ -158,9 +158,28 @@ func (x *exchange) readSmall() error {
 	return nil
 }
 
-// attempt sends the request and reads the head of the answer.
-func (x *exchange) attempt(fresh bool) (err error) {
-	x.wrote, x.sent = 0, false
+// attempt sends the request and reads the head of the answer, on the first idle
+// connection that is still good, or on a fresh one.
+func (x *exchange) attempt(fresh bool) error {
+	for {
+		x.wrote, x.sent = 0, false
+		if err := x.connect(fresh); err != nil {
+			return err
+		}
+		err := x.ask()
+		if err == nil {
+			err = x.readAnswer()
+			x.own.resume()
+		}
+		if !errors.Is(err, upstream.ErrStale) {
+			return err
+		}
+		x.hangUp()
+	}
+}
+
+// connect takes a connection to the backend.
+func (x *exchange) connect(fresh bool) (err error) {
 	if fresh {
 		x.bc, err = x.rt.pool.Dial(x.ctx)
 	} else {
@@ -178,21 +197,28 @@ func (x *exchange) attempt(fresh bool) (err error) {
 		x.stop = context.AfterFunc(x.ctx, x.bc.Leave)
 	}
 	x.arm(x.rt.o.RequestTimeout)
+	return nil
+}
+
+// ask sends the request, or begins to when its body streams.
+func (x *exchange) ask() (err error) {
+	n := x.r.ContentLength
 	x.out = x.rt.appendRequest(x.out[:0], x.r, x.upgrade)
-	if n := x.r.ContentLength; n > 0 && n <= smallUpload {
+	if n >= 0 && n <= smallUpload {
 		x.out = append(x.out, x.buf[:n]...)
+		x.wrote, err = x.bc.Ask(x.out, x.own.pauser())
+		x.sent = err == nil
+		return err
+	}
+	if err = x.bc.Begin(); err != nil {
+		return err
 	}
 	if x.wrote, err = x.bc.Write(x.out); err != nil {
 		return err
 	}
-	if n := x.r.ContentLength; n < 0 || n > smallUpload {
-		x.up = startUpload(x)
-	}
-	x.sent = x.up == nil
+	x.up = startUpload(x)
 	x.own.pause()
-	err = x.readAnswer()
-	x.own.resume()
-	return err
+	return nil
 }
 
 // readAnswer reads the head of the answer, past interim ones.

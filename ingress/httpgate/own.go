@@ -34,6 +34,14 @@ func (t *ownTime) pause() {
 	}
 }
 
+// pauser returns pause for somebody else to call, nil when nothing is measured.
+func (t *ownTime) pauser() func() {
+	if !t.on {
+		return nil
+	}
+	return t.pause
+}
+
 // resume goes on.
 func (t *ownTime) resume() {
 	if t.on {

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ type plain struct {
 	gone   *departure
 	d      *doorstep
 	body   memory
+	admission
 
 	header  http.Header
 	out     []byte // what is not sent yet
@@ -48,20 +50,32 @@ type memory struct{ bytes.Reader }
 // Close implements [io.Closer].
 func (*memory) Close() error { return nil }
 
-// serve takes a request that came over d, with body behind its head, from the
-// decision to the answer, and reports whether the connection can go on.
-func (p *plain) serve(d *doorstep, rt *route, body []byte) (keep bool) {
-	if d.refresh(time.Now(), &rt.o) != nil {
-		return false
-	}
-	if p.gone == nil {
-		p.gone = newDeparture()
-	}
+// begin makes p a request that came over d, with body behind its head.
+func (p *plain) begin(d *doorstep, body []byte) {
 	p.d, p.status, p.left, p.chunked, p.bare, p.last, p.failed = d, 0, 0, false, false, false, nil
 	p.out = p.out[:0]
 	clear(p.header)
 	p.setBody(body)
 	p.r.RemoteAddr = d.remote
+}
+
+// refused answers a request that the gate refused, and reports whether the
+// connection can go on.
+func (p *plain) refused(rt *route) (keep bool) {
+	rt.settle(context.Background(), p, &p.r, &p.admission) // nothing is waited for
+	p.finish()
+	p.setBody(nil)
+	p.d = nil
+	return !p.last && p.failed == nil
+}
+
+// settle takes a request that may go on, or has to wait, to the end of its
+// answer, and reports whether the connection can go on.
+func (p *plain) settle(rt *route) (keep bool) {
+	d := p.d
+	if p.gone == nil {
+		p.gone = newDeparture()
+	}
 	p.gone.begin(d)
 	defer func() { // forwarding may panic
 		if p.gone.end() || !keep {
@@ -72,7 +86,7 @@ func (p *plain) serve(d *doorstep, rt *route, body []byte) (keep bool) {
 		p.setBody(nil)
 		p.d = nil
 	}()
-	_, cut := rt.serve(p.gone, p, &p.r)
+	_, cut := rt.settle(p.gone, p, &p.r, &p.admission)
 	if cut {
 		return false
 	}

@@ -48,8 +48,8 @@ func version2(verb, family byte, addresses []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(addresses))), addresses...)
 }
 
-// unix returns the addresses of Unix sockets.
-func unix(path string) []byte { return append([]byte(path), make([]byte, 216-len(path))...) }
+// unixAddresses returns the addresses of Unix sockets.
+func unixAddresses(path string) []byte { return append([]byte(path), make([]byte, 216-len(path))...) }
 
 // FuzzProxyAddress: whatever a PROXY header says, the backend gets one line about
 // the client, with an IP address in it. A Unix socket's path once brought header
@@ -61,8 +61,8 @@ func FuzzProxyAddress(f *testing.F) {
 	f.Add(version2(1, 0x11, []byte{192, 0, 2, 1, 10, 0, 0, 1, 0, 1, 0, 2}))
 	f.Add(version2(1, 0x12, []byte{192, 0, 2, 1, 10, 0, 0, 1, 0, 1, 0, 2}))
 	f.Add(version2(1, 0x21, make([]byte, 36)))
-	f.Add(version2(1, 0x31, unix("/a\r\nX-Tenant: other\r\nX-B: ")))
-	f.Add(version2(0, 0x31, unix("/a\r\nX-Tenant: other")))
+	f.Add(version2(1, 0x31, unixAddresses("/a\r\nX-Tenant: other\r\nX-B: ")))
+	f.Add(version2(0, 0x31, unixAddresses("/a\r\nX-Tenant: other")))
 	head, err := httpgate.RequestHead(httpgate.Options{Backend: "http://127.0.0.1:1"})
 	if err != nil {
 		f.Fatal(err)

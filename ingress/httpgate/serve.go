@@ -63,63 +63,76 @@ func (rt *route) observed(w http.ResponseWriter, r *http.Request) (cut bool) {
 	return cut
 }
 
+// admission is what the gate said to a request.
+type admission struct {
+	req    limiter.Request
+	own    ownTime
+	until  time.Time       // the client's deadline; zero = none
+	began  time.Time       // of the decision; zero = nobody follows the request
+	permit limiter.Permit  // of one that may go on
+	ticket *limiter.Ticket // of one that has to wait
+	err    error           // of one that may not
+}
+
 // serve identifies, admits and forwards, and reports how it ended and whether
 // the answer was cut off.
 func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) (Result, bool) {
-	own := rt.beginOwn()
-	req := rt.id.identify(r)
-	req.Shape = rt.shapeOf(r)
-	var until time.Time
-	if req.MaxWait > 0 {
-		until = time.Now().Add(req.MaxWait)
+	var a admission
+	rt.offer(r, &a)
+	return rt.settle(ctx, w, r, &a)
+}
+
+// offer asks the gate about a request and does not wait.
+func (rt *route) offer(r *http.Request, a *admission) {
+	*a = admission{own: rt.beginOwn()}
+	a.req = rt.id.identify(r)
+	a.req.Shape = rt.shapeOf(r)
+	if a.req.MaxWait > 0 {
+		a.until = time.Now().Add(a.req.MaxWait)
 	}
-	waited := rt.stopwatch()
-	permit, err := rt.admit(ctx, w, req, &own)
-	wait := waited()
-	rt.saw(r, err)
-	if err != nil {
-		rej, ok := errors.AsType[*limiter.Rejection](err)
+	if rt.o.Observer != nil { // nobody looks at the clock otherwise
+		a.began = time.Now()
+	}
+	a.permit, a.ticket, a.err = rt.gate.Offer(rt.gate.Now(), a.req)
+}
+
+// settle does what the gate said: wait, refuse, or forward.
+func (rt *route) settle(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admission) (Result, bool) {
+	if a.ticket != nil {
+		rt.wait(ctx, w, a)
+	}
+	var waited time.Duration
+	if !a.began.IsZero() {
+		waited = time.Since(a.began)
+	}
+	rt.saw(r, a.err)
+	if a.err != nil {
+		rej, ok := errors.AsType[*limiter.Rejection](a.err)
 		if !ok { // the client went away while it waited
-			return Result{Err: err, Outcome: limiter.Ignored, Wait: wait}, true
+			return Result{Err: a.err, Outcome: limiter.Ignored, Wait: waited}, true
 		}
-		if req.Deadline > 0 { // a wait in vain used some of it up
-			req.Deadline = max(time.Until(until), 1)
+		if a.req.Deadline > 0 { // a wait in vain used some of it up
+			a.req.Deadline = max(time.Until(a.until), 1)
 		}
-		status, cut := rt.refuse(w, r, rej, req)
-		return Result{Status: status, Partition: rej.Partition, Wait: wait, Err: rej}, cut
+		status, cut := rt.refuse(w, r, rej, a.req)
+		return Result{Status: status, Partition: rej.Partition, Wait: waited, Err: rej}, cut
 	}
+	permit := a.permit
 	x, _ := exchanges.Get().(*exchange)
-	x.rt, x.w, x.r, x.ctx, x.permit, x.own = rt, w, r, ctx, permit, own
-	x.method, x.deadline, x.upgrade = r.Method, until, upgradeOf(r)
+	x.rt, x.w, x.r, x.ctx, x.permit, x.own = rt, w, r, ctx, permit, a.own
+	x.method, x.deadline, x.upgrade = r.Method, a.until, upgradeOf(r)
 	res := x.serve()
 	return Result{
-		Status: res.status, Partition: permit.Partition(), Label: permit.Label(), Wait: wait, Outcome: res.outcome, Err: res.err,
+		Status: res.status, Partition: permit.Partition(), Label: permit.Label(), Wait: waited, Outcome: res.outcome, Err: res.err,
 	}, res.cut
 }
 
-// stopwatch returns what tells the time since this call. Nobody looks at the
-// clock when nobody follows the request.
-func (rt *route) stopwatch() func() time.Duration {
-	if rt.o.Observer == nil {
-		return noTime
-	}
-	start := time.Now()
-	return func() time.Duration { return time.Since(start) }
-}
-
-func noTime() time.Duration { return 0 }
-
-// admit is the gate's decision. The time that a request waits is no part of the
-// bound on writing its answer.
-func (rt *route) admit(ctx context.Context, w http.ResponseWriter, req limiter.Request, own *ownTime) (limiter.Permit, error) {
-	permit, ticket, err := rt.gate.Offer(rt.gate.Now(), req)
-	if err != nil || ticket == nil {
-		return permit, err
-	}
-	own.drop() // it waits
+// wait waits in the queue. That time is no part of the bound on writing the
+// answer.
+func (rt *route) wait(ctx context.Context, w http.ResponseWriter, a *admission) {
+	a.own.drop()
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // without support there is no bound to lift
-	permit, err = ticket.Wait(ctx)
+	a.permit, a.err = a.ticket.Wait(ctx)
 	_ = rc.SetWriteDeadline(time.Now().Add(rt.o.writeTimeout()))
-	return permit, err
 }

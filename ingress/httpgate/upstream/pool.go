@@ -59,9 +59,8 @@ type Conn struct {
 	Used   bool          // served an exchange before
 
 	raw   syscall.RawConn // nil when there is none
-	look  func(fd uintptr)
-	quiet bool // what look found: alive, and nothing to read
 	since time.Time
+	question
 }
 
 // New parses the backend's address. It connects nowhere.
@@ -132,19 +131,13 @@ func callsBack(c *tls.Config) bool {
 	return c.GetClientCertificate != nil || c.VerifyPeerCertificate != nil || c.VerifyConnection != nil
 }
 
-// Get returns the connection that was used last, if it is still good, or opens
-// one.
+// Get returns the connection that was used last, or opens one. Whether the former
+// is still good is for [Conn.Ask] or [Conn.Begin] to say.
 func (p *Pool) Get(ctx context.Context) (*Conn, error) {
-	for {
-		bc := p.pop()
-		if bc == nil {
-			return p.Dial(ctx)
-		}
-		if bc.isQuiet() {
-			return bc, nil
-		}
-		_ = bc.Close() // the backend closed it, or sent what nobody asked for
+	if bc := p.pop(); bc != nil {
+		return bc, nil
 	}
+	return p.Dial(ctx)
 }
 
 // pop takes the youngest idle connection, nil when there is none.
@@ -236,18 +229,9 @@ func (p *Pool) Dial(ctx context.Context) (*Conn, error) {
 		_ = c.SetReadDeadline(time.Unix(1, 0)) // fails only when closed
 		bc.Left <- struct{}{}
 	}
+	bc.step = bc.askOn
 	bc.look = func(fd uintptr) { bc.quiet = isQuiet(fd) }
 	return bc, nil
-}
-
-// isQuiet reports whether an idle connection is open and nothing came on it.
-// It costs a system call and saves both failed requests and answers that
-// belong to nobody.
-func (c *Conn) isQuiet() bool {
-	if c.raw == nil {
-		return true
-	}
-	return c.raw.Control(c.look) == nil && c.quiet
 }
 
 // CloseWrite ends the stream to the backend, where that is possible.

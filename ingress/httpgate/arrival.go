@@ -1,0 +1,185 @@
+package httpgate
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+)
+
+// soonTimeout is how long a connection is silent before somebody looks whether
+// it has ended; see [doorstep.lookAt].
+const soonTimeout = 2 * time.Second
+
+// arrival is what came where a request begins.
+type arrival struct {
+	look  func(fd uintptr) bool // lookAt; made once
+	buf   *[]byte               // what came; nil = nothing
+	n     int                   // bytes of it
+	plain *plain                // the plain request that it is; nil = it is none, or was refused
+	rt    *route                // of plain
+	ended error                 // why nothing more comes
+}
+
+// heads holds buffers for what comes where a request begins. A connection that
+// waits holds none.
+var heads = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }} //nolint:gochecknoglobals // a pool is global by nature
+
+// next serves requests for as long as they are plain, and gives net/http what
+// came when one is not.
+func (d *doorstep) next(p []byte) (int, error) {
+	for {
+		if err := d.await(); err != nil {
+			return 0, err
+		}
+		if d.plain == nil {
+			return d.handOver(p)
+		}
+		if err := d.serve(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// await refuses what is to be refused until something comes with which there is
+// more to do. An error ends the connection.
+func (d *doorstep) await() (err error) {
+	fine := false
+	defer func() { // deciding may panic
+		if phase := d.phase.Load(); !fine && (phase == serving || phase == leaving) {
+			_ = d.leave()
+		}
+	}()
+	d.ended = nil
+	err = d.raw.Read(d.look)
+	for ; err != nil && d.soon && isTimeout(err); err = d.raw.Read(d.look) {
+		d.soon = false
+		if err := d.SetReadDeadline(d.touched.Add(d.s.route.Load().o.IdleTimeout)); err != nil {
+			return err
+		}
+	}
+	if err == nil {
+		err = d.ended
+	}
+	fine = err == nil
+	return err
+}
+
+// lookAt reads what came and reports whether there is more to do with it than to
+// refuse it. It runs while the connection is being waited for, so that whatever
+// comes from now on calls it again: having read less than there was room for, it
+// need not ask for more. Only the end of the connection is missed so, when it
+// came right behind a request; soonTimeout finds it.
+func (d *doorstep) lookAt(fd uintptr) bool {
+	buf, _ := heads.Get().(*[]byte)
+	for {
+		n, err := ingress.Receive(fd, *buf)
+		refused := false
+		if err == nil && n > 0 {
+			refused, err = d.meet((*buf)[:n])
+		}
+		switch {
+		case err != nil:
+			d.ended = err
+			heads.Put(buf)
+			return true
+		case n > 0 && !refused:
+			d.buf, d.n = buf, n
+			return true
+		case n < len(*buf):
+			heads.Put(buf)
+			return false
+		}
+	}
+}
+
+// meet looks at what came where a request begins, and reports whether it was
+// refused. An error ends the connection.
+func (d *doorstep) meet(raw []byte) (refused bool, err error) {
+	before := d.phase.Load()
+	g, ok := glance(raw)
+	if !ok {
+		return false, d.enter(before, lost)
+	}
+	p, _ := plains.Get().(*plain)
+	rt := d.s.route.Load()
+	// In a drain too: net/http would read it and leave it unanswered.
+	if g.head > rt.o.MaxHeader || !p.parse(string(raw[:g.head]), g) || !rt.takes(p) {
+		plains.Put(p)
+		return false, d.enter(before, handed) // net/http has something to say about it
+	}
+	if err = d.enter(before, serving); err != nil || d.refresh(time.Now(), &rt.o) != nil {
+		return false, net.ErrClosed
+	}
+	p.begin(d, raw[g.head:])
+	rt.offer(&p.r, &p.admission)
+	if p.err == nil {
+		d.plain, d.rt = p, rt
+		return false, nil
+	}
+	keep := p.refused(rt)
+	plains.Put(p)
+	if !keep || !d.phase.CompareAndSwap(serving, resting) {
+		return true, net.ErrClosed
+	}
+	return true, nil
+}
+
+// serve forwards the plain request that came, after a wait in the queue if need
+// be. An error ends the connection.
+func (d *doorstep) serve() (err error) {
+	p, keep := d.plain, false
+	defer func() { // forwarding may panic
+		heads.Put(d.buf)
+		d.buf, d.plain = nil, nil
+		if !keep || !d.phase.CompareAndSwap(serving, resting) {
+			err = net.ErrClosed
+			_ = d.leave()
+		}
+	}()
+	keep = p.settle(d.rt)
+	plains.Put(p)
+	return nil
+}
+
+// handOver gives what came to net/http, which has HeaderTimeout for the rest of
+// the head.
+func (d *doorstep) handOver(p []byte) (int, error) {
+	came := (*d.buf)[:d.n]
+	n := copy(p, came)
+	if n < len(came) {
+		d.pending = bytes.Clone(came[n:])
+	}
+	heads.Put(d.buf)
+	d.buf = nil
+	if d.touched.IsZero() {
+		return n, nil // net/http has set it
+	}
+	d.touched, d.soon = time.Time{}, false
+	return n, d.SetReadDeadline(time.Now().Add(d.s.route.Load().o.HeaderTimeout))
+}
+
+// takes reports whether a plain request is one for the doorstep.
+func (rt *route) takes(p *plain) bool {
+	if rt.o.Observer != nil || rt.o.Hello != nil && p.r.URL.Path == helloPath {
+		return false
+	}
+	status, _ := rt.unacceptable(&p.r)
+	return status == 0
+}
+
+// refresh moves the deadlines of a connection where a request begins, for its
+// answer and for the wait for the next: by net/http's measure that begins with
+// the answer's end, but whatever takes longer than a moment moves them again.
+func (d *doorstep) refresh(now time.Time, o *Options) error {
+	if now.Sub(d.touched) <= min(time.Second, o.writeTimeout()/8, o.IdleTimeout/8) {
+		return nil
+	}
+	d.touched, d.soon = now, o.IdleTimeout > soonTimeout
+	if err := d.SetReadDeadline(now.Add(min(o.IdleTimeout, soonTimeout))); err != nil {
+		return err
+	}
+	return d.SetWriteDeadline(now.Add(o.writeTimeout()))
+}
