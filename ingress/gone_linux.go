@@ -1,12 +1,6 @@
 package ingress
 
-import (
-	"errors"
-	"io"
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // CanSeePeerGone is whether [PeerGone] can tell.
 const CanSeePeerGone = true
@@ -23,22 +17,4 @@ func PeerGone(fd uintptr) bool {
 		return false // not TCP: the deadline ends the wait
 	}
 	return info.State != tcpEstablished
-}
-
-// Receive reads what came on a socket, without waiting: 0 bytes and no error when
-// nothing did, [io.EOF] at the end.
-func Receive(fd uintptr, p []byte) (int, error) {
-	for {
-		n, err := unix.Read(int(fd), p)
-		switch {
-		case n > 0:
-			return n, nil
-		case err == nil:
-			return 0, io.EOF
-		case errors.Is(err, unix.EAGAIN):
-			return 0, nil
-		case !errors.Is(err, unix.EINTR):
-			return 0, os.NewSyscallError("read", err)
-		}
-	}
 }

@@ -2,11 +2,12 @@ package httpgate
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"sync"
 	"time"
 
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/nowait"
 )
 
 // soonTimeout is how long a connection is silent before somebody looks whether
@@ -21,6 +22,10 @@ type arrival struct {
 	plain *plain                // the plain request that it is; nil = it is none, or was refused
 	rt    *route                // of plain
 	ended error                 // why nothing more comes
+
+	put   func(fd uintptr) bool // putOn; made once
+	out   []byte                // what is left to send
+	broke error                 // of sending
 }
 
 // heads holds buffers for what comes where a request begins. A connection that
@@ -75,7 +80,7 @@ func (d *doorstep) await() (err error) {
 func (d *doorstep) lookAt(fd uintptr) bool {
 	buf, _ := heads.Get().(*[]byte)
 	for {
-		n, err := ingress.Receive(fd, *buf)
+		n, err := nowait.Receive(fd, *buf)
 		refused := false
 		if err == nil && n > 0 {
 			refused, err = d.meet((*buf)[:n])
@@ -182,4 +187,28 @@ func (d *doorstep) refresh(now time.Time, o *Options) error {
 		return err
 	}
 	return d.SetWriteDeadline(now.Add(o.writeTimeout()))
+}
+
+// send sends the client b.
+func (d *doorstep) send(b []byte) error {
+	d.out, d.broke = b, nil
+	err := d.raw.Write(d.put)
+	d.out = nil
+	return errors.Join(err, d.broke)
+}
+
+// putOn sends what there is room for and reports whether there is no more to do.
+func (d *doorstep) putOn(fd uintptr) bool {
+	for len(d.out) > 0 {
+		n, err := nowait.Send(fd, d.out)
+		if err != nil {
+			d.broke = err
+			return true
+		}
+		if n == 0 {
+			return false
+		}
+		d.out = d.out[n:]
+	}
+	return true
 }

@@ -62,7 +62,7 @@ func (l doorsteps) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	d := &doorstep{Conn: c, s: l.s, remote: c.RemoteAddr().String()}
-	d.look = d.lookAt
+	d.look, d.put = d.lookAt, d.putOn
 	if sc, ok := c.(syscall.Conn); ok && ingress.CanSeePeerGone {
 		d.raw, err = sc.SyscallConn()
 	}

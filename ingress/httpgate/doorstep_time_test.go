@@ -69,6 +69,19 @@ func (r rawSocketlike) Read(f func(uintptr) bool) error {
 	return nil
 }
 
+func (r rawSocketlike) Write(f func(uintptr) bool) error {
+	buf := make([]byte, 4<<10)
+	for done := false; !done; {
+		done = f(uintptr(r.s.out))
+		for n, err := unix.Read(r.s.in, buf); err == nil && n > 0; n, err = unix.Read(r.s.in, buf) {
+			if _, err := r.s.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // refusing serves a pipe, in a bubble, that refuses whatever comes, and returns
 // the client's end.
 func refusing(t *testing.T, o httpgate.Options) net.Conn {

@@ -2,7 +2,6 @@ package httpgate
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -62,7 +61,7 @@ func (p *plain) begin(d *doorstep, body []byte) {
 // refused answers a request that the gate refused, and reports whether the
 // connection can go on.
 func (p *plain) refused(rt *route) (keep bool) {
-	rt.settle(context.Background(), p, &p.r, &p.admission) // nothing is waited for
+	rt.turnDown(p, &p.r, &p.admission, 0)
 	p.finish()
 	p.setBody(nil)
 	p.d = nil
@@ -246,7 +245,7 @@ func (p *plain) finish() {
 // send sends what was gathered.
 func (p *plain) send() {
 	if p.failed == nil && len(p.out) > 0 {
-		_, p.failed = p.d.Write(p.out)
+		p.failed = p.d.send(p.out)
 	}
 	p.out = p.out[:0]
 	if cap(p.out) > 2*bodyBuffer {

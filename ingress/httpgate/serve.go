@@ -105,18 +105,10 @@ func (rt *route) settle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if !a.began.IsZero() {
 		waited = time.Since(a.began)
 	}
-	rt.saw(r, a.err)
 	if a.err != nil {
-		rej, ok := errors.AsType[*limiter.Rejection](a.err)
-		if !ok { // the client went away while it waited
-			return Result{Err: a.err, Outcome: limiter.Ignored, Wait: waited}, true
-		}
-		if a.req.Deadline > 0 { // a wait in vain used some of it up
-			a.req.Deadline = max(time.Until(a.until), 1)
-		}
-		status, cut := rt.refuse(w, r, rej, a.req)
-		return Result{Status: status, Partition: rej.Partition, Wait: waited, Err: rej}, cut
+		return rt.turnDown(w, r, a, waited)
 	}
+	rt.saw(r, nil)
 	permit := a.permit
 	x, _ := exchanges.Get().(*exchange)
 	x.rt, x.w, x.r, x.ctx, x.permit, x.own = rt, w, r, ctx, permit, a.own
@@ -125,6 +117,20 @@ func (rt *route) settle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	return Result{
 		Status: res.status, Partition: permit.Partition(), Label: permit.Label(), Wait: waited, Outcome: res.outcome, Err: res.err,
 	}, res.cut
+}
+
+// turnDown answers a request that may not go on.
+func (rt *route) turnDown(w http.ResponseWriter, r *http.Request, a *admission, waited time.Duration) (Result, bool) {
+	rt.saw(r, a.err)
+	rej, ok := errors.AsType[*limiter.Rejection](a.err)
+	if !ok { // the client went away while it waited
+		return Result{Err: a.err, Outcome: limiter.Ignored, Wait: waited}, true
+	}
+	if a.req.Deadline > 0 { // a wait in vain used some of it up
+		a.req.Deadline = max(time.Until(a.until), 1)
+	}
+	status, cut := rt.refuse(w, r, rej, a.req)
+	return Result{Status: status, Partition: rej.Partition, Wait: waited, Err: rej}, cut
 }
 
 // wait waits in the queue. That time is no part of the bound on writing the

@@ -15,7 +15,8 @@ const anything = "*"
 // that is missing fails the test: a new room is drawn on the plan first.
 var floors = map[string][]string{
 	// 0: nothing of ours
-	"ingress/httpgate/upstream": {},
+	"ingress/nowait":            {},
+	"ingress/httpgate/upstream": {"ingress/nowait"},
 	"labels":                    {},
 	"algorithms/parts":          {},
 	"algorithms/knee":           {"algorithms/parts"},
@@ -46,7 +47,7 @@ var floors = map[string][]string{
 	"client/pulsarproducer": {"pulsarwire"},
 
 	// 3: siblings do not know each other; daemon introduces them
-	"ingress/httpgate":     {"askers", "ingress", "ingress/httpgate/upstream", "limiter", "labels"},
+	"ingress/httpgate":     {"askers", "ingress", "ingress/httpgate/upstream", "ingress/nowait", "limiter", "labels"},
 	"ingress/mongogate":    {"askers", "ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/postgresgate": {"askers", "ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"askers", "ingress", "ingress/relay", "limiter", "labels", "pulsarwire"},

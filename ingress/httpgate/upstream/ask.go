@@ -1,6 +1,10 @@
 package upstream
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/admitd/admitd/ingress/nowait"
+)
 
 // ErrStale is returned for an idle connection that the backend has closed, or on
 // which it sent what nobody asked for. Nothing was written to it.
@@ -15,6 +19,15 @@ type question struct {
 	failed  error
 	look    func(fd uintptr)
 	quiet   bool // what look found: alive, and nothing to read
+}
+
+// hearing is the reading of an answer.
+type hearing struct {
+	bare  bool                  // it is read right off the socket
+	fetch func(fd uintptr) bool // fetchAt; made once
+	into  []byte
+	came  int
+	ended error
 }
 
 // Ask sends a whole request and waits until the answer begins to arrive; reading
@@ -44,16 +57,17 @@ func (c *Conn) askOn(fd uintptr) bool {
 	if c.request == nil {
 		return true
 	}
-	if c.Used && c.raw != nil && !isQuiet(fd) {
+	quiet := c.raw == nil || nowait.IsQuiet(fd)
+	if c.Used && !quiet {
 		c.request, c.failed = nil, ErrStale
 		return true
 	}
-	c.wrote, c.failed = c.Write(c.request)
+	c.wrote, c.failed = c.sendAt(fd, c.request)
 	c.request = nil
 	if c.sent != nil {
 		c.sent()
 	}
-	return c.failed != nil
+	return c.failed != nil || !quiet // what came already does not call again
 }
 
 // Begin reports whether the connection is good for a request that is sent in
@@ -64,4 +78,35 @@ func (c *Conn) Begin() error {
 		return nil
 	}
 	return ErrStale
+}
+
+// sendAt sends a request, on the socket that is at hand as far as there is room.
+func (c *Conn) sendAt(fd uintptr, request []byte) (n int, err error) {
+	if c.bare && len(request) > 0 {
+		if n, err = nowait.Send(fd, request); err != nil || n == len(request) {
+			return n, err
+		}
+	}
+	more, err := c.Write(request[n:])
+	return n + more, err
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(p []byte) (int, error) {
+	if !c.bare || len(p) == 0 {
+		return c.Conn.Read(p)
+	}
+	c.into = p
+	err := c.raw.Read(c.fetch)
+	c.into = nil
+	if err != nil {
+		return 0, err
+	}
+	return c.came, c.ended
+}
+
+// fetchAt reads what came and reports whether anything did.
+func (c *Conn) fetchAt(fd uintptr) bool {
+	c.came, c.ended = nowait.Receive(fd, c.into)
+	return c.came > 0 || c.ended != nil
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/admitd/admitd/ingress/nowait"
 )
 
 // backendBuffer is the read buffer of a connection to the backend, in bytes.
@@ -61,6 +63,7 @@ type Conn struct {
 	raw   syscall.RawConn // nil when there is none
 	since time.Time
 	question
+	hearing
 }
 
 // New parses the backend's address. It connects nowhere.
@@ -223,14 +226,15 @@ func (p *Pool) Dial(ctx context.Context) (*Conn, error) {
 		}
 		bc.Conn = secured
 	}
-	bc.Reader = bufio.NewReaderSize(bc.Conn, backendBuffer)
+	bc.bare = nowait.Can && p.tls == nil && bc.raw != nil
+	bc.Reader = bufio.NewReaderSize(bc, backendBuffer)
 	bc.Abort = func() { _ = c.SetDeadline(time.Unix(1, 0)) }
 	bc.Leave = func() {
 		_ = c.SetReadDeadline(time.Unix(1, 0)) // fails only when closed
 		bc.Left <- struct{}{}
 	}
-	bc.step = bc.askOn
-	bc.look = func(fd uintptr) { bc.quiet = isQuiet(fd) }
+	bc.step, bc.fetch = bc.askOn, bc.fetchAt
+	bc.look = func(fd uintptr) { bc.quiet = nowait.IsQuiet(fd) }
 	return bc, nil
 }
 
