@@ -146,3 +146,32 @@ func TestIdleLongerThanAnAnswerMayTake(t *testing.T) {
 		}
 	})
 }
+
+// A client that ends its side in the same breath as its request is answered, and
+// then seen to have ended, long before its connection has been idle for too long.
+func TestEndBehindARequest(t *testing.T) {
+	p := limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}}
+	g := start(t, "127.0.0.1:1", p, httpgate.Options{})
+	type ending struct {
+		c  net.Conn
+		br *bufio.Reader
+	}
+	endings := make([]ending, 0, 20)
+	for range cap(endings) {
+		c, br := dial(t, g.addr)
+		_, _ = io.WriteString(c, bare)
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite()
+		}
+		endings = append(endings, ending{c, br})
+	}
+	for _, e := range endings {
+		_ = e.c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := readReply(e.br); err != nil {
+			t.Fatalf("the answer: %v", err)
+		}
+		if _, err := e.br.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Fatalf("behind the answer: %v, want the end", err)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // Can is whether this package works here.
@@ -51,6 +53,6 @@ func Send(fd uintptr, p []byte) (int, error) {
 // nothing from it.
 func IsQuiet(fd uintptr) bool {
 	var one [1]byte
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one[0])), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0) //nolint:gosec // the address of what is not empty
+	_, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one[0])), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0) //nolint:gosec // the address of what is not empty
 	return errno == syscall.EAGAIN
 }
