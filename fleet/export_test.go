@@ -114,3 +114,26 @@ func (s *Sim) Exchange(life time.Duration, row *pool.Row, v *pool.Verdict) (pool
 	}
 	return parseBoard(reply[0])
 }
+
+// CheckAnswer reads an answer of the script about so many quotas, and reports
+// whether it was understood and what in it is out of bounds.
+func CheckAnswer(reply []string, asks int) (understood bool, wrong string) {
+	a, err := parseAnswer(reply, asks)
+	if err != nil {
+		return false, ""
+	}
+	if len(a.grants) != asks {
+		return true, fmt.Sprint(len(a.grants), " grants")
+	}
+	for _, g := range a.grants {
+		for _, x := range []float64{g.tokens, g.share, g.rate, g.burst, g.level} {
+			if x != x || x > 1e18 || x < -1e18 {
+				wrong = fmt.Sprintf("%+v", g)
+			}
+		}
+		if g.tokens < 0 || g.share < 0 || g.rate <= 0 || g.sharers < 1 || g.sharers > 1<<20 || g.burst < 0 || g.wait < 0 {
+			wrong = fmt.Sprintf("%+v", g)
+		}
+	}
+	return true, wrong
+}

@@ -115,7 +115,7 @@ func parseAnswer(reply []string, asks int) (answer, error) {
 	if len(words) < 2 {
 		return answer{}, fmt.Errorf("%w: %q", errReply, reply[0])
 	}
-	if a.gates, err = strconv.Atoi(words[1]); err != nil {
+	if a.gates, err = strconv.Atoi(words[1]); err != nil || a.gates < 0 || a.gates > maxGates {
 		return answer{}, fmt.Errorf("%w: %q", errReply, reply[0])
 	}
 	for _, word := range words[2:] {
@@ -133,7 +133,11 @@ func parseAnswer(reply []string, asks int) (answer, error) {
 	return a, nil
 }
 
-// parseGrant reads one grant.
+// maxGates bounds how many gates are believed in.
+const maxGates = 1 << 20
+
+// parseGrant reads one grant. What no script says, such as a time that has passed,
+// is refused: a gate would divide by it, or ask without a pause.
 func parseGrant(text string) (g grant, ok bool) {
 	words := strings.Fields(text)
 	if len(words) < 9 {
@@ -147,7 +151,8 @@ func parseGrant(text string) (g grant, ok bool) {
 	}
 	g = grant{
 		tokens: read(0), atOnce: words[1] == "1", share: read(2), epoch: words[3],
-		wait: time.Duration(min(read(4), 1e12)) * time.Microsecond, rate: read(5), burst: read(6), level: read(7), sharers: int(read(8)),
+		wait: time.Duration(min(read(4), 1e12)) * time.Microsecond, rate: read(5), burst: read(6), level: read(7),
+		sharers: int(min(read(8), maxGates)),
 	}
-	return g, ok && g.tokens >= 0 && g.share >= 0 && g.rate > 0 && g.sharers > 0
+	return g, ok && g.tokens >= 0 && g.share >= 0 && g.rate > 0 && g.burst >= 0 && g.wait >= 0 && g.sharers > 0
 }

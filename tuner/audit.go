@@ -23,11 +23,17 @@ type AuditFile struct {
 	size int64 // of whole lines
 	torn bool  // part of a line may stand behind them
 	err  error // of the last record
+	told bool  // that it fails
+	good int   // records in a row that were written since
 }
 
+// settled is how many records in a row must have been written before a failure is
+// told again: on a disk that is nearly full some still find room, and some do not.
+const settled = 10
+
 // OpenAudit opens or creates the file, readable by its owner only. failed is
-// told of the first failure since a success, and may be nil; it must not use the
-// file.
+// told when it cannot be written, once until it has been good for a while; it may
+// be nil, and must not use the file.
 func OpenAudit(path string, failed func(error)) (*AuditFile, error) {
 	a := &AuditFile{path: path, failed: failed}
 	if err := a.open(); err != nil {
@@ -61,10 +67,23 @@ func (a *AuditFile) Write(r *Record) {
 	if err == nil {
 		err = a.append(append(line, '\n'))
 	}
-	if err != nil && a.err == nil && a.failed != nil {
+	a.judge(err)
+}
+
+// judge remembers how a record went, and tells of it. The mutex is held.
+func (a *AuditFile) judge(err error) {
+	a.err = err
+	if err == nil {
+		if a.good++; a.good >= settled {
+			a.told = false
+		}
+		return
+	}
+	a.good = 0
+	if !a.told && a.failed != nil {
 		a.failed(err)
 	}
-	a.err = err
+	a.told = true
 }
 
 // append writes a line. What a full disk took of one is cut off again, and when

@@ -51,6 +51,22 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	}
 	restore()
 	a.Write(&tuner.Record{ID: "4"})
+	restore = limitFiles(t, uint64(whole.Size())*5/2)
+	a.Write(&tuner.Record{ID: "5"})
+	restore()
+	if len(told) != 1 {
+		t.Errorf("told %d times of a disk on which one record found room meanwhile; want once", len(told))
+	}
+	for range 10 {
+		a.Write(&tuner.Record{ID: "6"})
+	}
+	restore = limitFiles(t, uint64(whole.Size()))
+	a.Write(&tuner.Record{ID: "7"})
+	restore()
+	if len(told) != 2 {
+		t.Errorf("told %d times; want of the disk that was good for ten records too", len(told))
+	}
+	a.Write(&tuner.Record{ID: "8"})
 	if err := errors.Join(a.Err(), a.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +82,7 @@ func TestAuditOnAFullDisk(t *testing.T) {
 		}
 		ids = append(ids, r.ID)
 	}
-	if got := strings.Join(ids, " "); got != "1 4" {
-		t.Errorf("records %s; want 1 4", got)
+	if got := strings.Join(ids, " "); got != "1 4 6 6 6 6 6 6 6 6 6 6 8" {
+		t.Errorf("records %s; want 1, 4, ten times 6, and 8", got)
 	}
 }

@@ -33,11 +33,17 @@ func AtDoorstep(raw []byte) *http.Request {
 // Upstream returns what keeps the connections to the backend, to be compared.
 func (s *Server) Upstream() any { return s.route.Load().pool }
 
-// RequestHead opens the writing of a request's head to tests.
+// RequestHead opens the writing of a request's head to tests; it writes none for
+// what is not forwarded.
 func RequestHead(o Options) (func(*http.Request) []byte, error) {
 	o = o.WithDefaults()
 	id, errID := newIdentifier(&o)
 	up, errUp := upstream.New(o.upstream())
 	rt := &route{o: o, id: id, pool: up}
-	return func(r *http.Request) []byte { return rt.appendRequest(nil, r, "") }, errors.Join(errID, errUp)
+	return func(r *http.Request) []byte {
+		if status, _ := rt.unacceptable(r); status != 0 {
+			return nil
+		}
+		return rt.appendRequest(nil, r, "")
+	}, errors.Join(errID, errUp)
 }

@@ -59,7 +59,7 @@ type gated struct {
 }
 
 // start puts a gate before a backend and drains it at the end of the test.
-func start(t *testing.T, backend string, p limiter.Policy, o httpgate.Options) *gated {
+func start(t testing.TB, backend string, p limiter.Policy, o httpgate.Options) *gated {
 	t.Helper()
 	g := &gated{ends: newEnds()}
 	g.gate = limiter.New("orders", &p, limiter.Options{Observer: g.ends})
@@ -78,9 +78,10 @@ func start(t *testing.T, backend string, p limiter.Policy, o httpgate.Options) *
 	}
 	g.addr, g.url = ln.Addr().String(), "http://"+ln.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- g.Serve(context.WithoutCancel(t.Context()), ln) }()
+	ctx := context.WithoutCancel(t.Context())
+	go func() { served <- g.Serve(ctx, ln) }()
 	t.Cleanup(func() {
-		if err := g.Drain(context.WithoutCancel(t.Context())); err != nil && !errors.Is(err, ingress.ErrCut) {
+		if err := g.Drain(ctx); err != nil && !errors.Is(err, ingress.ErrCut) {
 			t.Errorf("Drain: %v", err)
 		}
 		if err := <-served; err != nil {
@@ -102,7 +103,7 @@ func serveHTTP(t *testing.T, h http.HandlerFunc) string {
 }
 
 // serveRaw runs a backend that speaks bytes: one call per connection.
-func serveRaw(t *testing.T, h func(c net.Conn, br *bufio.Reader)) string {
+func serveRaw(t testing.TB, h func(c net.Conn, br *bufio.Reader)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

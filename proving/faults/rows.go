@@ -176,11 +176,14 @@ func fewFiles(w *world) error {
 	return nil
 }
 
-func stolen(_ context.Context, w *world) error {
+func stolen(_ context.Context, w *world) error { return paused(w, 3*time.Second) }
+
+// paused takes the processor from the gate for a while.
+func paused(w *world, d time.Duration) error {
 	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	time.Sleep(3 * time.Second)
+	time.Sleep(d)
 	return w.cmd.Process.Signal(syscall.SIGCONT)
 }
 
@@ -214,13 +217,14 @@ func restarted(ctx context.Context, w *world) error {
 	return w.start(ctx)
 }
 
-// randomly plays faults of the wire and of clients, one after another.
+// randomly plays faults of the wire, of clients and of the processor, one after
+// another.
 func randomly(d time.Duration, seed uint64) func(context.Context, *world) error {
 	return during(func(ctx context.Context, w *world) error {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for end := time.Now().Add(d); time.Now().Before(end); {
 			var err error
-			switch rng.IntN(8) {
+			switch rng.IntN(11) {
 			case 0:
 				err = killed(ctx, w)
 			case 1:
@@ -235,6 +239,12 @@ func randomly(d time.Duration, seed uint64) func(context.Context, *world) error 
 				err = flood(ctx, w)
 			case 7:
 				err = reloads(ctx, w)
+			case 8:
+				err = stalled(ctx, w)
+			case 9:
+				err = impatient(ctx, w)
+			case 10:
+				err = paused(w, time.Duration(rng.IntN(500))*time.Millisecond)
 			}
 			if err != nil {
 				return err

@@ -1,0 +1,4 @@
+package decide
+
+// Forwarded is forwarded, for tests.
+var Forwarded = forwarded
