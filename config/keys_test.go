@@ -18,11 +18,10 @@ import (
 // key is one key of the configuration that holds a single value, and a document in
 // which it may stand.
 type key struct {
-	path   []string // as in the document; an element of a list by its index
-	typ    reflect.Type
-	tag    reflect.StructTag
-	beside []string // the keys of the mapping that it stands in
-	base   map[string]any
+	path []string // as in the document; an element of a list by its index
+	typ  reflect.Type
+	tag  reflect.StructTag
+	base map[string]any
 }
 
 // String is the path as problems tell it.
@@ -129,16 +128,13 @@ func keys() (all []key) {
 
 // walk adds the keys of a struct.
 func walk(t reflect.Type, path []string, doc map[string]any, protocol string, all *[]key) {
-	var names []string
 	selector := ""
-	for i := range t.NumField() {
-		names = append(names, t.Field(i).Tag.Get("yaml"))
-		if t.Field(i).Tag.Get("selects") != "" {
-			selector = t.Field(i).Tag.Get("yaml")
+	for f := range t.Fields() {
+		if f.Tag.Get("selects") != "" {
+			selector = f.Tag.Get("yaml")
 		}
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		here := append(slices.Clip(path), f.Tag.Get("yaml"))
 		doc, belongs := doc, config.Words(f.Tag.Get("for"))
 		switch {
@@ -163,7 +159,7 @@ func walk(t reflect.Type, path []string, doc map[string]any, protocol string, al
 			walk(leaf.Elem(), append(here, "0"), doc, protocol, all)
 		case leaf.Kind() == reflect.Slice || leaf.Kind() == reflect.Map || leaf.Kind() == reflect.Struct:
 		default:
-			*all = append(*all, key{here, leaf, f.Tag, names, doc})
+			*all = append(*all, key{here, leaf, f.Tag, doc})
 		}
 	}
 }
@@ -197,33 +193,33 @@ func TestKeyMisspelt(t *testing.T) {
 	}
 }
 
-// written is a value of a bounded key: as numbers compare, and as it is written.
-type written struct {
+// limit is a bound of a key: as numbers compare, and as it is written.
+type limit struct {
 	number float64
 	value  any
 }
 
 // bound reads what a tag says of a key.
-func (k *key) bound(tag string) (written, bool) {
+func (k *key) bound(tag string) (limit, bool) {
 	text, ok := k.tag.Lookup(tag)
 	if !ok {
-		return written{}, false
+		return limit{}, false
 	}
 	switch k.typ {
 	case reflect.TypeFor[config.Duration]():
 		d, err := time.ParseDuration(text)
-		return written{float64(d), text}, err == nil
+		return limit{float64(d), text}, err == nil
 	case reflect.TypeFor[config.Size]():
 		var s config.Size
 		err := s.UnmarshalText([]byte(text))
-		return written{float64(s), int64(s)}, err == nil
+		return limit{float64(s), int64(s)}, err == nil
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	return written{n, n}, err == nil
+	return limit{n, n}, err == nil
 }
 
 // beyond writes the number next to a bound, in a direction.
-func (k *key) beyond(b written, by float64) any {
+func (k *key) beyond(b limit, by float64) any {
 	switch k.typ {
 	case reflect.TypeFor[config.Duration]():
 		return time.Duration(b.number + by*float64(time.Microsecond)).String()
@@ -345,6 +341,18 @@ func TestKeyKinds(t *testing.T) {
 	}
 }
 
+// written is a text of a tag as a file has it.
+func (k *key) written(text string) any {
+	switch kind := k.typ.Kind(); {
+	case kind == reflect.Bool:
+		return text == "true"
+	case k.typ == reflect.TypeFor[int]() || kind == reflect.Float64:
+		n, _ := strconv.ParseFloat(text, 64)
+		return n
+	}
+	return text
+}
+
 // effective is what a document comes to, "" when it does not hold.
 func effective(content []byte, env ...string) string {
 	c, err := config.Parse("f", content, env)
@@ -369,16 +377,7 @@ func TestKeyDefaults(t *testing.T) {
 			continue
 		}
 		checked++
-		var value any = def
-		switch k.typ.Kind() {
-		case reflect.Bool:
-			value = def == "true"
-		case reflect.Int, reflect.Float64:
-			value, _ = strconv.ParseFloat(def, 64)
-		}
-		if k.typ == reflect.TypeFor[config.Status]() {
-			value = def
-		}
+		value := k.written(def)
 		if got := effective(k.set(value)); got != whole {
 			t.Errorf("%s: with its default %v written out the configuration is another:\n%v", k.String(), value, k.said(k.set(value)))
 		}
@@ -405,14 +404,7 @@ func TestKeyVariables(t *testing.T) {
 		if words := config.Words(k.tag.Get("enum")); len(words) > 0 {
 			text = words[len(words)-1]
 		}
-		var value any = text
-		switch k.typ.Kind() {
-		case reflect.Bool:
-			value = text == "true"
-		case reflect.Int, reflect.Float64:
-			value, _ = strconv.ParseFloat(text, 64)
-		}
-		file := effective(k.set(value))
+		file := effective(k.set(k.written(text)))
 		if text == "" || file == "" {
 			continue
 		}
