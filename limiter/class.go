@@ -4,13 +4,17 @@ import (
 	"sync/atomic"
 
 	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter/shed"
 )
 
 // ranks is how many classes there are that can be refused.
-const ranks = 4
+const ranks = shed.Ranks
+
+// rank is the place of a class that can be refused: 0 goes first.
+type rank = shed.Rank
 
 // Classes says who goes first when not everything fits. A request above the line
-// of its gate is shed: refused before it spends anything (see shedder).
+// of its gate is shed: refused before it spends anything (see package shed).
 type Classes struct {
 	// Default is the class of requests that name none or an unknown one; 0 =
 	// critical.
@@ -21,25 +25,8 @@ type Classes struct {
 	Floor [ranks]float64
 }
 
-// rank is the place of a class that can be refused: 0 goes first.
-type rank uint8
-
-// rank returns the place of a request's class. Exempt requests never ask.
-func (c *Classes) rank(class labels.Class) rank {
-	if class < labels.CriticalPlus || class > labels.Sheddable {
-		class = c.Default
-	}
-	if class < labels.CriticalPlus || class > labels.Sheddable {
-		class = labels.Critical
-	}
-	return rank(class - labels.CriticalPlus)
-}
-
-// class is the inverse of [Classes.rank].
-func (r rank) class() labels.Class { return labels.CriticalPlus + labels.Class(r) }
-
-// sheddable reports whether a place is kept free of the class.
-func (r rank) sheddable() bool { return r >= 2 }
+// rank returns the place of a request's class.
+func (c *Classes) rank(class labels.Class) rank { return shed.RankOf(class, c.Default) }
 
 // headroom returns how many of limit permits are out of reach of the sheddable
 // classes, so that a spike of critical work finds room before anything is shed:
@@ -90,7 +77,7 @@ func (c *classCounts) snapshot(exempted uint64) []ClassCounts {
 	for r := range c.by {
 		n := &c.by[r]
 		all = append(all, ClassCounts{
-			Class: rank(r).class(), Admitted: n[decidedAdmitted].Load(), Rejected: n[decidedRejected].Load(), Shed: n[decidedShed].Load(),
+			Class: rank(r).Class(), Admitted: n[decidedAdmitted].Load(), Rejected: n[decidedRejected].Load(), Shed: n[decidedShed].Load(),
 		})
 	}
 	return append(all, ClassCounts{Class: labels.ExemptClass, Exempted: exempted})
@@ -117,32 +104,47 @@ func (s *partitionSpec) classed(req *Request, why cause) {
 
 // reach returns how many permits of a limit a request may be among.
 func (s *partitionSpec) reach(limit int64, e entry) int64 {
-	if s.classes == nil || e.how == byFloor || !e.rank.sheddable() {
+	if s.classes == nil || e.how == shed.ByFloor || !e.rank.Sheddable() {
 		return limit
 	}
 	return limit - headroom(limit)
 }
 
-// cohortOf returns the cohort of a partition in an hour, so that a tenant stays
-// on one side of the line for that long and nobody for longer.
-func cohortOf(hash uint64, hour int64) uint32 {
-	z := hash + uint64(hour)*0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return uint32(z >> 59)
+// entry is how a request comes to ask for a permit. The zero entry is that of all
+// where there are no classes.
+type entry struct {
+	rank rank
+	how  shed.Pass
 }
 
-// hashOf returns a hash of a partition's name that is the same in every gate.
-func hashOf(name string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(name) {
-		h = (h ^ uint64(name[i])) * 1099511628211
+// passes asks the line about a request. now may be unread.
+func (s *partitionSpec) passes(now int64, req *Request) entry {
+	e := entry{rank: s.classes.rank(req.Class)}
+	var due bool
+	if e.how, due = s.shed.Decide(e.rank, s.part.hash, s.part.gate.rand); due {
+		s.shed.Turn(s.part.gate.clock.at(now), &s.classes.Floor)
 	}
-	return h
+	return e
 }
 
-// topLevel is the last level: a line there serves everybody.
-const topLevel = levels - 1
+// unroomed notes that a request passed the line and found no room. Those who only
+// wait behind a few others have found it.
+func (s *partitionSpec) unroomed(now int64, e entry, shape *Shape) {
+	if shape != nil {
+		s.part.culprit.unroomed(shape)
+	}
+	if s.shed == nil {
+		return
+	}
+	if !s.shed.Watching() {
+		s.shed.Begin(s.part.gate.clock.at(now), e.rank, s.part.hash)
+	}
+	s.shed.Short(e.rank, e.how)
+}
 
-// levelOf returns the last level that is served wholly.
-func levelOf(line uint32) int { return int(line/grain) - 1 }
+// steered moves the line when that is due; now is read.
+func (s *partitionSpec) steered(now int64) {
+	if s.shed != nil {
+		s.shed.Turn(now, &s.classes.Floor)
+	}
+}

@@ -1,5 +1,7 @@
 package limiter
 
+import "github.com/admitd/admitd/limiter/shed"
+
 // decide spends the request's tokens and then asks for a permit: the way of one
 // request, as docs/flow.md has it. It reads the clock, when now is unread, as
 // late as it can: a clock reading costs as much as the rest of a refusal.
@@ -18,7 +20,7 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 	}
 	var e entry
 	if s.classes != nil {
-		if e = s.passes(now, req); e.how == shedded {
+		if e = s.passes(now, req); e.how == shed.Refused {
 			return Permit{}, nil, s.sheds()
 		}
 	}
@@ -122,7 +124,7 @@ func (s *partitionSpec) mustRefuse(req *Request) bool {
 // there is an overload the sheddable classes do not wait in automatic queues, but
 // for their floor: each place that they wait for, critical work would wait for too.
 func (s *partitionSpec) mayQueue(now int64, req *Request, e entry) bool {
-	if s.auto && s.shed != nil && e.rank.sheddable() && e.how != byFloor && s.shed.watch.Load() != nil {
+	if s.auto && s.shed != nil && e.rank.Sheddable() && e.how != shed.ByFloor && s.shed.Watching() {
 		return false
 	}
 	return !s.mustRefuse(req) && (!s.auto || !s.part.lanes[s.rank(req)].auto.shut(now))

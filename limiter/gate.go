@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/limiter/shed"
 )
 
 // Options are the collaborators of a [Gate]. The zero value works.
@@ -37,10 +39,10 @@ type Gate struct {
 	rand     func() uint64
 	name     string
 
-	_        [64]byte // keeps what changes all the time off the lines that every request reads
-	line     line     // who waits, and the total
-	shed     shedder  // of the total
-	pool     pool     // of the one limit, if there is one
+	_        [64]byte     // keeps what changes all the time off the lines that every request reads
+	line     line         // who waits, and the total
+	shed     shed.Shedder // of the total
+	pool     pool         // of the one limit, if there is one
 	shapes   shapes
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 	census   census

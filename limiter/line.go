@@ -3,6 +3,8 @@ package limiter
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/admitd/admitd/limiter/shed"
 )
 
 // line is where requests wait for permits: one for all partitions of a gate
@@ -139,7 +141,7 @@ func (l *line) serveLocked(now int64) {
 		s := q.part.spec.Load()
 		e := entry{rank: r}
 		if l.urgentLocked(s) {
-			e.how = byFloor
+			e.how = shed.ByFloor
 		}
 		held, why, ok := q.part.enter(s, e)
 		switch {

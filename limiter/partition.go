@@ -3,6 +3,8 @@ package limiter
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/limiter/shed"
 )
 
 // maxLatency is the longest latency that teaches a limit; longer ones are cut
@@ -32,7 +34,7 @@ type partition struct {
 	label   string // as metrics carry it: never a client's key (ADR 6)
 	hash    uint64 // of the name, the same in every gate
 	crowd   crowd
-	shed    shedder // of the partition's own limit
+	shed    shed.Shedder // of the partition's own limit
 	culprit culprit
 
 	lanes [ranks]lane // who waits, by class
@@ -55,14 +57,14 @@ type partitionSpec struct {
 	depth    int           // of the queue
 	maxWait  time.Duration // in the queue
 	policy   *PartitionPolicy
-	witness  Witness  // nil = nobody
-	classes  *Classes // nil = there are none
-	shed     *shedder // of the limit that binds; nil = there are no classes
+	witness  Witness       // nil = nobody
+	classes  *Classes      // nil = there are none
+	shed     *shed.Shedder // of the limit that binds; nil = there are no classes
 }
 
 // newPartition returns a partition that has yet to adopt a policy.
 func newPartition(g *Gate, name, label string, o Observer) *partition {
-	p := &partition{gate: g, name: name, label: label, hash: hashOf(name)}
+	p := &partition{gate: g, name: name, label: label, hash: shed.Hash(name)}
 	if o != nil {
 		p.recorder = o.Recorder(label)
 		p.waits, _ = p.recorder.(waitRecorder)

@@ -63,7 +63,7 @@ func (r *Rejection) class(c labels.Class) string {
 		return ""
 	}
 	if classes := r.part.spec.Load().classes; classes != nil {
-		return classes.rank(c).class().String()
+		return classes.rank(c).Class().String()
 	}
 	return ""
 }

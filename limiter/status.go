@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"time"
+
+	"github.com/admitd/admitd/limiter/shed"
 )
 
 // Status is a snapshot of a gate. Its parts are read one after the other while
@@ -107,7 +109,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 		Bucket: t.bucket.status(now), Total: int(t.def.whole()), Queued: int(g.line.waiting.Load()),
 		LastHint: time.Duration(g.lastHint.Load()),
 	}
-	sums := &labelSums{rows: map[string]*labelSum{}, threshold: topLevel}
+	sums := &labelSums{rows: map[string]*labelSum{}, threshold: shed.TopLevel}
 	page := pager{o: o}
 	for _, spec := range t.configured() {
 		sums.add(spec)
@@ -227,7 +229,7 @@ func (l *labelSums) add(s *partitionSpec) {
 		l.rows[p.label] = row
 		l.order = append(l.order, p.label)
 	}
-	l.threshold = min(l.threshold, s.shed.threshold())
+	l.threshold = min(l.threshold, s.shed.Threshold())
 	row.partitions++
 	if s.shared {
 		row.limit = max(row.limit, s.bound())

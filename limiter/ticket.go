@@ -129,9 +129,7 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 func (t *Ticket) served() {
 	t.spec.classed(&t.req, admitted)
 	if t.crowded && t.spec.shed != nil {
-		if w := t.spec.shed.watch.Load(); w != nil {
-			w.fed.Add(1)
-		}
+		t.spec.shed.Fed()
 	}
 }
 

@@ -1,9 +1,9 @@
-package limiter
+package shed
 
 // The levels: of each class, 32 cohorts of partitions.
 const (
 	cohorts = 32
-	levels  = ranks * cohorts
+	levels  = Ranks * cohorts
 	// grain is the parts of a level: on the very level where the line runs a share
 	// is served, so that one large tenant is not switched on and off.
 	grain     = 256
@@ -122,7 +122,7 @@ func (h *helm) line() uint32 {
 		}
 		served += n
 	}
-	for r := range uint32(ranks) {
+	for r := range uint32(Ranks) {
 		class := 0.0
 		for _, n := range h.offered[r*cohorts : (r+1)*cohorts] {
 			class += n
