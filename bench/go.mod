@@ -2,7 +2,10 @@ module github.com/admitd/admitd/bench
 
 go 1.26.0
 
-require github.com/admitd/admitd v0.0.0
+require (
+	github.com/admitd/admitd v0.0.0
+	go.mongodb.org/mongo-driver/v2 v2.9.3
+)
 
 require (
 	github.com/go-chi/chi/v5 v5.5.0 // indirect

@@ -16,7 +16,7 @@ const Can = true
 // [io.EOF] at the end. p must not be empty.
 func Receive(fd uintptr, p []byte) (int, error) {
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p))) //nolint:gosec // the address of what is not empty
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0) //nolint:gosec // the address of what is not empty
 		switch errno {
 		case 0:
 			if n == 0 {
@@ -27,7 +27,7 @@ func Receive(fd uintptr, p []byte) (int, error) {
 			return 0, nil
 		case syscall.EINTR:
 		default:
-			return 0, os.NewSyscallError("read", errno)
+			return 0, os.NewSyscallError("recv", errno)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func Receive(fd uintptr, p []byte) (int, error) {
 // is none. p must not be empty.
 func Send(fd uintptr, p []byte) (int, error) {
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p))) //nolint:gosec // the address of what is not empty
+		n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0) //nolint:gosec // the address of what is not empty
 		switch errno {
 		case 0:
 			return int(n), nil
@@ -44,7 +44,7 @@ func Send(fd uintptr, p []byte) (int, error) {
 			return 0, nil
 		case syscall.EINTR:
 		default:
-			return 0, os.NewSyscallError("write", errno)
+			return 0, os.NewSyscallError("send", errno)
 		}
 	}
 }

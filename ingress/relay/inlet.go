@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/admitd/admitd/ingress/nowait"
 )
 
 // bufSize is the size of a read buffer in bytes. A connection holds one only
@@ -41,7 +43,7 @@ type inlet struct {
 // newInlet returns an inlet for c.
 func newInlet(c net.Conn, windows *sync.Pool) *inlet {
 	in := &inlet{conn: c, windows: windows}
-	if sc, ok := c.(syscall.Conn); ok && canReadRaw {
+	if sc, ok := c.(syscall.Conn); ok && nowait.Can {
 		if raw, err := sc.SyscallConn(); err == nil {
 			in.raw = raw
 			in.attempt = in.tryRead
@@ -136,14 +138,14 @@ func (in *inlet) eachRead(handle func() (more bool, err error)) error {
 func (in *inlet) more(fd uintptr) (wait bool, err error) {
 	in.take()
 	in.compact()
-	n, wait, err := rawRead(fd, in.buf[in.w:])
-	if n == 0 && !wait && err == nil {
-		err = io.EOF
+	if in.w == len(in.buf) {
+		return false, io.ErrShortBuffer // nobody reads on where nothing fits
 	}
+	n, err := nowait.Receive(fd, in.buf[in.w:])
 	in.w += n
 	in.total += int64(n)
 	in.short = in.w < len(in.buf)
-	return wait, err
+	return n == 0 && err == nil, err
 }
 
 // park gives the buffer back when nothing is in it.

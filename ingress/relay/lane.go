@@ -12,13 +12,19 @@ var errTorn = errors.New("relay: the message before is incomplete")
 // goroutines, one at a time.
 type lane struct {
 	conn net.Conn
+	out  *outlet
 	turn chan struct{} // full while somebody has the right to write
 	pace pace
 	torn bool // part of a message was written and no more will be; with the turn
 }
 
 // newLane returns a lane to conn.
-func newLane(conn net.Conn) *lane { return &lane{conn: conn, turn: make(chan struct{}, 1)} }
+func newLane(conn net.Conn) *lane {
+	return &lane{conn: conn, out: newOutlet(conn), turn: make(chan struct{}, 1)}
+}
+
+// secure goes on through conn, which speaks TLS over the one so far.
+func (l *lane) secure(conn net.Conn) { l.conn, l.out = conn, newOutlet(conn) }
 
 // take waits for the right to write; closing the connection ends the wait.
 func (l *lane) take() { l.turn <- struct{}{} }
@@ -53,7 +59,7 @@ func (l *lane) send(b []byte) error {
 		return errTorn
 	}
 	l.pace.set(true)
-	n, err := l.conn.Write(b)
+	n, err := l.out.write(b)
 	l.pace.moved.Add(int64(n))
 	l.pace.set(false)
 	return err

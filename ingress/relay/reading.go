@@ -80,7 +80,8 @@ func (u *upward) secure(ctx context.Context, conf *tls.Config) error {
 	if err := t.HandshakeContext(ctx); err != nil {
 		return fmt.Errorf("relay: TLS handshake: %w", err)
 	}
-	u.client.conn, u.in = t, newInlet(t, &u.c.windows)
+	u.client.secure(t)
+	u.in = newInlet(t, &u.c.windows)
 	u.in.timed = true // the handshake may have left a deadline
 	return nil
 }

@@ -44,7 +44,7 @@ var floors = map[string][]string{
 	// 2
 	"ingress":               {"limiter", "labels"},
 	"vitals":                {"ingress", "limiter", "labels"},
-	"ingress/relay":         {"ingress", "limiter"},
+	"ingress/relay":         {"ingress", "ingress/nowait", "limiter"},
 	"client/pulsarproducer": {"pulsarwire"},
 
 	// 3: siblings do not know each other; daemon introduces them

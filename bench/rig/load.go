@@ -1,0 +1,137 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Talk is what a client says on its connection: a greeting, and then one
+// request after the other.
+type Talk struct {
+	Hello   []byte // nil = none
+	Request []byte
+	// Whole reports whether b is a whole answer; an error ends the measurement.
+	Whole func(b []byte) (bool, error)
+}
+
+// Load is what one measurement has shown.
+type Load struct {
+	Done     int
+	Took     time.Duration
+	P50, P99 time.Duration
+}
+
+// PerSecond returns the answers per second.
+func (l *Load) PerSecond() float64 { return float64(l.Done) / l.Took.Seconds() }
+
+// Client is a connection that was greeted.
+type Client struct {
+	net.Conn
+	talk *Talk
+	buf  []byte
+	size int // of an answer; 0 = not known yet
+}
+
+// Dial connects and greets. source is the address to come from; nil = any.
+func (t *Talk) Dial(addr string, source net.Addr) (*Client, error) {
+	c, err := (&net.Dialer{LocalAddr: source}).Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	cl := &Client{Conn: c, talk: t}
+	if t.Hello != nil {
+		if _, err := cl.exchange(t.Hello); err != nil {
+			c.Close()
+			return nil, fmt.Errorf("greeting: %w", err)
+		}
+	}
+	return cl, nil
+}
+
+// Ask sends the request and reads the answer, which is as long as the first was.
+func (c *Client) Ask() error {
+	if c.size == 0 {
+		n, err := c.exchange(c.talk.Request)
+		c.size = n
+		return err
+	}
+	if _, err := c.Write(c.talk.Request); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, c.buf[:c.size])
+	return err
+}
+
+// exchange sends b and reads a whole answer.
+func (c *Client) exchange(b []byte) (size int, err error) {
+	if _, err := c.Write(b); err != nil {
+		return 0, err
+	}
+	for {
+		if size == len(c.buf) {
+			c.buf = append(c.buf, make([]byte, max(len(c.buf), 4<<10))...)
+		}
+		n, err := c.Read(c.buf[size:])
+		if err != nil {
+			return size, err
+		}
+		size += n
+		if whole, err := c.talk.Whole(c.buf[:size]); whole || err != nil {
+			return size, err
+		}
+	}
+}
+
+// Drive asks on conns connections, each as soon as it was answered, for d.
+func (t *Talk) Drive(ctx context.Context, addr string, conns int, d time.Duration) (Load, error) {
+	clients := make([]*Client, conns)
+	for i := range clients {
+		c, err := t.Dial(addr, nil)
+		if err != nil {
+			return Load{}, err
+		}
+		defer c.Close()
+		clients[i] = c
+	}
+	took := make([][]time.Duration, conns)
+	failed := make([]error, conns)
+	began := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, began.Add(d))
+	defer cancel()
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		wg.Go(func() { took[i], failed[i] = c.repeat(ctx) })
+	}
+	wg.Wait()
+	l := Load{Took: time.Since(began)}
+	all := slices.Concat(took...)
+	slices.Sort(all)
+	if l.Done = len(all); l.Done == 0 {
+		return l, errors.Join(append(failed, errors.New("nothing was answered"))...)
+	}
+	l.P50, l.P99 = all[l.Done/2], all[l.Done*99/100]
+	return l, errors.Join(failed...)
+}
+
+// repeat asks until ctx is done and returns how long each answer took.
+func (c *Client) repeat(ctx context.Context) (took []time.Duration, err error) {
+	took = make([]time.Duration, 0, 1<<14)
+	for at := time.Now(); ctx.Err() == nil; {
+		if err := c.Ask(); err != nil {
+			return took, err
+		}
+		now := time.Now()
+		took = append(took, now.Sub(at))
+		at = now
+	}
+	return took, nil
+}
+
+// Forget gives back what an idle client need not hold.
+func (c *Client) Forget() { c.buf, c.size = nil, 0 }
