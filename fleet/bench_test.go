@@ -24,7 +24,7 @@ func BenchmarkScript(b *testing.B) {
 				}
 				sim, err := fleet.NewSim(now(), fmt.Sprintf("gate%d", i), fleet.Settings{Gates: 8}, func(yield func(string, string, *limiter.Bucket) bool) {
 					for j, bucket := range buckets {
-						limiter.Miss(bucket, 100)
+						bucket.Miss(100)
 						if !yield(fmt.Sprintf("q%d", j), "q", bucket) {
 							return
 						}

@@ -57,7 +57,7 @@ func (m *member) load(ctx context.Context) {
 			if _, ok := m.bucket.Take(now(), 1); ok {
 				m.admitted.Add(1)
 			} else {
-				limiter.Miss(m.bucket, 1)
+				m.bucket.Miss(1)
 			}
 		}
 		select {

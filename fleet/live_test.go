@@ -51,7 +51,7 @@ func beGate(what string) {
 			if _, ok := bucket.Take(now(), 1); ok {
 				admitted++
 			} else {
-				limiter.Miss(bucket, 1)
+				bucket.Miss(1)
 			}
 		}
 		if time.Since(said) > 100*time.Millisecond {

@@ -111,7 +111,7 @@ func (g *simGate) arrive(now int64, n int) {
 		if _, _, refused := due.Pay(now, limiter.NoWait); refused == nil {
 			g.admitted += g.cost
 		} else {
-			limiter.Miss(g.bucket, g.cost)
+			g.bucket.Miss(g.cost)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (d *Door) admit(c *conn) (debt, bool) {
 	}
 	paid, wait, refused := limiter.Bill{{Bucket: l.bucket, Tokens: 1}}.Pay(d.o.Clock.Now(), 0)
 	if refused != nil {
-		limiter.Miss(refused, 1)
+		refused.Miss(1)
 	}
 	return debt{paid: paid, wait: wait}, refused == nil
 }

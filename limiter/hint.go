@@ -78,7 +78,7 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 		return 0, pace{sharers * p.crowd.held() / float64(max(limit, 1)), permitShare}
 	}
 	b := spec.own
-	if r.Limit == labels.ByIngress || r.Limit == labels.ByFleet && spec.ingress.shared() && !(b.shared() && b.Wait(now, req.cost()) > 0) {
+	if r.Limit == labels.ByIngress || r.Limit == labels.ByFleet && spec.ingress.Shared() && !(b.Shared() && b.Wait(now, req.cost()) > 0) {
 		b = spec.ingress
 	}
 	if b == nil { // the rate was lifted meanwhile
@@ -87,7 +87,7 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 	// A retry needs the tokens of both buckets, whichever was empty.
 	wait = max(spec.ingress.Wait(now, req.cost()), spec.own.Wait(now, req.cost()))
 	returns := minReturns * req.cost() / b.Burst()
-	return wait, pace{sharers * req.cost() * b.each(), min(max(returns, rateShare), maxShare)}
+	return wait, pace{sharers * req.cost() * b.Each(), min(max(returns, rateShare), maxShare)}
 }
 
 // fraction returns a uniform value in [0, 1).

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/limiter/bucket"
 	"github.com/admitd/admitd/limiter/shed"
 )
 
@@ -97,11 +98,11 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 		next.maxWait = time.Second
 	}
 	old := p.spec.Load()
-	var bucket *Bucket
+	var before *Bucket
 	if old != nil {
-		bucket = old.own
+		before = old.own
 	}
-	next.purse = purse{ingress: t.bucket, own: changeRate(bucket, policy.Rate, now)}
+	next.purse = purse{ingress: t.bucket, own: bucket.Change(before, policy.Rate, now)}
 	switch {
 	case next.shared:
 		next.limit = t.shared

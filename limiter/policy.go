@@ -5,12 +5,8 @@ import "time"
 // Bounds that keep arithmetic exact and memory finite, whatever the
 // configuration says.
 const (
-	maxCost         = 1e9
-	maxRate         = 1e9 // tokens per second
-	maxBurst        = 1e12
-	maxBurstSeconds = 1e6
-	maxPartitions   = 100_000
-	maxQueue        = 1_000_000
+	maxPartitions = 100_000
+	maxQueue      = 1_000_000
 )
 
 // Names of the partitions that exist in every gate.
@@ -62,22 +58,6 @@ func (p *Policy) ofKey(key string) *PartitionPolicy {
 		return own
 	}
 	return &p.Default
-}
-
-// Rate is a token bucket as an operator writes it.
-type Rate struct {
-	// PerSecond is tokens per second; 0 = unlimited. At most 1e9.
-	PerSecond float64
-	// BurstSeconds sets the depth: PerSecond * BurstSeconds tokens, at least
-	// 1; 0 = 1 s. At most 1e6.
-	BurstSeconds float64
-	// QueueDepth is how many requests may borrow a token and wait for it
-	// before requests are refused; 0 = refuse at once.
-	QueueDepth int
-	// Sharers is how many gates are expected to share the rate, this one
-	// included: its bucket is then filled by [Bucket.Lease] and [Bucket.Flow].
-	// 0 = the rate is this gate's own.
-	Sharers int
 }
 
 // PartitionPolicy describes one partition or, as Policy.Default, every

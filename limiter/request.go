@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter/bucket"
 )
 
 // NoWait is a Request.MaxWait of a caller that cannot wait; any negative value
@@ -55,11 +56,11 @@ func (r *Request) cost() float64 {
 
 // tokens returns a cost as it is spent.
 func tokens(cost float64) float64 {
-	if cost > 0 && cost <= maxCost {
+	if cost > 0 && cost <= bucket.MaxCost {
 		return cost
 	}
-	if cost > maxCost {
-		return maxCost
+	if cost > bucket.MaxCost {
+		return bucket.MaxCost
 	}
 	return 1
 }

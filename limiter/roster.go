@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/limiter/bucket"
 )
 
 // Bounds of the roster.
@@ -96,7 +98,7 @@ func (r *roster) apply(now int64, policy *Policy) {
 		t.bucket = old.bucket
 	}
 	t.shared = r.share(old, policy)
-	t.bucket = changeRate(t.bucket, policy.Rate, now)
+	t.bucket = bucket.Change(t.bucket, policy.Rate, now)
 	t.def = r.keep(old, t, DefaultPartition, &policy.Default, now)
 	t.overflow = r.keep(old, t, OverflowPartition, &policy.Default, now)
 	t.put("", t.def)
@@ -183,7 +185,7 @@ func (r *roster) evict(t *table, now int64) *table {
 func (p *partition) idle(s *partitionSpec, now int64) bool {
 	// Signed, since others may have used it after now was read.
 	unused := int32(uint32(now>>coarseShift) - p.touched.Load())
-	return unused >= idleForEviction && p.tally.held() == 0 && p.queued.Load() == 0 && s.own.full(now)
+	return unused >= idleForEviction && p.tally.held() == 0 && p.queued.Load() == 0 && s.own.Full(now)
 }
 
 // forget drops retired partitions that nobody can hold any more and keeps their

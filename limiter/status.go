@@ -106,7 +106,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 	t, gone := g.roster.snapshot(now)
 	s := Status{
 		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
-		Bucket: t.bucket.status(now), Total: int(t.def.whole()), Queued: int(g.line.waiting.Load()),
+		Bucket: bucketStatus(t.bucket, now), Total: int(t.def.whole()), Queued: int(g.line.waiting.Load()),
 		LastHint: time.Duration(g.lastHint.Load()),
 	}
 	sums := &labelSums{rows: map[string]*labelSum{}, threshold: shed.TopLevel}
@@ -264,7 +264,7 @@ func (s *partitionSpec) status(now int64) PartitionStatus {
 	st := PartitionStatus{
 		Name: p.name, Label: p.label, Key: p.isDynamic(), Algorithm: s.algorithm(), Limit: int(s.bound()),
 		InFlight: int(p.tally.held()), Abandoned: int(max(p.left.Load(), 0)), Queued: int(p.queued.Load()),
-		BaseRTT: s.baseRTT(), Bucket: s.own.status(now), State: s.state(), Counts: p.counts.snapshot(),
+		BaseRTT: s.baseRTT(), Bucket: bucketStatus(s.own, now), State: s.state(), Counts: p.counts.snapshot(),
 	}
 	st.Counts.Admitted = p.tally.granted()
 	st.WastedShare = st.Counts.wastedShare(st.InFlight)
@@ -290,14 +290,14 @@ func (s *partitionSpec) state() map[string]float64 {
 	return nil
 }
 
-// status reads the bucket, nil for an unlimited one.
-func (b *Bucket) status(now int64) *BucketStatus {
+// bucketStatus reads a bucket, nil for an unlimited one.
+func bucketStatus(b *Bucket, now int64) *BucketStatus {
 	if b == nil {
 		return nil
 	}
 	r := b.Rate()
 	return &BucketStatus{
-		PerSecond: r.PerSecond, BurstSeconds: r.burstSeconds(), Burst: b.Burst(), Tokens: b.Tokens(now),
-		QueueDepth: r.QueueDepth, Waiting: int(b.waiting.Load()),
+		PerSecond: r.PerSecond, BurstSeconds: r.Seconds(), Burst: b.Burst(), Tokens: b.Tokens(now),
+		QueueDepth: r.QueueDepth, Waiting: b.Waiting(),
 	}
 }

@@ -34,13 +34,13 @@ type Ticket struct {
 // newTicket returns the ticket of a request that has paid its dues to s.
 func newTicket(now int64, s *partitionSpec, req *Request) *Ticket {
 	t := &Ticket{gate: s.part.gate, spec: s, req: *req, at: now, dues: s.dues(req.cost()), ready: make(chan struct{})}
-	t.paid.bill = t.dues[:]
+	t.paid = Bill(t.dues[:]).Paid()
 	return t
 }
 
 // owe makes the ticket wait for tokens that were borrowed.
 func (t *Ticket) owe(now int64, paid Receipt, wait time.Duration) {
-	t.paid.places = paid.places
+	t.paid = paid.For(t.dues[:])
 	t.began, t.debtUntil = now, now+int64(wait)
 	if t.req.MaxWait > 0 {
 		t.deadline = now + int64(t.req.MaxWait)

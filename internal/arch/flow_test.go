@@ -71,7 +71,7 @@ func TestFlowIsTheWayOfARequest(t *testing.T) {
 func TestFlowFindsABrokenChain(t *testing.T) {
 	end := step{symbol: symbol{"limiter/permit.go", "Permit.End"}, stop: slices.Index(stops, "end"), begins: true}
 	for _, lost := range []step{
-		{symbol: symbol{"limiter/bucket.go", "Bucket.Refund"}, stop: end.stop},
+		{symbol: symbol{"limiter/bucket/bucket.go", "Bucket.Refund"}, stop: end.stop},
 		{symbol: symbol{"limiter/partition.go", "partition.end"}, stop: end.stop - 1},
 	} {
 		if got := unreached(t, []step{end, lost}); len(got) != 1 {

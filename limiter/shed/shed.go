@@ -40,6 +40,7 @@ const oneFloor = 1024
 // Pass is how a request passed the line.
 type Pass uint8
 
+// How requests pass.
 const (
 	Below   Pass = iota
 	ByFloor      // although it is above

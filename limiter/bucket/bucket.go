@@ -1,4 +1,9 @@
-package limiter
+// Package bucket holds token buckets and what is paid to them: a [Bill] is paid by
+// several buckets or by none, and its [Receipt] gives back what was paid. A bucket
+// whose rate several gates share spends what it was lent ([Lease]).
+//
+// It knows neither requests nor partitions. Time is monotonic nanoseconds.
+package bucket
 
 import (
 	"math"
@@ -47,10 +52,10 @@ type bucketState struct {
 // maxElapsed keeps the refill within 62 bits: 36 years in ns.
 const maxElapsed = int64(1) << 60
 
-// NewBucket returns a full bucket, or nil (unlimited) when r.PerSecond is 0 or
+// New returns a full bucket, or nil (unlimited) when r.PerSecond is 0 or
 // less; one of a shared rate holds a gate's part of what flows in until it is
 // leased tokens. now is monotonic nanoseconds.
-func NewBucket(r Rate, now int64) *Bucket {
+func New(r Rate, now int64) *Bucket {
 	if !(r.PerSecond > 0) {
 		return nil
 	}
@@ -68,7 +73,7 @@ func NewBucket(r Rate, now int64) *Bucket {
 // nanosecond, coarse enough for the count to last for decades.
 func newBucketState(r Rate, now int64) *bucketState {
 	rate := min(max(r.PerSecond, 0.001), maxRate)
-	burst := min(max(rate*min(r.burstSeconds(), maxBurstSeconds), 1), maxBurst)
+	burst := min(max(rate*min(r.Seconds(), maxBurstSeconds), 1), maxBurst)
 	scale := math.Floor(min(max(1e9/rate, 1), 1e9))
 	units := int64(math.Floor(burst * scale))
 	return &bucketState{
@@ -79,14 +84,6 @@ func newBucketState(r Rate, now int64) *bucketState {
 	}
 }
 
-// burstSeconds returns the depth in seconds with its default.
-func (r Rate) burstSeconds() float64 {
-	if r.BurstSeconds > 0 {
-		return r.BurstSeconds
-	}
-	return 1
-}
-
 // Take spends n tokens as of now. When there are too few it spends none and
 // returns how long until there will be enough, at the present rate.
 func (b *Bucket) Take(now int64, n float64) (wait time.Duration, ok bool) {
@@ -94,19 +91,6 @@ func (b *Bucket) Take(now int64, n float64) (wait time.Duration, ok bool) {
 		return 0, true
 	}
 	return b.state.Load().spend(now, n, 0)
-}
-
-// Borrow spends n tokens, on credit when there are too few, and returns how
-// long until the debt is paid; the caller waits that long before it goes on.
-// When the debt would pass maxDebt tokens it spends none and reports false,
-// with the wait until n tokens could be taken. Who gives up waiting returns
-// the tokens with [Bucket.Refund].
-func (b *Bucket) Borrow(now int64, n, maxDebt float64) (wait time.Duration, ok bool) {
-	if b == nil {
-		return 0, true
-	}
-	s := b.state.Load()
-	return s.spend(now, n, min(int64(min(maxDebt, maxBurst)*s.scale), s.maxDebt))
 }
 
 // Spend takes n tokens whether or not they are there, for work that is counted
@@ -140,8 +124,8 @@ func (b *Bucket) Tokens(now int64) float64 {
 	return b.state.Load().level(now)
 }
 
-// holds reports whether n tokens are there.
-func (b *Bucket) holds(now int64, n float64) bool {
+// Holds reports whether n tokens are there.
+func (b *Bucket) Holds(now int64, n float64) bool {
 	if b == nil {
 		return true
 	}
@@ -149,14 +133,22 @@ func (b *Bucket) holds(now int64, n float64) bool {
 	return s.refilled(now)-s.spent.Load() >= s.units(n)
 }
 
-// full reports whether all tokens are there, so that a new bucket would be the
+// Full reports whether all tokens are there, so that a new bucket would be the
 // same. Those of a shared rate are kept elsewhere.
-func (b *Bucket) full(now int64) bool {
+func (b *Bucket) Full(now int64) bool {
 	if b == nil {
 		return true
 	}
 	s := b.state.Load()
 	return (s.rate.Sharers > 0 || s.refilled(now)-s.spent.Load() >= s.burst) && b.waiting.Load() == 0
+}
+
+// Waiting returns how many sleep a debt.
+func (b *Bucket) Waiting() int {
+	if b == nil {
+		return 0
+	}
+	return int(b.waiting.Load())
 }
 
 // Burst returns the depth in tokens, +Inf for a nil bucket.
@@ -261,14 +253,14 @@ func (s *bucketState) level(now int64) float64 {
 	return float64(min(s.refilled(now)-s.spent.Load(), s.brim)) / s.scale
 }
 
-// changeRate returns b at rate r: the same bucket where there is one, so that
+// Change returns b at rate r: the same bucket where there is one, so that
 // neither its tokens nor its waiters are lost.
-func changeRate(b *Bucket, r Rate, now int64) *Bucket {
+func Change(b *Bucket, r Rate, now int64) *Bucket {
 	switch {
 	case !(r.PerSecond > 0):
 		return nil
 	case b == nil:
-		return NewBucket(r, now)
+		return New(r, now)
 	case b.Rate() != r:
 		b.SetRate(r, now)
 	}

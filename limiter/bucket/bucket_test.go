@@ -1,4 +1,4 @@
-package limiter_test
+package bucket_test
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/limiter/bucket"
 )
 
 // step is one call on a bucket, at an offset from the start.
@@ -24,37 +24,37 @@ type step struct {
 func TestBucketSteps(t *testing.T) {
 	const ms = time.Millisecond
 	cases := map[string]struct {
-		rate  limiter.Rate
+		rate  bucket.Rate
 		steps []step
 	}{
 		"starts full": {
-			limiter.Rate{PerSecond: 10},
+			bucket.Rate{PerSecond: 10},
 			[]step{{0, 10, 0, true, 0}, {0, 1, 100 * ms, false, 0}, {100 * ms, 1, 0, true, 0}},
 		},
 		"refills to the burst and no further": {
-			limiter.Rate{PerSecond: 10, BurstSeconds: 0.5},
+			bucket.Rate{PerSecond: 10, BurstSeconds: 0.5},
 			[]step{{0, 5, 0, true, 0}, {time.Hour, 5, 0, true, 0}, {time.Hour, 1, 100 * ms, false, 0}},
 		},
 		"the wait it names is exact": {
-			limiter.Rate{PerSecond: 4, BurstSeconds: 1},
+			bucket.Rate{PerSecond: 4, BurstSeconds: 1},
 			[]step{{0, 4, 0, true, 0}, {0, 2, 500 * ms, false, 0}, {500*ms - 1, 2, 1, false, 1.999}, {500 * ms, 2, 0, true, 0}},
 		},
 		"a burst below one token holds one": {
-			limiter.Rate{PerSecond: 0.5, BurstSeconds: 1},
+			bucket.Rate{PerSecond: 0.5, BurstSeconds: 1},
 			[]step{{0, 1, 0, true, 0}, {time.Second, 1, time.Second, false, 0.5}, {2 * time.Second, 1, 0, true, 0}},
 		},
 		"a clock that steps back mints nothing": {
-			limiter.Rate{PerSecond: 10},
+			bucket.Rate{PerSecond: 10},
 			[]step{{time.Second, 10, 0, true, 0}, {0, 1, 1100 * ms, false, -10}, {1100 * ms, 1, 0, true, 0}},
 		},
 		"a clock that jumped an hour and came back refuses for one burst, not for an hour": {
-			limiter.Rate{PerSecond: 10},
+			bucket.Rate{PerSecond: 10},
 			[]step{{time.Hour, 10, 0, true, 0}, {0, 1, 100 * ms, false, 0}, {100 * ms, 1, 0, true, 0}},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := limiter.NewBucket(tc.rate, 0)
+			b := bucket.New(tc.rate, 0)
 			for i, s := range tc.steps {
 				wait, ok := b.Take(int64(s.at), s.n)
 				if wait != s.wait || ok != s.ok {
@@ -72,7 +72,7 @@ func TestBucketSteps(t *testing.T) {
 // that divide a second and at rates that do not.
 func TestBucketIsExactUnderConcurrency(t *testing.T) {
 	for _, rate := range []float64{1, 3, 7, 100, 333, 1500, 1999, 300_000, 2_000_001} {
-		b := limiter.NewBucket(limiter.Rate{PerSecond: rate, BurstSeconds: 1}, 0)
+		b := bucket.New(bucket.Rate{PerSecond: rate, BurstSeconds: 1}, 0)
 		want := int64(math.Min(rate, 2000*2000))
 		var passed atomic.Int64
 		var wg sync.WaitGroup
@@ -99,7 +99,7 @@ func TestBucketNeverOvergrants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(0.1, 1e5).Draw(t, "rate")
 		burst := rapid.Float64Range(0.01, 10).Draw(t, "burst seconds")
-		b := limiter.NewBucket(limiter.Rate{PerSecond: rate, BurstSeconds: burst}, 0)
+		b := bucket.New(bucket.Rate{PerSecond: rate, BurstSeconds: burst}, 0)
 		depth := b.Burst()
 		var now int64
 		var granted float64
@@ -125,30 +125,37 @@ func TestBucketNeverOvergrants(t *testing.T) {
 
 // A borrower is told exactly when its debt is paid, and giving up pays it back.
 func TestBucketBorrow(t *testing.T) {
-	b := limiter.NewBucket(limiter.Rate{PerSecond: 10, BurstSeconds: 0.1, QueueDepth: 2}, 0)
+	b := bucket.New(bucket.Rate{PerSecond: 10, BurstSeconds: 0.1, QueueDepth: 2}, 0)
+	bill := bucket.Bill{{Bucket: b, Tokens: 1}}
+	var last bucket.Receipt
 	for i, want := range []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond} {
-		if wait, ok := b.Borrow(0, 1, 2); !ok || wait != want {
-			t.Errorf("borrower %d waits %v, %v; want %v", i, wait, ok, want)
+		paid, wait, refused := bill.Pay(0, 0)
+		if refused != nil || wait != want {
+			t.Errorf("borrower %d waits %v, %v; want %v", i, wait, refused, want)
 		}
+		last = paid
 	}
-	if _, ok := b.Borrow(0, 1, 2); ok {
+	if b.Waiting() != 2 {
+		t.Errorf("%d wait; want 2", b.Waiting())
+	}
+	if _, _, refused := bill.Pay(0, 0); refused != b {
 		t.Error("a third token was lent at a bound of two")
 	}
-	b.Refund(1)
-	if wait, ok := b.Borrow(0, 1, 2); !ok || wait != 200*time.Millisecond {
-		t.Errorf("after a refund: %v, %v; want 200ms", wait, ok)
+	last.Refund()
+	if _, wait, refused := bill.Pay(0, 0); refused != nil || wait != 200*time.Millisecond {
+		t.Errorf("after a refund: %v, %v; want 200ms", wait, refused)
 	}
 }
 
 // Changing the rate keeps the tokens that are there.
 func TestBucketSetRate(t *testing.T) {
-	b := limiter.NewBucket(limiter.Rate{PerSecond: 100}, 0)
+	b := bucket.New(bucket.Rate{PerSecond: 100}, 0)
 	b.Take(0, 70)
-	b.SetRate(limiter.Rate{PerSecond: 1000, BurstSeconds: 2}, 0)
+	b.SetRate(bucket.Rate{PerSecond: 1000, BurstSeconds: 2}, 0)
 	if got := b.Tokens(0); got != 30 {
 		t.Errorf("Tokens = %v after raising the rate; want the 30 that were left", got)
 	}
-	b.SetRate(limiter.Rate{PerSecond: 10}, 0)
+	b.SetRate(bucket.Rate{PerSecond: 10}, 0)
 	if got := b.Tokens(0); got != 10 {
 		t.Errorf("Tokens = %v after lowering the rate; want the new burst of 10", got)
 	}
@@ -158,7 +165,7 @@ func TestBucketSetRate(t *testing.T) {
 // on absurd times.
 func TestBucketFarFuture(t *testing.T) {
 	for _, rate := range []float64{0.001, 1, 1e6, 1e9} {
-		b := limiter.NewBucket(limiter.Rate{PerSecond: rate}, 0)
+		b := bucket.New(bucket.Rate{PerSecond: rate}, 0)
 		burst := b.Burst()
 		for _, now := range []int64{int64(20 * 365 * 24 * time.Hour), math.MinInt64, -1} {
 			b.Take(now, burst)
@@ -167,5 +174,18 @@ func TestBucketFarFuture(t *testing.T) {
 			}
 		}
 		b.Take(math.MaxInt64, 1)
+	}
+}
+
+// Half a token costs half a token: a part of a cost is not free, and none is lost.
+func TestBucketPartsOfTokens(t *testing.T) {
+	b := bucket.New(bucket.Rate{PerSecond: 1, BurstSeconds: 3}, 0)
+	for i := range 6 {
+		if wait, ok := b.Take(0, 0.5); !ok {
+			t.Fatalf("half a token, %d times taken, is not there: %v", i, wait)
+		}
+	}
+	if wait, ok := b.Take(0, 0.25); ok || wait != 250*time.Millisecond {
+		t.Errorf("a quarter of a token of an empty bucket: %v, %v; want 250ms", wait, ok)
 	}
 }

@@ -1,4 +1,4 @@
-package limiter
+package bucket
 
 import (
 	"math"
@@ -104,13 +104,13 @@ func (b *Bucket) Dry() bool {
 	return d != nil && d.told.Load()
 }
 
-// miss notes a refused request of n tokens, and reports whether the rate is
-// shared.
-func (b *Bucket) miss(n float64) bool {
-	if !b.shared() {
+// Miss notes a request of n tokens that was refused for want of them, and reports
+// whether the rate is shared: otherwise nothing is noted.
+func (b *Bucket) Miss(n float64) bool {
+	if !b.Shared() {
 		return false
 	}
-	cost := int64(math.Ceil(min(n, maxCost) * 1000))
+	cost := int64(math.Ceil(min(n, MaxCost) * 1000))
 	b.ledger.missed.Add(cost)
 	if cost > b.ledger.largest.Load() {
 		b.ledger.largest.Store(cost) // one of several at once: the next one will tell
@@ -119,16 +119,16 @@ func (b *Bucket) miss(n float64) bool {
 	return true
 }
 
-// shared reports whether several gates share the rate.
-func (b *Bucket) shared() bool { return b != nil && b.state.Load().rate.Sharers > 0 }
+// Shared reports whether several gates share the rate.
+func (b *Bucket) Shared() bool { return b != nil && b.state.Load().rate.Sharers > 0 }
 
-// each returns how many ns a token takes to flow in.
-func (b *Bucket) each() float64 { return b.state.Load().perToken }
+// Each returns how many ns a token takes to flow in.
+func (b *Bucket) Each() float64 { return b.state.Load().perToken }
 
 // Lease has a bucket of a shared rate go on with what it was granted, as of now.
 // It does nothing to one of another rate.
 func (b *Bucket) Lease(now int64, l Lease) {
-	if !b.shared() {
+	if !b.Shared() {
 		return
 	}
 	b.ledger.mu.Lock()
@@ -144,7 +144,7 @@ func (b *Bucket) Lease(now int64, l Lease) {
 // most most, with perSecond flowing in until the given time, monotonic
 // nanoseconds. It does nothing to one of another rate.
 func (b *Bucket) Flow(now int64, perSecond float64, until int64, most float64) {
-	if !b.shared() {
+	if !b.Shared() {
 		return
 	}
 	b.ledger.mu.Lock()
@@ -204,8 +204,3 @@ func (b *Bucket) share(now int64, next *bucketState, tokens float64) {
 	s.low, s.dry = old.low, old.dry
 	b.ledger.turn(b, s)
 }
-
-// Miss notes a request of n tokens that was refused for want of them, for those
-// who pay from the bucket themselves. It does nothing where the rate is not
-// shared.
-func Miss(b *Bucket, n float64) { b.miss(n) }
