@@ -13,6 +13,7 @@ fetch() {
   local v
   for v in 4.16.0 4.17.0 4.20.0; do python_env "pymongo-$v.txt" >/dev/null; done
   node_modules >/dev/null
+  shell >/dev/null
   if (($(java_version) >= 11)); then
     for v in 5.11.1 5.12.0; do jars "java-$v/pom.xml" >/dev/null; done
   fi
@@ -29,6 +30,9 @@ rust_driver() {
   CARGO_TARGET_DIR=$dir cargo build -q --locked --manifest-path rust/Cargo.toml >&2
   echo "$dir/debug/driver"
 }
+
+# shell prints the program of mongosh.
+shell() { (cd mongosh && echo "$(node_modules)/.bin/mongosh"); }
 
 # certificate makes an authority, ca.pem, and what it has signed: Rust trusts no
 # server that is its own.
@@ -85,6 +89,7 @@ EOF
   GENERATION=2 DRIVER=mongodb-7-9 cell node-7.9 "7.9.0 $on" node node_cell.js
   GENERATION=true DRIVER=mongodb-7-3 cell node-7.3 "7.3.0 $on" node node_cell.js
   GENERATION=absent DRIVER=mongodb-6 cell node-6 "6.20.0 $on" node node_cell.js
+  PROVE_CELL_S=240 cell mongosh "2.12.0 $on" bash shell_cell.sh "$(shell)"
   if (($(java_version) >= 11)); then
     GENERATION=2 cell java-5.12 "5.12.0 $on" "${small_jvm[@]}" -cp "$(jars java-5.12.0/pom.xml)/*" Driver.java
     GENERATION=absent cell java-5.11 "5.11.1 $on" "${small_jvm[@]}" -cp "$(jars java-5.11.1/pom.xml)/*" Driver.java
