@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# limits: fetch 600 s, prove 300 s
+# limits: fetch 900 s, prove 600 s
 # Drivers before the MongoDB gate, of the three generations that differ in what
 # they make of a refusal, and SecantusDB behind it with SCRAM: no registry has a
 # mongod. It calls itself a replica set of one, so the gate rewrites addresses.
@@ -14,6 +14,7 @@ fetch() {
   for v in 4.16.0 4.17.0 4.20.0; do python_env "pymongo-$v.txt" >/dev/null; done
   node_modules >/dev/null
   shell >/dev/null
+  (cd go && go mod download)
   if (($(java_version) >= 11)); then
     for v in 5.11.1 5.12.0; do jars "java-$v/pom.xml" >/dev/null; done
   fi
@@ -47,9 +48,11 @@ certificate() {
 server() { start "$1" "$(python_env server.txt)/bin/secantusd-py" --host 127.0.0.1 --port "$db" --storage-path "$PROVE_RUN/data" --log-level WARNING "${@:2}"; }
 
 prove() {
-  local admin gate tls python v
-  db=$(port) admin=$(port) gate=$(port) tls=$(port) LEARNS=$(port) GATED=$(port)
-  export LEARNS GATED
+  local admin gate tls squeezed squeeze python v
+  db=$(port) admin=$(port) gate=$(port) tls=$(port) squeezed=$(port) squeeze=$(port) LEARNS=$(port) GATED=$(port)
+  export LEARNS GATED COUNTS
+  COUNTS=$(port)
+  (cd go && go build -o "$PROVE_RUN/" ./...)
   python=$(python_env server.txt)/bin/python
   certificate
   export DIRECT="mongodb://driver:secret@127.0.0.1:$db/?authSource=admin"
@@ -60,6 +63,7 @@ prove() {
   halt "$started"
   server server --auth
   until_ok 30 "$python" -c "import os, pymongo; pymongo.MongoClient(os.environ['DIRECT'], serverSelectionTimeoutMS=2000).db.things.find_one()"
+  start squeeze "$PROVE_RUN/squeeze" "127.0.0.1:$squeeze" "127.0.0.1:$db" "127.0.0.1:$COUNTS"
   local rules="partitions: { by: database, default: { limit: { algorithm: fixed, limit: 100 } }, named: [ { name: spent, match: spent, rate: 0.001, burstSeconds: 1000 }, { name: third, match: third, rate: 100, burstSeconds: 0.2 } ] }"
   gate gate <<EOF
 admin: { listen: 127.0.0.1:$admin }
@@ -69,6 +73,8 @@ ingresses:
       mongodb: { topology: { mode: members, members: { "127.0.0.1:$db": "127.0.0.1:$gate" } } } }
   - { name: tls, protocol: mongodb, listen: 127.0.0.1:$tls, backend: 127.0.0.1:$db, $rules, tls: { certFile: $PROVE_RUN/cert.pem, keyFile: $PROVE_RUN/key.pem },
       mongodb: { topology: { mode: members, members: { "127.0.0.1:$db": "127.0.0.1:$tls" } } } }
+  - { name: squeezed, protocol: mongodb, listen: 127.0.0.1:$squeezed, backend: 127.0.0.1:$squeeze, $rules,
+      mongodb: { topology: { mode: members, members: { "127.0.0.1:$db": "127.0.0.1:$squeezed" } } } }
   - { name: learns, protocol: mongodb, listen: 127.0.0.1:$LEARNS, backend: 127.0.0.1:$db, requests: { rate: 0.001, burstSeconds: 5000 },
       mongodb: { topology: { mode: members, members: { "127.0.0.1:$db": "127.0.0.1:$LEARNS" } } } }
   - { name: gated, protocol: mongodb, listen: 127.0.0.1:$GATED, backend: 127.0.0.1:$db, requests: { rate: 0.001, burstSeconds: 5000, unauthenticated: gate },
@@ -77,7 +83,8 @@ EOF
   export GATE="mongodb://driver:secret@127.0.0.1:$gate/?authSource=admin&replicaSet=secantus" GATE_PORT=$gate ADMIN=http://127.0.0.1:$admin
   export WRONG="mongodb://driver:wrong@127.0.0.1:$gate/?authSource=admin&replicaSet=secantus" CERT=$PROVE_RUN/ca.pem
   export TLS="mongodb://driver:secret@127.0.0.1:$tls/?authSource=admin&replicaSet=secantus&tls=true&tlsCAFile=$PROVE_RUN/ca.pem"
-  "$python" -c "import os, pymongo; pymongo.MongoClient(os.environ['GATE']).spent.things.find_one()"
+  export SQUEEZED="mongodb://driver:secret@127.0.0.1:$squeezed/?authSource=admin&replicaSet=secantus"
+  "$python" -c "import os, pymongo; [pymongo.MongoClient(os.environ[n]).spent.things.find_one() for n in ('GATE', 'TLS', 'SQUEEZED')]"
 
   local on="on SecantusDB 0.7.0b3"
   GENERATION=2 cell pymongo-4.20 "4.20.0 $on" "$(python_env pymongo-4.20.0.txt)/bin/python" pymongo_cell.py
@@ -89,6 +96,8 @@ EOF
   GENERATION=2 DRIVER=mongodb-7-9 cell node-7.9 "7.9.0 $on" node node_cell.js
   GENERATION=true DRIVER=mongodb-7-3 cell node-7.3 "7.3.0 $on" node node_cell.js
   GENERATION=absent DRIVER=mongodb-6 cell node-6 "6.20.0 $on" node node_cell.js
+  cell go-2.9 "2.9.3 $on" "$PROVE_RUN/driver2"
+  cell go-1.17 "1.17.6 $on" "$PROVE_RUN/driver1"
   PROVE_CELL_S=240 cell mongosh "2.12.0 $on" bash shell_cell.sh "$(shell)"
   if (($(java_version) >= 11)); then
     GENERATION=2 cell java-5.12 "5.12.0 $on" "${small_jvm[@]}" -cp "$(jars java-5.12.0/pom.xml)/*" Driver.java

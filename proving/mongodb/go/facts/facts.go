@@ -1,0 +1,59 @@
+// Package facts is how a Go cell tells what it has seen.
+package facts
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+var (
+	mu     sync.Mutex
+	failed bool
+)
+
+// Fact tells one fact; what was seen is for the one who has to find out why not.
+func Fact(what string, holds bool, seen ...any) {
+	mu.Lock()
+	defer mu.Unlock()
+	if holds {
+		fmt.Println("ok " + what)
+		return
+	}
+	failed = true
+	fmt.Printf("not ok %s - saw %.500v\n", what, fmt.Sprint(seen...))
+}
+
+// Brisk tells one that is about speed, which is not judged on a busy machine.
+func Brisk(what string, holds bool, seen ...any) {
+	var load float64
+	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(b), &load)
+	}
+	if !holds && load > 3*float64(runtime.NumCPU()) {
+		fmt.Printf("# not judged at a load of %v: %s - saw %v\n", load, what, fmt.Sprint(seen...))
+		return
+	}
+	Fact(what, holds, seen...)
+}
+
+// Must ends the cell when what has to be done cannot be.
+func Must(err error) {
+	if err != nil {
+		Fact("the cell comes to its end", false, err)
+		End()
+	}
+}
+
+// End ends the process.
+func End() {
+	if failed {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Lacks reports whether the server cannot do it: WITHOUT lists such.
+func Lacks(feature string) bool { return strings.Contains(os.Getenv("WITHOUT"), feature) }
