@@ -12,6 +12,7 @@ import com.mongodb.event.CommandStartedEvent;
 import com.mongodb.event.ConnectionClosedEvent;
 import com.mongodb.event.ConnectionPoolListener;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -38,9 +39,9 @@ public class Driver {
   }
 
   static final boolean RETRIES = !System.getenv("GENERATION").equals("absent");
-  static final List<Long> began = new ArrayList<>();
-  static final List<Long> ended = new ArrayList<>();
-  static final List<Integer> bases = new ArrayList<>();
+  static final List<Long> began = Collections.synchronizedList(new ArrayList<>());
+  static final List<Long> ended = Collections.synchronizedList(new ArrayList<>());
+  static final List<Integer> bases = Collections.synchronizedList(new ArrayList<>());
   static final AtomicInteger closed = new AtomicInteger();
 
   static void clear() {
@@ -130,6 +131,47 @@ public class Driver {
     brisk(String.format("it waits between attempts as baseBackoffMS says: at most %.2f of it, %.2f on average of %d", worst, total / n, n), worst < 1.5 && total / n > 0.2 && total / n < 0.9, n);
   }
 
+  /** Eight ask for about half as much again as the rate. */
+  static void third(MongoClient client) throws InterruptedException {
+    clear();
+    AtomicInteger done = new AtomicInteger();
+    AtomicInteger failures = new AtomicInteger();
+    List<Thread> threads = new ArrayList<>();
+    for (int t = 0; t < 8; t++) {
+      Thread thread = new Thread(() -> {
+        for (int i = 0; i < 40; i++) {
+          MongoException e = refused(() -> client.getDatabase("third").getCollection("things").find().first());
+          if (e == null) done.incrementAndGet();
+          else if (e.getCode() == 462) failures.incrementAndGet();
+          try {
+            Thread.sleep(100);
+          } catch (InterruptedException stop) {
+            return;
+          }
+        }
+      });
+      thread.start();
+      threads.add(thread);
+    }
+    for (Thread thread : threads) thread.join();
+    fact("overloaded, every failure is 462: " + failures + " of 320 operations failed in " + began.size() + " attempts", done.get() + failures.get() == 320 && done.get() > 100, done + " " + closed);
+    int again = began.size() - done.get();
+    brisk(100 * again / began.size() + " % of the attempts were refused", again > 50, again);
+  }
+
+  static void squeezed() {
+    try (MongoClient client = MongoClients.create(System.getenv("SQUEEZED") + "&compressors=zlib")) {
+      MongoCollection<Document> things = client.getDatabase("java").getCollection("squeezed");
+      things.drop();
+      things.insertMany(IntStream.range(0, 200).mapToObj(n -> new Document("_id", n).append("pad", "x".repeat(200))).toList());
+      int n = 0;
+      for (Document d : things.find().batchSize(50)) n++;
+      MongoException e = refused(() -> client.getDatabase("spent").getCollection("things").find().maxTime(800, TimeUnit.MILLISECONDS).first());
+      Document after = things.find(new Document("_id", 7)).first();
+      fact("compressed with zlib: 200 documents in and out, a refusal that is not, and on", n == 200 && e != null && e.getCode() == 462 && after != null, n + " " + e);
+    }
+  }
+
   public static void main(String[] args) throws Exception {
     Watch watch = new Watch();
     MongoClientSettings settings = MongoClientSettings.builder().applyConnectionString(new ConnectionString(System.getenv("GATE")))
@@ -138,11 +180,13 @@ public class Driver {
       work(client);
       refusals(client);
       if (RETRIES) waits(client);
+      third(client);
     }
     try (MongoClient wrong = MongoClients.create(System.getenv("WRONG") + "&serverSelectionTimeoutMS=5000")) {
       MongoException e = refused(() -> wrong.getDatabase("db").getCollection("things").find().first());
       fact("a wrong password is the server's answer", e instanceof com.mongodb.MongoSecurityException, e);
     }
+    squeezed();
     System.exit(failed ? 1 : 0);
   }
 }

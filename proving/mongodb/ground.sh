@@ -64,7 +64,7 @@ prove() {
   server server --auth
   until_ok 30 "$python" -c "import os, pymongo; pymongo.MongoClient(os.environ['DIRECT'], serverSelectionTimeoutMS=2000).db.things.find_one()"
   start squeeze "$PROVE_RUN/squeeze" "127.0.0.1:$squeeze" "127.0.0.1:$db" "127.0.0.1:$COUNTS"
-  local rules="partitions: { by: database, default: { limit: { algorithm: fixed, limit: 100 } }, named: [ { name: spent, match: spent, rate: 0.001, burstSeconds: 1000 }, { name: third, match: third, rate: 100, burstSeconds: 0.2 } ] }"
+  local rules="partitions: { by: database, default: { limit: { algorithm: fixed, limit: 100 } }, named: [ { name: spent, match: spent, rate: 0.001, burstSeconds: 1000 }, { name: third, match: third, rate: 50, burstSeconds: 0.2 } ] }"
   gate gate <<EOF
 admin: { listen: 127.0.0.1:$admin }
 log: { level: error, format: text }
@@ -110,6 +110,7 @@ EOF
   else
     skip mongodb-rust "needs Rust 1.88, found 1.$(rust_version)"
   fi
+  cell compression "all of these, $on" bash squeeze_cell.sh
   cell idle "all of these" bash idle_cell.sh
 }
 

@@ -160,7 +160,7 @@ func third(ctx context.Context, client *mongo.Client, w *watch) {
 		go func() {
 			for range 40 {
 				results <- client.Database("third").Collection("things").FindOne(ctx, bson.D{}).Err()
-				time.Sleep(40 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 			}
 		}()
 	}
@@ -179,4 +179,5 @@ func third(ctx context.Context, client *mongo.Client, w *watch) {
 	began, created, closed := w.take()
 	facts.Fact(fmt.Sprintf("overloaded, every failure is 462 and no connection is lost: %d of 320 operations failed in %d attempts", failed, began),
 		other == nil && created <= 8 && closed == 0 && done > 100, done, other, created, closed)
+	facts.Brisk(fmt.Sprintf("%d %% of the attempts were refused", 100*(began-done)/began), began-done > 50, began-done)
 }

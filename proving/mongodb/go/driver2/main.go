@@ -190,7 +190,7 @@ func third(ctx context.Context, client *mongo.Client, w *watch) {
 					err = nil
 				}
 				results <- err
-				time.Sleep(40 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 			}
 		}()
 	}
@@ -209,6 +209,8 @@ func third(ctx context.Context, client *mongo.Client, w *watch) {
 	seen := w.get()
 	facts.Fact(fmt.Sprintf("overloaded, every failure is 462 and no connection is lost: %d of 320 operations failed in %d attempts", failed, len(seen.began)),
 		other == nil && seen.created <= 8 && seen.closed == 0 && done > 100, done, other, seen.created, seen.closed)
+	again := len(seen.began) - done
+	facts.Brisk(fmt.Sprintf("%d %% of the attempts were refused", 100*again/len(seen.began)), again > 50, again)
 }
 
 // inOtherWays does a little over TLS, and compressed.
