@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/admitd/admitd/proving/mongodb/go/facts"
 )
@@ -118,7 +119,7 @@ func unacknowledged(ctx context.Context, client *mongo.Client) {
 	db := client.Database(name)
 	things := db.Collection("things")
 	facts.Must(db.Collection("silent").Drop(ctx))
-	silent := db.Collection("silent", options.Collection().SetWriteConcern(&writeNothing))
+	silent := db.Collection("silent", options.Collection().SetWriteConcern(writeconcern.Unacknowledged()))
 	right := true
 	for n := range 20 {
 		_, err := silent.InsertOne(ctx, bson.D{{Key: "_id", Value: n}})

@@ -10,11 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 )
-
-var writeNothing = writeconcern.WriteConcern{W: 0}
 
 // seen is what the driver has told since it was cleared.
 type seen struct {
@@ -61,8 +58,7 @@ func (w *watch) commands() *event.CommandMonitor {
 		},
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
 			var base time.Duration
-			var of driver.Error
-			if errors.As(e.Failure, &of) {
+			if of, ok := errors.AsType[driver.Error](e.Failure); ok {
 				base = of.BaseBackoff
 			}
 			w.note(func(s *seen) { s.ended, s.bases = append(s.ended, time.Now()), append(s.bases, base) })

@@ -6,10 +6,12 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -49,38 +51,54 @@ func (c *counts) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 func main() {
 	if len(os.Args) != 4 {
-		log.Fatal("usage: squeeze LISTEN SERVER COUNTS")
+		fmt.Fprintln(os.Stderr, "usage: squeeze LISTEN SERVER COUNTS")
+		os.Exit(2)
 	}
+	fmt.Fprintln(os.Stderr, run(context.Background(), os.Args[1], os.Args[2], os.Args[3]))
+	os.Exit(1)
+}
+
+// run serves until it cannot.
+func run(ctx context.Context, listen, server, tell string) error {
 	all := &counts{n: map[string]*[2]int{}}
-	go func() { log.Fatal(http.ListenAndServe(os.Args[3], all)) }()
-	l, err := net.Listen("tcp", os.Args[1])
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", listen)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
+	t, err := lc.Listen(ctx, "tcp", tell)
+	if err != nil {
+		return err
+	}
+	go func() { fmt.Fprintln(os.Stderr, http.Serve(t, all)) }()
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			log.Fatal(err)
+			return err
 		}
-		go func() {
-			defer func() { _ = c.Close() }()
-			up, err := net.Dial("tcp", os.Args[2])
-			if err != nil {
-				log.Print(err)
-				return
-			}
-			defer func() { _ = up.Close() }()
-			p := &pair{client: c, server: up, counts: all}
-			go func() {
-				if err := p.replies(); err != io.EOF {
-					log.Print("replies: ", err)
-				}
-				_ = c.Close()
-			}()
-			if err := p.requests(); err != io.EOF {
-				log.Print("requests: ", err)
-			}
-		}()
+		go serve(ctx, c, server, all)
+	}
+}
+
+// serve passes one connection on.
+func serve(ctx context.Context, c net.Conn, server string, all *counts) {
+	defer func() { _ = c.Close() }()
+	var d net.Dialer
+	up, err := d.DialContext(ctx, "tcp", server)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer func() { _ = up.Close() }()
+	p := &pair{client: c, server: up, counts: all, how: map[int32]wiremessage.CompressorID{}, offers: map[int32][]string{}}
+	go func() {
+		if err := p.replies(); !errors.Is(err, io.EOF) {
+			fmt.Fprintln(os.Stderr, "replies:", err)
+		}
+		_ = c.Close()
+	}()
+	if err := p.requests(); !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, "requests:", err)
 	}
 }
 
@@ -113,7 +131,6 @@ func frame(r io.Reader) ([]byte, error) {
 
 // requests passes what the client says, opened.
 func (p *pair) requests() error {
-	p.how, p.offers = map[int32]wiremessage.CompressorID{}, map[int32][]string{}
 	for {
 		b, err := frame(p.client)
 		if err != nil {
@@ -181,18 +198,19 @@ func (p *pair) greeted(id int32, op wiremessage.OpCode, rest []byte) {
 	}
 }
 
+// opQuery carries the first hello of some drivers.
+const opQuery wiremessage.OpCode = 2004
+
 // document finds the body of a message, and where it begins.
 func document(op wiremessage.OpCode, b []byte) (bsoncore.Document, int) {
 	skip := 0
-	switch op {
+	switch op { //nolint:exhaustive // hellos come in no other
 	case wiremessage.OpMsg:
 		skip = 5 // flags, kind
 	case wiremessage.OpReply:
 		skip = 20
-	case wiremessage.OpQuery:
-		_, rest, _ := wiremessage.ReadQueryFlags(b)
-		_, rest, _ = wiremessage.ReadQueryFullCollectionName(rest)
-		skip = len(b) - len(rest) + 8
+	case opQuery: // flags, name, how many to skip and to return
+		skip = 4 + bytes.IndexByte(b[4:], 0) + 1 + 8
 	}
 	if skip == 0 || skip > len(b) {
 		return nil, 0
