@@ -56,6 +56,36 @@ func TestSameSeedSameResult(t *testing.T) {
 	}
 }
 
+// Nor does it depend on the seed of the hashes that keys are looked up by: of
+// partitions that were last used in the same second those made way that came first
+// in the order of the hashes, so that every run of the soak was another one.
+func TestSameSeedSameEvictions(t *testing.T) {
+	s, ok := shipped(t, "soak").Variant("default")
+	if !ok {
+		t.Fatal("no such variant")
+	}
+	s.For, s.Load = scenario.Duration(30*time.Second), []scenario.LoadStep{{Load: 1.5}}
+	s.Windows = []scenario.Window{{Name: "whole", To: s.For}}
+	for _, c := range lab.Contenders(s) {
+		if c.Name != scenario.Queued {
+			continue
+		}
+		var first *measure.Result
+		for range 2 {
+			r, err := lab.Play(s, c, 1, lab.PlayOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = r
+			}
+			if diff := cmp.Diff(first, r); diff != "" {
+				t.Fatalf("two runs of one seed differ:\n%s", diff)
+			}
+		}
+	}
+}
+
 // A clock that stands still is noticed, and the gate goes on with its fixed
 // fallback: permits are neither lost nor withheld.
 func TestBrokenClockFallsBack(t *testing.T) {

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -165,7 +166,10 @@ func (r *roster) evict(t *table, now int64) *table {
 	if len(idle) == 0 {
 		return nil
 	}
-	slices.SortFunc(idle, func(a, b *partition) int { return int(int32(a.touched.Load() - b.touched.Load())) })
+	slices.SortFunc(idle, func(a, b *partition) int {
+		// Of those of one second the same ones make way in every run.
+		return cmp.Or(int(int32(a.touched.Load()-b.touched.Load())), cmp.Compare(a.hash, b.hash))
+	})
 	room := max(t.policy.maxPartitions()/8, 1)
 	leaving := make(map[*partition]bool, room)
 	second := now >> coarseShift
