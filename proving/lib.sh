@@ -22,11 +22,11 @@ skip() { echo "SKIP $1: $2"; }
 absent() { skip "$1" "$2"; exit 3; }
 
 # cell NAME VERSION COMMAND… runs one cell, within PROVE_CELL_S (120) seconds, and
-# reports it. Facts go to the ground's results. PROVE_CELL=name runs only that one.
+# reports it. Facts go to the ground's results. PROVE_CELL="name name" runs only these.
 cell() {
   local name=$1 version=$2 log began=$SECONDS status=0 facts
   shift 2
-  [[ -z ${PROVE_CELL:-} || $PROVE_CELL == "$name" ]] || return 0
+  [[ -z ${PROVE_CELL:-} || " $PROVE_CELL " == *" $name "* ]] || return 0
   log=$PROVE_OUT/$PROVE_GROUND.$name.log
   timeout --kill-after=5 "${PROVE_CELL_S:-120}" "$@" >"$log" 2>&1 </dev/null || status=$?
   facts=$(sed -n 's/^ok //p' "$log" | awk '{printf "%s%s", sep, $0; sep = "; "}')
@@ -111,7 +111,7 @@ python_env() {
   if [[ ! -e $dir/.done ]]; then
     rm -rf "$dir"
     python3 -m venv "$dir" >&2
-    "$dir/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "${1:-requirements.txt}" >&2
+    "$dir/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "${1:-requirements.txt}" >&2 || return 1
     touch "$dir/.done"
   fi
   echo "$dir"
@@ -137,7 +137,7 @@ jars() {
   if [[ ! -e $dir/.done ]]; then
     rm -rf "$dir" && mkdir -p "$dir"
     mvn -q -B -Dstyle.color=never -f "$pom" org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
-      "-DoutputDirectory=$dir" -DincludeScope=runtime >&2
+      "-DoutputDirectory=$dir" -DincludeScope=runtime >&2 || return 1
     touch "$dir/.done"
   fi
   echo "$dir"

@@ -36,9 +36,10 @@ differs() { [[ $(readlink "/proc/$1/ns/net") != $(readlink /proc/self/ns/net) ]]
 # broker JARS VERSION starts one on $host, by way of $within and with $java, with the
 # settings on standard input besides; broker_pid is its process.
 broker() {
-  local open=() package jars=$1 bookie bind=127.0.0.1
+  local open=() package jars=$1 bookie=() bind=127.0.0.1
   [[ $host == 127.* ]] || bind=0.0.0.0
-  bookie=$(port) broker=$(port) web=$(port)
+  [[ $2 == 5.* ]] || bookie=(--bookkeeper-port "$(port)") # which takes a free one by itself
+  broker=$(port) web=$(port)
   for package in java.lang java.io java.util java.util.zip java.nio sun.net jdk.internal.misc jdk.internal.platform; do
     open+=(--add-opens "java.base/$package=ALL-UNNAMED")
   done
@@ -49,10 +50,9 @@ broker() {
     "${open[@]}" --add-opens java.management/sun.management=ALL-UNNAMED --add-opens jdk.management/com.sun.management.internal=ALL-UNNAMED \
     -Dio.netty.tryReflectionSetAccessible=true -Dlog4j2.is.webapp=false -Dlog4j2.configurationFile="$PROVE_RUN/log4j2.properties" \
     -cp "$jars/*" org.apache.pulsar.PulsarStandaloneStarter --config "$PROVE_RUN/standalone.conf" \
-    -nfw -nss --wipe-data --bookkeeper-dir "$PROVE_RUN/bookkeeper" --metadata-dir "$PROVE_RUN/metadata" --bookkeeper-port "$bookie"
+    -nfw -nss --wipe-data --bookkeeper-dir "$PROVE_RUN/bookkeeper" --metadata-dir "$PROVE_RUN/metadata" "${bookie[@]}"
   broker_pid=$started
-  # The metrics answer earlier than the broker works.
-  until_ok 150 ready
+  until_ok 150 settled && ready >/dev/null
   export BROKER=$door:$broker
 }
 # settings ADDRESS prints what every broker is told.
@@ -63,6 +63,7 @@ webServicePort=$web
 brokerServicePort=$broker
 bindAddress=$1
 advertisedAddress=$host
+allowLoopback=true
 managedLedgerDefaultEnsembleSize=1
 managedLedgerDefaultWriteQuorum=1
 managedLedgerDefaultAckQuorum=1
@@ -87,6 +88,8 @@ numOrderedExecutorThreads=2
 bookkeeperClientNumWorkerThreads=2
 EOF
 }
+# settled reports whether it works, or has ended. The metrics answer earlier.
+settled() { ready || ! kill -0 "$broker_pid"; }
 ready() {
   local at=http://$host:$web/admin/v2
   [[ $("${within[@]}" curl -fsS "$at/clusters") == *standalone* ]] &&
