@@ -26,6 +26,8 @@ type comparison struct {
 	self   string
 	other  string // another build; "" = none
 	only   string // peers to measure; "" = all
+	tls    bool
+	h2     int // streams of a connection of HTTP/2; 0 = HTTP/1.1
 }
 
 // peer is one process, or family of processes, under test.
@@ -48,6 +50,11 @@ func (c *comparison) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer os.RemoveAll(c.dir)
+	if c.tls {
+		if err := c.certify(); err != nil {
+			return err
+		}
+	}
 	backend, err := c.start(ctx, "direct", func(addr string) *exec.Cmd {
 		return exec.Command(c.self, "backend", "-listen", addr, "-size", strconv.Itoa(c.size))
 	})
@@ -68,8 +75,10 @@ func (c *comparison) table(ctx context.Context, out io.Writer, backend *peer, re
 	backend.loads, backend.cpu = nil, nil
 	peers := []*peer{backend}
 	defer func() {
-		for _, p := range peers[1:] {
-			p.stop()
+		for _, p := range peers {
+			if p != backend {
+				p.stop()
+			}
 		}
 	}()
 	for _, form := range c.forms(backend.addr, refuse) {
@@ -88,6 +97,9 @@ func (c *comparison) table(ctx context.Context, out io.Writer, backend *peer, re
 		}
 		p.want = form.want
 		peers = append(peers, p)
+	}
+	if c.tls || c.h2 > 0 {
+		peers = peers[1:] // the backend speaks neither
 	}
 	for range c.rounds {
 		for _, p := range peers {
@@ -111,7 +123,7 @@ type form struct {
 func (c *comparison) forms(backend string, refuse bool) []form {
 	build := func(name, file string) form {
 		return form{name, "", 200, func(addr string) *exec.Cmd {
-			return exec.Command(file, "gate", "-listen", addr, "-backend", backend, "-refuse="+strconv.FormatBool(refuse))
+			return exec.Command(file, "gate", "-listen", addr, "-backend", backend, "-refuse="+strconv.FormatBool(refuse), "-cert", c.certificate())
 		}}
 	}
 	gates := []form{build("admitd", c.self)}
@@ -127,20 +139,23 @@ func (c *comparison) forms(backend string, refuse bool) []form {
 		if refuse {
 			rate, use = "rate=1r/m", "limit_req zone=r;"
 		}
-		return exec.Command("nginx", "-p", c.dir, "-e", "stderr", "-c", c.write("nginx.conf", fmt.Sprintf(nginxConf, c.dir, rate, backend, addr, use)))
+		return exec.Command("nginx", "-p", c.dir, "-e", "stderr", "-c", c.write("nginx.conf", fmt.Sprintf(nginxConf, c.dir, rate, backend, addr+c.nginxListens(), use)))
 	}}
 	haproxy := form{"HAProxy + limits", "haproxy", 200, func(addr string) *exec.Cmd {
 		most := 1_000_000_000
 		if refuse {
 			most = 1
 		}
-		return exec.Command("haproxy", "-q", "-db", "-f", c.write("haproxy.cfg", fmt.Sprintf(haproxyConf, addr, most, backend)))
+		return exec.Command("haproxy", "-q", "-db", "-f", c.write("haproxy.cfg", fmt.Sprintf(haproxyConf, addr+c.haproxyBinds(), most, backend)))
 	}}
 	if refuse {
 		nginx.want, haproxy.want = 503, 429
 		for i := range gates {
 			gates[i].want = 429
 		}
+		return append([]form{nginx, haproxy}, gates...)
+	}
+	if c.tls || c.h2 > 0 { // it has no limits, and what it adds is known
 		return append([]form{nginx, haproxy}, gates...)
 	}
 	return append([]form{nginx, haproxy, reverse}, gates...)
@@ -234,11 +249,11 @@ func (p *peer) stop() {
 
 // measure runs one round against p.
 func (c *comparison) measure(ctx context.Context, p *peer) error {
-	if _, err := drive(ctx, p.addr, c.conns, c.round/5); err != nil { // warm
+	if _, err := c.drive(ctx, p, c.round/5); err != nil { // warm
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	before, _ := usage(p.cmd.Process.Pid)
-	l, err := drive(ctx, p.addr, c.conns, c.round)
+	l, err := c.drive(ctx, p, c.round)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
@@ -256,7 +271,7 @@ func (c *comparison) print(out io.Writer, peers []*peer, refuse bool) {
 	if refuse {
 		title = "refused"
 	}
-	fmt.Fprintf(out, "\n%s: %d connections, %d-byte answers, median of %d rounds of %v\n", title, c.conns, c.size, c.rounds, c.round)
+	fmt.Fprintf(out, "\n%s%s: %d connections, %d-byte answers, median of %d rounds of %v\n", title, c.over(), c.conns, c.size, c.rounds, c.round)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "peer\trequests/s\tvs nginx\tp50\tp99\tCPU s/100k\tvs nginx\tper CPU-second\tvs nginx\tRSS MiB\t")
 	var base *peer

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -49,6 +50,9 @@ func run(ctx context.Context, args []string) error {
 	fs.IntVar(&c.conns, "conns", 32, "compare: connections")
 	fs.StringVar(&c.other, "other", "", "compare: another build of this program, whose gate is measured too")
 	fs.StringVar(&c.only, "only", "", "compare: peers whose names begin with one of these, separated by commas; empty = all")
+	fs.BoolVar(&c.tls, "tls", false, "compare: clients come over TLS")
+	fs.IntVar(&c.h2, "streams", 0, "compare: HTTP/2, by h2load, with so many streams on each connection; 0 = HTTP/1.1")
+	cert := fs.String("cert", "", "gate: file with certificate and key; empty = no TLS")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -60,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 		context.AfterFunc(ctx, func() { os.Exit(0) }) // nothing to finish
 		return serveBackend(*listen, *size)
 	case "gate":
-		return serveGate(ctx, *listen, *backend, *refuse)
+		return serveGate(ctx, *listen, *backend, *cert, *refuse)
 	case "reverse":
 		context.AfterFunc(ctx, func() { os.Exit(0) }) // nothing to finish
 		return serveReverse(*listen, *backend)
@@ -71,24 +75,32 @@ func run(ctx context.Context, args []string) error {
 // limit is a fixed limit high enough for the load.
 type limit struct{}
 
-func (limit) Current() int                            { return 1000 }
+func (limit) Current() int                            { return 10_000 }
 func (limit) Observe(int64, time.Duration, int, bool) {}
 
 // serveGate runs the gate with all its limiters on: a request rate, a
 // partition per tenant, a concurrency limit.
-func serveGate(ctx context.Context, listen, backend string, refuse bool) error {
+func serveGate(ctx context.Context, listen, backend, cert string, refuse bool) error {
 	p := &limiter.Policy{
 		Rate:    limiter.Rate{PerSecond: 1e6},
-		Total:   2000,
+		Total:   10_000,
 		Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return limit{} }, Rate: limiter.Rate{PerSecond: 1e6}},
 	}
 	if refuse {
 		p.Rate = limiter.Rate{PerSecond: 0.001}
 	}
-	s, err := httpgate.New(limiter.New("bench", p, limiter.Options{}), httpgate.Options{
+	o := httpgate.Options{
 		Backend: "http://" + backend, By: []string{"header:X-Tenant"},
 		Ingress: ingress.Options{Connections: ingress.Connections{MaxOpen: 20_000}},
-	})
+	}
+	if cert != "" {
+		both, err := tls.LoadX509KeyPair(cert, cert)
+		if err != nil {
+			return err
+		}
+		o.Ingress.TLS = &tls.Config{Certificates: []tls.Certificate{both}}
+	}
+	s, err := httpgate.New(limiter.New("bench", p, limiter.Options{}), o)
 	if err != nil {
 		return err
 	}

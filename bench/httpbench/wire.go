@@ -62,14 +62,14 @@ type load struct {
 }
 
 // drive sends requests over conns connections, one at a time on each.
-func drive(ctx context.Context, addr string, conns int, d time.Duration) (load, error) {
+func drive(ctx context.Context, dial func() (net.Conn, error), conns int, d time.Duration) (load, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var wg sync.WaitGroup
 	parts, errs := make([]load, conns), make([]error, conns)
 	began := time.Now()
 	for i := range conns {
-		wg.Go(func() { parts[i], errs[i] = driveOne(ctx, addr, i) })
+		wg.Go(func() { parts[i], errs[i] = driveOne(ctx, dial, i) })
 	}
 	wg.Wait()
 	all := load{status: map[int]int{}, took: time.Since(began)}
@@ -89,7 +89,7 @@ func drive(ctx context.Context, addr string, conns int, d time.Duration) (load, 
 }
 
 // driveOne is one connection of drive. A server may close it after an answer.
-func driveOne(ctx context.Context, addr string, i int) (load, error) {
+func driveOne(ctx context.Context, dial func() (net.Conn, error), i int) (load, error) {
 	l := load{status: map[int]int{}}
 	request := fmt.Appendf(nil, "GET /orders/1 HTTP/1.1\r\nHost: bench\r\nX-Tenant: tenant-%d\r\nUser-Agent: httpbench\r\nAccept: */*\r\n\r\n", i%8)
 	var c net.Conn
@@ -97,7 +97,7 @@ func driveOne(ctx context.Context, addr string, i int) (load, error) {
 	for ctx.Err() == nil {
 		if c == nil {
 			var err error
-			if c, err = net.Dial("tcp", addr); err != nil {
+			if c, err = dial(); err != nil {
 				return l, err
 			}
 			br = bufio.NewReader(c)

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// certify writes a certificate for loopback addresses, with its key, for every peer.
+func (c *comparison) certify() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "httpbench"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
+	if err != nil {
+		return err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	both := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	both = append(both, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
+	return os.WriteFile(filepath.Join(c.dir, "both.pem"), both, 0o600)
+}
+
+// certificate returns the file that certify wrote, "" when there is no TLS.
+func (c *comparison) certificate() string {
+	if !c.tls {
+		return ""
+	}
+	return filepath.Join(c.dir, "both.pem")
+}
+
+// nginxListens returns what follows the address that nginx listens on.
+func (c *comparison) nginxListens() string {
+	s := ""
+	if c.tls {
+		s += " ssl"
+	}
+	if c.h2 > 0 {
+		s += " http2"
+	}
+	if c.tls {
+		s += "; ssl_certificate " + c.certificate() + "; ssl_certificate_key " + c.certificate()
+	}
+	return s
+}
+
+// haproxyBinds returns what follows the address that HAProxy listens on.
+func (c *comparison) haproxyBinds() string {
+	switch {
+	case c.tls && c.h2 > 0:
+		return " ssl crt " + c.certificate() + " alpn h2"
+	case c.tls:
+		return " ssl crt " + c.certificate()
+	case c.h2 > 0:
+		return " proto h2"
+	}
+	return ""
+}
+
+// over says in the title what the load came over.
+func (c *comparison) over() string {
+	s := ""
+	if c.h2 > 0 {
+		s = fmt.Sprintf(" over HTTP/2, %d streams each", c.h2)
+	}
+	if c.tls {
+		s += ", TLS"
+	}
+	return s
+}
+
+// drive puts load on p.
+func (c *comparison) drive(ctx context.Context, p *peer, d time.Duration) (load, error) {
+	if c.h2 > 0 {
+		return c.driveHTTP2(ctx, p, d)
+	}
+	dial := func() (net.Conn, error) { return net.Dial("tcp", p.addr) }
+	if c.tls {
+		dial = func() (net.Conn, error) {
+			//nolint:gosec // a certificate of a minute ago, for a load on loopback
+			return tls.Dial("tcp", p.addr, &tls.Config{InsecureSkipVerify: true})
+		}
+	}
+	return drive(ctx, dial, c.conns, d)
+}
+
+// Lines of what h2load reports.
+var (
+	finished = regexp.MustCompile(`finished in ([0-9.]+)(m?s), ([0-9.]+) req/s`)
+	statuses = regexp.MustCompile(`status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx`)
+	latency  = regexp.MustCompile(`time for request: +\S+ +\S+ +(\S+)`)
+)
+
+// driveHTTP2 has h2load do it, which tells the mean of latencies alone.
+func (c *comparison) driveHTTP2(ctx context.Context, p *peer, d time.Duration) (load, error) {
+	scheme := "http"
+	if c.tls {
+		scheme = "https"
+	}
+	seconds := strconv.Itoa(max(int(d.Seconds()), 1))
+	out, err := exec.CommandContext(ctx, "h2load", "-t", "2", "-c", strconv.Itoa(c.conns), "-m", strconv.Itoa(c.h2), "-D", seconds,
+		"-H", "x-tenant: tenant-1", scheme+"://"+p.addr+"/orders/1").CombinedOutput()
+	if err != nil {
+		return load{}, fmt.Errorf("h2load: %w: %s", err, out)
+	}
+	took, codes, mean := finished.FindSubmatch(out), statuses.FindSubmatch(out), latency.FindSubmatch(out)
+	if took == nil || codes == nil {
+		return load{}, fmt.Errorf("h2load said %s", out)
+	}
+	l := load{status: map[int]int{}}
+	for i, status := range []int{200, 300, 429, 503} {
+		n, _ := strconv.Atoi(string(codes[i+1]))
+		l.status[status] = n
+		l.done += n
+	}
+	perSecond, _ := strconv.ParseFloat(string(took[3]), 64)
+	l.took = time.Duration(float64(l.done) / perSecond * float64(time.Second))
+	if mean != nil {
+		l.p50, _ = time.ParseDuration(string(mean[1]))
+	}
+	return l, nil
+}
