@@ -32,6 +32,9 @@ type HTTP struct {
 	// Holds the permit of a WebSocket or an event stream for as long as it
 	// lives. Otherwise it ends once the stream is established.
 	HoldStreams bool `yaml:"holdStreams" default:"false"`
+	// Tells in each answer's X-Admitd-Timing how many microseconds the gate itself
+	// took, without the backend and without waiting.
+	Timing bool `yaml:"timing" default:"false"`
 	// Statuses by which the backend says that it is overloaded. They make a limit
 	// shrink. Empty: 503 and 504. A 429 is not among them, since it is most often
 	// about one client.

@@ -82,14 +82,8 @@ func (c *comparison) table(ctx context.Context, out io.Writer, backend *peer, re
 		}
 	}()
 	for _, form := range c.forms(backend.addr, refuse) {
-		if !c.wants(form.name) {
+		if !c.wants(out, form) {
 			continue
-		}
-		if form.needs != "" {
-			if _, err := exec.LookPath(form.needs); err != nil {
-				fmt.Fprintf(out, "%s skipped: %s is not installed (Debian: apt-get install %s)\n", form.name, form.needs, form.needs)
-				continue
-			}
 		}
 		p, err := c.start(ctx, form.name, form.command)
 		if err != nil {
@@ -161,9 +155,19 @@ func (c *comparison) forms(backend string, refuse bool) []form {
 	return append([]form{nginx, haproxy, reverse}, gates...)
 }
 
-// wants reports whether a peer is to be measured.
-func (c *comparison) wants(name string) bool {
-	return c.only == "" || slices.ContainsFunc(strings.Split(c.only, ","), func(head string) bool { return strings.HasPrefix(name, head) })
+// wants reports whether a peer is to be measured and is there.
+func (c *comparison) wants(out io.Writer, f form) bool {
+	if c.only != "" && !slices.ContainsFunc(strings.Split(c.only, ","), func(head string) bool { return strings.HasPrefix(f.name, head) }) {
+		return false
+	}
+	if f.needs == "" {
+		return true
+	}
+	_, err := exec.LookPath(f.needs)
+	if err != nil {
+		fmt.Fprintf(out, "%s skipped: %s is not installed (Debian: apt-get install %s)\n", f.name, f.needs, f.needs)
+	}
+	return err == nil
 }
 
 const nginxConf = `

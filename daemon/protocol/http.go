@@ -39,7 +39,7 @@ func httpInPlace(in *config.Ingress) {
 	in.BackendTLS, in.MaxBodyBytes, in.Abandon = config.ClientTLS{}, 0, ""
 	if in.HTTP != nil {
 		h := *in.HTTP
-		h.ConnectTimeout, h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams = 0, 0, false, false, false
+		h.ConnectTimeout, h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams, h.Timing = 0, 0, false, false, false, false
 		h.OverloadStatus, h.Hello = nil, ""
 		in.HTTP = &h
 	}
@@ -118,7 +118,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 			o.MinBodyRate = httpgate.AnyRate
 		}
 		o.OverloadStatus = h.OverloadStatus
-		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams
+		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams, o.Timing = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams, h.Timing
 	}
 	return o, ring, nil
 }

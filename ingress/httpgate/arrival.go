@@ -115,10 +115,11 @@ func (d *doorstep) meet(raw []byte) (refused bool, err error) {
 		plains.Put(p)
 		return false, d.enter(before, handed) // net/http has something to say about it
 	}
-	if err = d.enter(before, serving); err != nil || d.refresh(time.Now(), &rt.o) != nil {
+	now := time.Now()
+	if err = d.enter(before, serving); err != nil || d.refresh(now, &rt.o) != nil {
 		return false, net.ErrClosed
 	}
-	p.begin(d, raw[g.head:])
+	p.begin(d, now, raw[g.head:])
 	rt.offer(&p.r, &p.admission)
 	if p.err == nil {
 		d.plain, d.rt = p, rt

@@ -141,6 +141,9 @@ type Options struct {
 	// Own is told, of a sample of requests, how long the gate itself took, without
 	// the backend and without waiting; nil = nobody.
 	Own func(d time.Duration)
+	// Timing tells in each answer's X-Admitd-Timing how long the gate itself took, as
+	// Own is told.
+	Timing bool
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
 	// Observer is told of every request; nil = nobody.

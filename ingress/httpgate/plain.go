@@ -3,9 +3,11 @@ package httpgate
 import (
 	"bytes"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/labels"
@@ -19,7 +21,9 @@ const sendAfter = 4 << 10
 // value is not usable.
 type plain struct {
 	r      http.Request
+	url    url.URL  // of r, where it is simple
 	values []string // of r.Header
+	came   time.Time
 	gone   *departure
 	d      *doorstep
 	body   memory
@@ -49,8 +53,9 @@ type memory struct{ bytes.Reader }
 // Close implements [io.Closer].
 func (*memory) Close() error { return nil }
 
-// begin makes p a request that came over d, with body behind its head.
-func (p *plain) begin(d *doorstep, body []byte) {
+// begin makes p a request that came over d now, with body behind its head.
+func (p *plain) begin(d *doorstep, now time.Time, body []byte) {
+	p.came = now
 	p.d, p.status, p.left, p.chunked, p.bare, p.last, p.failed = d, 0, 0, false, false, false, nil
 	p.out = p.out[:0]
 	clear(p.header)
@@ -132,8 +137,7 @@ func (p *plain) WriteHeader(status int) {
 	}
 	p.appendFields()
 	if _, ok := p.header["Date"]; !ok {
-		p.out = append(p.out, "Date: "...)
-		p.out = append(time.Now().UTC().AppendFormat(p.out, http.TimeFormat), "\r\n"...)
+		p.out = appendDate(p.out, time.Now())
 	}
 	if p.chunked = p.left < 0 && !p.bare; p.chunked {
 		p.out = append(p.out, "Transfer-Encoding: chunked\r\n"...)
@@ -154,6 +158,25 @@ func appendStatus(b []byte, status int) []byte {
 		return append(append(b, text...), "\r\n"...)
 	}
 	return append(strconv.AppendInt(append(b, "status code "...), int64(status), 10), "\r\n"...) // as net/http does
+}
+
+// date is a Date field, for the second in which it is true.
+type date struct {
+	second int64
+	line   string
+}
+
+// today is the latest date that was written. A clock that goes back makes another.
+var today atomic.Pointer[date] //nolint:gochecknoglobals // the time is the same everywhere
+
+// appendDate appends the field Date.
+func appendDate(b []byte, now time.Time) []byte {
+	at := today.Load()
+	if at == nil || at.second != now.Unix() {
+		at = &date{now.Unix(), now.UTC().Format("Date: " + http.TimeFormat + "\r\n")}
+		today.Store(at)
+	}
+	return append(b, at.line...)
 }
 
 // appendFields appends the header, less what is meant for behind the body.
@@ -177,9 +200,8 @@ func (p *plain) refuse(doc *labels.Document, fields []labels.Field, body []byte)
 			b = appendField(b, fields[i].Name, fields[i].Value)
 		}
 	}
-	b = append(b, "Content-Type: application/problem+json\r\nDate: "...)
-	b = time.Now().UTC().AppendFormat(b, http.TimeFormat)
-	b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(body)), 10)
+	b = appendDate(append(b, "Content-Type: application/problem+json\r\n"...), p.came)
+	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10)
 	if p.last = p.isLast() || doc.Reason == labels.Draining; p.last {
 		b = append(b, "\r\nConnection: close"...)
 	}

@@ -32,8 +32,9 @@ var documents = sync.Pool{New: func() any { return new([]byte) }} //nolint:goche
 
 // refuse answers a request that was not admitted. It returns the status and
 // whether the connection must be cut.
-func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, req limiter.Request) (status int, cut bool) {
-	doc, fields := rt.rejection(rej, req)
+func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, a *admission) (status int, cut bool) {
+	doc, fields := rt.rejection(rej, a.req)
+	fields[len(fields)-1] = labels.Field{Name: timingHeader, Value: a.own.timing(rt)}
 	buf, _ := documents.Get().(*[]byte)
 	defer documents.Put(buf)
 	*buf = doc.AppendJSON((*buf)[:0])
@@ -51,15 +52,18 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 }
 
 // rejection returns what a refusal says: its document and its header fields,
-// of which those without a value are left out.
-func (rt *route) rejection(rej *limiter.Rejection, req limiter.Request) (labels.Document, [6]labels.Field) {
+// of which those without a value are left out and the last is for the caller.
+func (rt *route) rejection(rej *limiter.Rejection, req limiter.Request) (labels.Document, [7]labels.Field) {
 	doc := rej.Document(req, !rt.o.NoHints)
 	form := labels.HTTPForm{NoHints: rt.o.NoHints, Status: rt.o.Status}
 	if rt.o.Rate != nil && doc.Reason.ByRate() {
 		rate := rt.o.Rate(rej.Partition)
 		form.PerSecond, form.BurstSeconds = rate.PerSecond, rate.BurstSeconds
 	}
-	return doc, doc.HTTPFields(form)
+	var fields [7]labels.Field
+	said := doc.HTTPFields(form)
+	copy(fields[:], said[:])
+	return doc, fields
 }
 
 // spare prepares an answer to a request whose body nobody will read, and

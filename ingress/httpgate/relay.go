@@ -26,6 +26,9 @@ func (x *exchange) relay() result {
 		return x.part()
 	}
 	stream := x.copyHeader()
+	if timing := x.own.timing(x.rt); timing != "" {
+		x.w.Header()[timingHeader] = []string{timing}
+	}
 	if stream {
 		x.established(res.outcome)
 		x.openEnd()

@@ -129,7 +129,7 @@ func (rt *route) turnDown(w http.ResponseWriter, r *http.Request, a *admission, 
 	if a.req.Deadline > 0 { // a wait in vain used some of it up
 		a.req.Deadline = max(time.Until(a.until), 1)
 	}
-	status, cut := rt.refuse(w, r, rej, a.req)
+	status, cut := rt.refuse(w, r, rej, a)
 	return Result{Status: status, Partition: rej.Partition, Wait: waited, Err: rej}, cut
 }
 
