@@ -117,7 +117,11 @@ type form struct {
 func (c *comparison) forms(backend string, refuse bool) []form {
 	build := func(name, file string) form {
 		return form{name, "", 200, func(addr string) *exec.Cmd {
-			return exec.Command(file, "gate", "-listen", addr, "-backend", backend, "-refuse="+strconv.FormatBool(refuse), "-cert", c.certificate())
+			args := []string{"gate", "-listen", addr, "-backend", backend, "-refuse=" + strconv.FormatBool(refuse)}
+			if c.tls {
+				args = append(args, "-cert", c.certificate())
+			}
+			return exec.Command(file, args...)
 		}}
 	}
 	gates := []form{build("admitd", c.self)}
