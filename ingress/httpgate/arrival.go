@@ -2,7 +2,6 @@ package httpgate
 
 import (
 	"bytes"
-	"errors"
 	"net"
 	"sync"
 	"time"
@@ -22,10 +21,6 @@ type arrival struct {
 	plain *plain                // the plain request that it is; nil = it is none, or was refused
 	rt    *route                // of plain
 	ended error                 // why nothing more comes
-
-	put   func(fd uintptr) bool // putOn; made once
-	out   []byte                // what is left to send
-	broke error                 // of sending
 }
 
 // heads holds buffers for what comes where a request begins. A connection that
@@ -58,8 +53,8 @@ func (d *doorstep) await() (err error) {
 		}
 	}()
 	d.ended = nil
-	err = d.raw.Read(d.look)
-	for ; err != nil && d.soon && isTimeout(err); err = d.raw.Read(d.look) {
+	err = d.sock.raw.Read(d.look)
+	for ; err != nil && d.soon && isTimeout(err); err = d.sock.raw.Read(d.look) {
 		d.soon = false
 		if err := d.SetReadDeadline(d.touched.Add(d.s.route.Load().o.IdleTimeout)); err != nil {
 			return err
@@ -68,7 +63,9 @@ func (d *doorstep) await() (err error) {
 	if err == nil {
 		err = d.ended
 	}
-	fine = err == nil
+	if fine = err == nil; !fine {
+		err = d.sock.failed("read", err)
+	}
 	return err
 }
 
@@ -188,28 +185,4 @@ func (d *doorstep) refresh(now time.Time, o *Options) error {
 		return err
 	}
 	return d.SetWriteDeadline(now.Add(o.writeTimeout()))
-}
-
-// send sends the client b.
-func (d *doorstep) send(b []byte) error {
-	d.out, d.broke = b, nil
-	err := d.raw.Write(d.put)
-	d.out = nil
-	return errors.Join(err, d.broke)
-}
-
-// putOn sends what there is room for and reports whether there is no more to do.
-func (d *doorstep) putOn(fd uintptr) bool {
-	for len(d.out) > 0 {
-		n, err := nowait.Send(fd, d.out)
-		if err != nil {
-			d.broke = err
-			return true
-		}
-		if n == 0 {
-			return false
-		}
-		d.out = d.out[n:]
-	}
-	return true
 }

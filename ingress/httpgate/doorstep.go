@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
@@ -25,8 +24,8 @@ import (
 type doorstep struct {
 	net.Conn
 	s      *Server
-	raw    syscall.RawConn
-	remote string // address of the client
+	sock   *socket // Conn; nil = it is none, and everything is net/http's
+	remote string  // address of the client
 
 	phase atomic.Int32
 
@@ -62,11 +61,11 @@ func (l doorsteps) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	d := &doorstep{Conn: c, s: l.s, remote: c.RemoteAddr().String()}
-	d.look, d.put = d.lookAt, d.putOn
-	if sc, ok := c.(syscall.Conn); ok && ingress.CanSeePeerGone {
-		d.raw, err = sc.SyscallConn()
+	d.look = d.lookAt
+	if d.sock = newSocket(c); d.sock != nil {
+		d.Conn = d.sock
 	}
-	if d.raw == nil || err != nil || !l.s.steps.add(d) {
+	if d.sock == nil || !ingress.CanSeePeerGone || !l.s.steps.add(d) {
 		d.phase.Store(lost) // its client could not be seen to leave, or nothing is to begin any more
 	}
 	return d, nil
@@ -147,7 +146,7 @@ func (d *doorstep) leave() error {
 // awaitEnd waits until the client is gone, and reports that; or until the
 // deadline for reading has passed.
 func (d *doorstep) awaitEnd() (gone bool) {
-	_ = d.raw.Read(func(fd uintptr) bool { // fails when closed, or at the deadline
+	_ = d.sock.raw.Read(func(fd uintptr) bool { // fails when closed, or at the deadline
 		gone = ingress.PeerGone(fd)
 		return gone
 	})

@@ -267,7 +267,7 @@ func (p *plain) finish() {
 // send sends what was gathered.
 func (p *plain) send() {
 	if p.failed == nil && len(p.out) > 0 {
-		p.failed = p.d.send(p.out)
+		_, p.failed = p.d.Write(p.out)
 	}
 	p.out = p.out[:0]
 	if cap(p.out) > 2*bodyBuffer {

@@ -129,7 +129,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer stop()
 	var err error
 	if s.http.TLSConfig != nil {
-		err = s.http.ServeTLS(l, "", "")
+		err = s.http.ServeTLS(sockets{l}, "", "")
 	} else {
 		err = s.http.Serve(doorsteps{l, s})
 	}
