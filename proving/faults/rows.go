@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -222,35 +223,45 @@ func restarted(ctx context.Context, w *world) error {
 func randomly(d time.Duration, seed uint64) func(context.Context, *world) error {
 	return during(func(ctx context.Context, w *world) error {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		for end := time.Now().Add(d); time.Now().Before(end); {
-			var err error
-			switch rng.IntN(11) {
-			case 0:
-				err = killed(ctx, w)
-			case 1:
-				w.wire.forget()
-			case 2, 3, 4:
-				w.wire.mode.Store(1 + rng.Int32N(4))
-				time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
-				w.wire.mode.Store(int32(none))
-			case 5:
-				err = halves(20)(ctx, w)
-			case 6:
-				err = flood(ctx, w)
-			case 7:
-				err = reloads(ctx, w)
-			case 8:
-				err = stalled(ctx, w)
-			case 9:
-				err = impatient(ctx, w)
-			case 10:
-				err = paused(w, time.Duration(rng.IntN(500))*time.Millisecond)
-			}
+		began := time.Now()
+		var played []string
+		for time.Since(began) < d {
+			name, err := anyFault(ctx, w, rng)
+			played = append(played, name)
 			if err != nil {
-				return err
+				return fmt.Errorf("after %v, the last of %s: %w", time.Since(began), strings.Join(played[max(len(played)-6, 0):], ", "), err)
 			}
 			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 		}
 		return nil
 	})
+}
+
+// anyFault plays one of them and returns its name.
+func anyFault(ctx context.Context, w *world, rng *rand.Rand) (name string, err error) {
+	switch rng.IntN(11) {
+	case 0:
+		return "killed", killed(ctx, w)
+	case 1:
+		w.wire.forget()
+		return "half open", nil
+	case 2:
+		return "halves", halves(20)(ctx, w)
+	case 3:
+		return "flood", flood(ctx, w)
+	case 4:
+		return "reloads", reloads(ctx, w)
+	case 5:
+		return "stalled", stalled(ctx, w)
+	case 6:
+		return "impatient", impatient(ctx, w)
+	case 7:
+		return "paused", paused(w, time.Duration(rng.IntN(500))*time.Millisecond)
+	default:
+		m := 1 + rng.Int32N(4)
+		w.wire.mode.Store(m)
+		time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
+		w.wire.mode.Store(int32(none))
+		return fmt.Sprintf("wire in mode %d", m), nil
+	}
 }
