@@ -6,9 +6,10 @@
 #
 # A ground is a directory here with a ground.sh; README.md says what that holds.
 # What cannot be had is one line, `SKIP name: why`, and no failure, unless
-# PROVE_STRICT=1. With PROVE_TRIES=2 a ground that failed is proven once more. The last line counts. Downloads stay in PROVE_CACHE, results and
-# logs in bin/proving. PROVE_BUDGET_S bounds the whole run in seconds: what there is
-# no time left for is skipped too.
+# PROVE_STRICT=1. With PROVE_TRIES=2 a ground that failed is proven once more. The
+# last line counts. Downloads stay in PROVE_CACHE, results and logs in bin/proving.
+# PROVE_BUDGET_S bounds the whole run in seconds: what there is no time left for is
+# skipped too, and what failed is not tried again.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -57,6 +58,12 @@ phase() {
   return "${PIPESTATUS[0]}"
 }
 
+# limits GROUND prints how many seconds it has for fetching and for proving.
+limits() { sed -n 's/^# limits: fetch \([0-9]*\) s, prove \([0-9]*\) s$/\1 \2/p' "$here/$1/ground.sh"; }
+
+# left SECONDS prints how many are left of the budget besides so many.
+left() { echo $((${PROVE_BUDGET_S:-1000000} - SECONDS - $1)); }
+
 # prove GROUND: what cannot be fetched is skipped, what does not hold fails.
 prove() {
   local ground=$1 fetch_s prove_s status before
@@ -66,10 +73,11 @@ prove() {
   chmod 755 "$PROVE_RUN"
   : >"$PROVE_LOG"
   rm -f "$PROVE_OUT/$ground".*.log "$PROVE_OUT/$ground.tsv"
-  read -r fetch_s prove_s < <(sed -n 's/^# limits: fetch \([0-9]*\) s, prove \([0-9]*\) s$/\1 \2/p' "$here/$ground/ground.sh")
+  read -r fetch_s prove_s < <(limits "$ground")
   before=$(wc -l <"$tally")
   if [[ -n ${PROVE_BUDGET_S:-} ]]; then
-    local left=$((PROVE_BUDGET_S - SECONDS - ${prove_s:-300}))
+    local left
+    left=$(left "${prove_s:-300}")
     if ((left < 10)); then
       echo "SKIP $ground: no time left of $PROVE_BUDGET_S s" | tee -a "$tally"
       stop && return
@@ -111,6 +119,8 @@ for ground in "${grounds[@]}"; do
   prove "$ground"
   for ((try = 2; try <= ${PROVE_TRIES:-1}; try++)); do # foreign servers have bad moments of their own
     tail -n +$((said + 1)) "$tally" | grep -q '^FAIL' || break
+    read -r _ prove_s < <(limits "$ground")
+    (($(left "${prove_s:-300}") >= 10)) || break
     echo "     $ground failed, and is proven again"
     sed -i "$((said + 1)),\$d" "$tally"
     prove "$ground"
