@@ -102,7 +102,8 @@ func (q *quota) look(now int64, b *limiter.Bucket) {
 		q.looked = now
 		return
 	}
-	counted := b.Spent() + b.Missed()
+	missed, largest := b.Unmet()
+	counted := b.Spent() + missed
 	rate := math.Max(counted-q.counted, 0) / elapsed.Seconds()
 	q.counted, q.looked = counted, now
 	q.demand = math.Max(q.demand, 0)
@@ -114,7 +115,7 @@ func (q *quota) look(now int64, b *limiter.Bucket) {
 	if q.demand < asleep {
 		q.demand = 0
 	}
-	if largest := b.Largest(); largest > q.piece || time.Duration(now-q.pieceAt) > pieceKept {
+	if largest > q.piece || time.Duration(now-q.pieceAt) > pieceKept {
 		q.piece, q.pieceAt = math.Max(largest, 1), now
 	}
 }

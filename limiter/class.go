@@ -121,7 +121,7 @@ type entry struct {
 func (s *partitionSpec) passes(now int64, req *Request) entry {
 	e := entry{rank: s.classes.rank(req.Class)}
 	var due bool
-	if e.how, due = s.shed.Decide(e.rank, s.part.hash, s.part.gate.rand); due {
+	if e.how, due = s.shed.Decide(e.rank, s.part.hash, s.part.gate.dice); due {
 		s.shed.Turn(s.part.gate.clock.at(now), &s.classes.Floor)
 	}
 	return e

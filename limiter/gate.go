@@ -36,7 +36,7 @@ type Gate struct {
 	draining atomic.Bool
 	clock    timekeeper
 	tracer   Tracer
-	rand     func() uint64
+	dice     dice
 	name     string
 
 	_        [64]byte     // keeps what changes all the time off the lines that every request reads
@@ -50,9 +50,9 @@ type Gate struct {
 
 // New returns a gate that enforces p. The name appears in rejections.
 func New(name string, p *Policy, o Options) *Gate {
-	g := &Gate{name: name, clock: newTimekeeper(o.Clock), tracer: o.Tracer, rand: o.Rand}
-	if g.rand == nil {
-		g.rand = rand.Uint64
+	g := &Gate{name: name, clock: newTimekeeper(o.Clock), tracer: o.Tracer, dice: o.Rand}
+	if g.dice == nil {
+		g.dice = rand.Uint64
 	}
 	g.roster.gate, g.roster.observer, g.roster.recall = g, o.Observer, o.Recall
 	g.Apply(p)

@@ -43,21 +43,24 @@ func (r *Rejection) Hint(req Request) Hint {
 	if req.Deadline > 0 {
 		most = min(most, req.Deadline/deadlineShare)
 	}
-	base := g.spread(p.crowd.join(now, pace), most, 8)
+	base := g.dice.spread(p.crowd.join(now, pace), most, 8)
 	// Half the base to one and a half: as long as a driver sleeps on average.
-	after := time.Duration(float64(base) * (0.5 + g.fraction()))
-	after = g.spread(max(after, wait), maxRetryAfter, 2)
+	after := time.Duration(float64(base) * (0.5 + g.dice.fraction()))
+	after = g.dice.spread(max(after, wait), maxRetryAfter, 2)
 	g.lastHint.Store(int64(max(after, minRetryAfter)))
 	return Hint{RetryAfter: max(after, minRetryAfter), BaseBackoff: max(base, minBaseBackoff)}
 }
 
+// dice returns uniform 64-bit values.
+type dice func() uint64
+
 // spread returns d, or where that reaches most a random value below most, by
 // at most its nth part.
-func (g *Gate) spread(d, most time.Duration, n float64) time.Duration {
+func (roll dice) spread(d, most time.Duration, n float64) time.Duration {
 	if d < most {
 		return d
 	}
-	return time.Duration(float64(most) * (1 - g.fraction()/n))
+	return time.Duration(float64(most) * (1 - roll.fraction()/n))
 }
 
 // lack returns how long until the tokens of the refused request are there, and
@@ -78,7 +81,7 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 		return 0, pace{sharers * p.crowd.held() / float64(max(limit, 1)), permitShare}
 	}
 	b := spec.own
-	if r.Limit == labels.ByIngress || r.Limit == labels.ByFleet && spec.ingress.Shared() && !(b.Shared() && b.Wait(now, req.cost()) > 0) {
+	if r.Limit == labels.ByIngress || r.Limit == labels.ByFleet && spec.ingress.Rate().Sharers > 0 && !(b.Rate().Sharers > 0 && b.Wait(now, req.cost()) > 0) {
 		b = spec.ingress
 	}
 	if b == nil { // the rate was lifted meanwhile
@@ -91,7 +94,7 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 }
 
 // fraction returns a uniform value in [0, 1).
-func (g *Gate) fraction() float64 { return float64(g.rand()>>11) / (1 << 53) }
+func (roll dice) fraction() float64 { return float64(roll()>>11) / (1 << 53) }
 
 // How the base of the clients' backoff follows the overload.
 const (

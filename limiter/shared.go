@@ -7,11 +7,11 @@ package limiter
 // call it.
 func (g *Gate) Shared(yield func(name, label string, b *Bucket) bool) {
 	t := g.roster.table.Load()
-	if t.bucket.Shared() && !yield("", "", t.bucket) {
+	if t.bucket.Rate().Sharers > 0 && !yield("", "", t.bucket) {
 		return
 	}
 	for _, s := range t.configured() {
-		if s.own.Shared() && !yield("="+s.part.name, s.part.label, s.own) {
+		if s.own.Rate().Sharers > 0 && !yield("="+s.part.name, s.part.label, s.own) {
 			return
 		}
 	}
@@ -19,7 +19,7 @@ func (g *Gate) Shared(yield func(name, label string, b *Bucket) bool) {
 		return
 	}
 	for s := range t.ofKeys() {
-		if s.own.Shared() && !yield("~"+s.part.name, s.part.label, s.own) {
+		if s.own.Rate().Sharers > 0 && !yield("~"+s.part.name, s.part.label, s.own) {
 			return
 		}
 	}

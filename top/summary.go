@@ -9,11 +9,11 @@ import (
 )
 
 // seconds is the time between the two readings, 0 when there is only one.
-func (v *View) seconds() float64 {
-	if v.before == nil || v.now.UptimeSeconds < v.before.UptimeSeconds {
+func (r *readings) seconds() float64 {
+	if r.before == nil || r.now.UptimeSeconds < r.before.UptimeSeconds {
 		return 0
 	}
-	return v.now.UptimeSeconds - v.before.UptimeSeconds
+	return r.now.UptimeSeconds - r.before.UptimeSeconds
 }
 
 // summary renders the daemon and a line per ingress.
@@ -119,11 +119,11 @@ func (v *View) classesLine(in *status.Ingress) string {
 }
 
 // ingressBefore returns an ingress of the reading before, nil when there is none.
-func (v *View) ingressBefore(name string) *status.Ingress {
-	if v.before != nil {
-		for i := range v.before.Ingresses {
-			if v.before.Ingresses[i].Name == name {
-				return &v.before.Ingresses[i]
+func (r *readings) ingressBefore(name string) *status.Ingress {
+	if r.before != nil {
+		for i := range r.before.Ingresses {
+			if r.before.Ingresses[i].Name == name {
+				return &r.before.Ingresses[i]
 			}
 		}
 	}

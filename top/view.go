@@ -25,17 +25,25 @@ type View struct {
 
 	turned bool // the order is the other way round
 	paused bool
+	pointer
+	at     place
+	typing bool   // keys are of the search
+	search string // only partitions whose name contains it
+
+	readings
+}
+
+// pointer is what of the table is looked at.
+type pointer struct {
 	first  int    // row on top
 	page   int    // rows that fit, of the last drawing
 	cursor string // the partition that is pointed at, and its ingress
 	where  string
 	moved  bool // it was moved since the last drawing
-	at     place
-	typing bool   // keys are of the search
-	search string // only partitions whose name contains it
-
-	now, before *status.Document
 }
+
+// readings are the last two of a daemon.
+type readings struct{ now, before *status.Document }
 
 // Take shows a newer reading, unless paused.
 func (v *View) Take(s *status.Document) {

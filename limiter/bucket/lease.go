@@ -31,7 +31,7 @@ type ledger struct {
 	last   *bucketState
 
 	missed  atomic.Int64 // thousandths of tokens that were refused
-	largest atomic.Int64 // of one request that was refused since [Bucket.Largest], thousandths
+	largest atomic.Int64 // of one request that was refused since [Bucket.Unmet], thousandths
 }
 
 // dryness tells once that a bucket has run dry.
@@ -77,26 +77,24 @@ func (b *Bucket) Spent() float64 {
 	}
 	b.ledger.mu.Lock()
 	defer b.ledger.mu.Unlock()
-	return b.spentLocked()
+	return b.ledger.spentLocked(b.state.Load())
 }
 
-// spentLocked is [Bucket.Spent]. The ledger is held.
-func (b *Bucket) spentLocked() float64 {
-	return b.ledger.before + b.ledger.last.used() + b.state.Load().used()
+// spentLocked returns what was spent under all states, of which now is the last.
+// The ledger is held.
+func (l *ledger) spentLocked(now *bucketState) float64 {
+	return l.before + l.last.used() + now.used()
 }
 
-// Missed returns the tokens of the requests that were refused for want of them
-// since the bucket was made. Only those of a shared rate count them.
-func (b *Bucket) Missed() float64 {
+// Unmet returns the tokens of the requests that were refused for want of them since
+// the bucket was made, and those of the dearest one since the last call, 0 when
+// there was none. Only a shared rate counts them.
+func (b *Bucket) Unmet() (missed, dearest float64) {
 	if b == nil {
-		return 0
+		return 0, 0
 	}
-	return float64(b.ledger.missed.Load()) / 1000
+	return float64(b.ledger.missed.Load()) / 1000, float64(b.ledger.largest.Swap(0)) / 1000
 }
-
-// Largest returns the tokens of the dearest request that was refused since the
-// last call, 0 when none was.
-func (b *Bucket) Largest() float64 { return float64(b.ledger.largest.Swap(0)) / 1000 }
 
 // Dry reports whether the lease in force has told that it runs dry.
 func (b *Bucket) Dry() bool {
@@ -107,7 +105,7 @@ func (b *Bucket) Dry() bool {
 // Miss notes a request of n tokens that was refused for want of them, and reports
 // whether the rate is shared: otherwise nothing is noted.
 func (b *Bucket) Miss(n float64) bool {
-	if !b.Shared() {
+	if b.Rate().Sharers == 0 {
 		return false
 	}
 	cost := int64(math.Ceil(min(n, MaxCost) * 1000))
@@ -119,21 +117,18 @@ func (b *Bucket) Miss(n float64) bool {
 	return true
 }
 
-// Shared reports whether several gates share the rate.
-func (b *Bucket) Shared() bool { return b != nil && b.state.Load().rate.Sharers > 0 }
-
 // Each returns how many ns a token takes to flow in.
 func (b *Bucket) Each() float64 { return b.state.Load().perToken }
 
 // Lease has a bucket of a shared rate go on with what it was granted, as of now.
 // It does nothing to one of another rate.
 func (b *Bucket) Lease(now int64, l Lease) {
-	if !b.Shared() {
+	if b.Rate().Sharers == 0 {
 		return
 	}
 	b.ledger.mu.Lock()
 	defer b.ledger.mu.Unlock()
-	s := b.state.Load().leased(now, l.Tokens-(b.spentLocked()-l.Spent), l.PerSecond, l.Until)
+	s := b.state.Load().leased(now, l.Tokens-(b.ledger.spentLocked(b.state.Load())-l.Spent), l.PerSecond, l.Until)
 	s.low = int64(min(l.Low, maxBurst) * s.scale)
 	s.dry = &dryness{out: l.Dry}
 	b.ledger.before += b.ledger.last.used()
@@ -144,7 +139,7 @@ func (b *Bucket) Lease(now int64, l Lease) {
 // most most, with perSecond flowing in until the given time, monotonic
 // nanoseconds. It does nothing to one of another rate.
 func (b *Bucket) Flow(now int64, perSecond float64, until int64, most float64) {
-	if !b.Shared() {
+	if b.Rate().Sharers == 0 {
 		return
 	}
 	b.ledger.mu.Lock()
