@@ -31,14 +31,14 @@ type instant struct {
 	hasBoot          bool
 }
 
-// instant reads all clocks. ok is false when the thread was taken away between
+// readAll reads all clocks. ok is false when the thread was taken away between
 // them each time it tried: they cannot be compared then.
-func (g *Guard) instant() (i instant, ok bool) {
+func readAll(now func() int64, s Sources) (i instant, ok bool) {
 	for range 5 {
-		i.mono = g.Now()
-		i.boot, i.hasBoot = g.o.Sources.Boottime()
-		i.wall = g.o.Sources.Wall()
-		if apart := time.Duration(g.Now() - i.mono); apart < atOnce && apart > -atOnce {
+		i.mono = now()
+		i.boot, i.hasBoot = s.Boottime()
+		i.wall = s.Wall()
+		if apart := time.Duration(now() - i.mono); apart < atOnce && apart > -atOnce {
 			return i, true
 		}
 	}
@@ -48,7 +48,7 @@ func (g *Guard) instant() (i instant, ok bool) {
 // compareClocks judges how far each clock moved since they were last compared,
 // and begins a new epoch where intervals broke.
 func (g *Guard) compareClocks() {
-	now, ok := g.instant()
+	now, ok := readAll(g.Now, g.o.Sources)
 	if !ok {
 		return
 	}

@@ -52,6 +52,14 @@ type Guard struct {
 	onChange func(Status)
 	samples  [stripes]stripe
 
+	findings
+
+	seen    evidence // used by Run or Step alone
+	stepped bool     // used by Step alone
+}
+
+// findings are what is told of the clock.
+type findings struct {
 	mu     sync.Mutex // guards the fields below; never held across a wait or a callback
 	reason Reason
 	since  time.Time
@@ -59,9 +67,6 @@ type Guard struct {
 	counts map[Reason]uint64
 	total  uint64
 	bad    uint64
-
-	seen    evidence // used by Run or Step alone
-	stepped bool     // used by Step alone
 }
 
 // stripe counts samples, good ones in the lower word, bad ones in the upper.
@@ -87,7 +92,7 @@ func New(o Options) *Guard {
 	base := time.Now()
 	g := &Guard{
 		base: base, bent: o.Fault != nil || o.Sources.Monotonic != nil,
-		o: o, onChange: o.OnChange, since: base, counts: map[Reason]uint64{},
+		o: o, onChange: o.OnChange, findings: findings{since: base, counts: map[Reason]uint64{}},
 	}
 	if g.o.Recovery <= 0 {
 		g.o.Recovery = 10 * time.Minute
@@ -182,7 +187,7 @@ func (g *Guard) begin() {
 	if readAcross(g.Now, acrossReads) {
 		g.judge([]Reason{Decreasing})
 	}
-	g.seen.last, _ = g.instant()
+	g.seen.last, _ = readAll(g.Now, g.o.Sources)
 	g.settle()
 }
 
@@ -232,10 +237,10 @@ func (g *Guard) suspect(r Reason) {
 }
 
 // count adds one to a reason or event.
-func (g *Guard) count(r Reason) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.counts[r]++
+func (f *findings) count(r Reason) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[r]++
 }
 
 // severity is the state that a reason stands for; Good for events.
@@ -278,19 +283,19 @@ func (g *Guard) change(state State, reason Reason) {
 }
 
 // rename keeps the name of the hardware and returns the one before.
-func (g *Guard) rename(source string) (before string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	before, g.source = g.source, source
+func (f *findings) rename(source string) (before string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, f.source = f.source, source
 	return before
 }
 
 // settleSamples adds to the samples so far.
-func (g *Guard) settleSamples(all, bad uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.total += all
-	g.bad += bad
+func (f *findings) settleSamples(all, bad uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.total += all
+	f.bad += bad
 }
 
 // checkSource reads the name of the hardware.

@@ -11,7 +11,7 @@ func (g *Guard) Step() {
 		g.stepped = true
 		g.checkSource()
 		g.judge(g.steps(startReads))
-		g.seen.last, _ = g.instant()
+		g.seen.last, _ = readAll(g.Now, g.o.Sources)
 		g.settle()
 		return
 	}

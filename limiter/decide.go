@@ -9,7 +9,7 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 	p, g := s.part, s.part.gate
 	if s.mode != Enforce || req.Exempt {
 		now = g.clock.at(now)
-		p.touch(now)
+		p.touched.note(now)
 		return s.pass(now, req), nil, admitted
 	}
 	if g.draining.Load() {
@@ -36,12 +36,12 @@ func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket,
 	}
 	cost, limit := req.cost(), s.reach(p.places(s), e)
 	full := p.tally.held() >= limit && s.mustRefuse(req)
-	if full && now == unread && s.holds(p.lastTouch(), cost) {
+	if full && now == unread && s.holds(p.touched.at(), cost) {
 		s.unroomed(now, e, req.Shape)
 		return Permit{}, nil, fullPartition
 	}
 	now = g.clock.at(now)
-	p.touch(now)
+	p.touched.note(now)
 	s.steered(now)
 	if full && s.holds(now, cost) {
 		s.unroomed(now, e, req.Shape)

@@ -26,14 +26,12 @@ type partition struct {
 	gate     *Gate
 	queued   atomic.Int64 // tickets
 	recorder Recorder
-	waits    waitRecorder  // the recorder, when it wants to hear of waits; nil
-	touched  atomic.Uint32 // coarse second of the last request or end of one
-	left     atomic.Int32  // permits held whose callers have gone
+	waits    waitRecorder // the recorder, when it wants to hear of waits; nil
+	touched  lastUse      // the last request or end of one
+	left     atomic.Int32 // permits held whose callers have gone
 
-	counts  counts
-	name    string // a client's key for dynamic partitions
-	label   string // as metrics carry it: never a client's key (ADR 6)
-	hash    uint64 // of the name, the same in every gate
+	counts counts
+	identity
 	crowd   crowd
 	shed    shed.Shedder // of the partition's own limit
 	culprit culprit
@@ -42,6 +40,37 @@ type partition struct {
 
 	rejections [causeCount]atomic.Pointer[Rejection] // made when first needed
 }
+
+// identity is who a partition is.
+type identity struct {
+	name  string // a client's key for dynamic partitions
+	label string // as metrics carry it: never a client's key (ADR 6)
+	hash  uint64 // of the name, the same in every gate
+}
+
+// isDynamic reports whether the partition stands for a client's key.
+func (id *identity) isDynamic() bool {
+	return id.label == DefaultPartition && id.name != DefaultPartition
+}
+
+// lastUse is the coarse second in which something was used last.
+type lastUse struct{ second atomic.Uint32 }
+
+// note notes a use, at a granularity of a second so that the common case is one
+// load.
+func (u *lastUse) note(now int64) {
+	if second := uint32(now >> coarseShift); u.second.Load() != second {
+		u.second.Store(second)
+	}
+}
+
+// at returns a time, in monotonic nanoseconds, that is not after the last use; at
+// most about a second before it.
+func (u *lastUse) at() int64 { return int64(u.second.Load()) << coarseShift }
+
+// since returns the coarse seconds from the last use to now; less than 0 when others
+// used it after now was read.
+func (u *lastUse) since(now int64) int32 { return int32(uint32(now>>coarseShift) - u.second.Load()) }
 
 // partitionSpec is what one policy says of a partition, and all that a request
 // in it is decided by. It never changes: a reload makes another.
@@ -65,7 +94,7 @@ type partitionSpec struct {
 
 // newPartition returns a partition that has yet to adopt a policy.
 func newPartition(g *Gate, name, label string, o Observer) *partition {
-	p := &partition{gate: g, name: name, label: label, hash: shed.Hash(name)}
+	p := &partition{gate: g, identity: identity{name, label, shed.Hash(name)}}
 	if o != nil {
 		p.recorder = o.Recorder(label)
 		p.waits, _ = p.recorder.(waitRecorder)
@@ -180,18 +209,6 @@ func (p *partition) waited(d time.Duration) {
 	}
 }
 
-// touch notes that the partition is in use, at a granularity of a second so
-// that the common case is one load.
-func (p *partition) touch(now int64) {
-	if second := uint32(now >> coarseShift); p.touched.Load() != second {
-		p.touched.Store(second)
-	}
-}
-
-// lastTouch returns a time, in monotonic nanoseconds, that is not after the last
-// request; at most about a second before it.
-func (p *partition) lastTouch() int64 { return int64(p.touched.Load()) << coarseShift }
-
 // acquire takes a permit when the partition and the gate's total have room,
 // and returns the permits then held in the partition; else why there is none.
 func (p *partition) acquire(s *partitionSpec, limit, total int64) (held int64, why cause, ok bool) {
@@ -265,7 +282,7 @@ func (p *partition) grant(now, held int64, s *partitionSpec, shape *Shape) Permi
 
 // end releases a permit, teaches the limit and wakes who waits.
 func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outcome) {
-	p.touch(now) // while it is held, refusals may not read the clock
+	p.touched.note(now) // while it is held, refusals may not read the clock
 	if permit.word&permitLeft != 0 {
 		p.left.Add(-1)
 		p.counts.wasted.Add(1)

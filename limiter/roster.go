@@ -168,7 +168,7 @@ func (r *roster) evict(t *table, now int64) *table {
 	}
 	slices.SortFunc(idle, func(a, b *partition) int {
 		// Of those of one second the same ones make way in every run.
-		return cmp.Or(int(int32(a.touched.Load()-b.touched.Load())), cmp.Compare(a.hash, b.hash))
+		return cmp.Or(int(b.touched.since(a.touched.at())), cmp.Compare(a.hash, b.hash))
 	})
 	room := max(t.policy.maxPartitions()/8, 1)
 	leaving := make(map[*partition]bool, room)
@@ -187,9 +187,7 @@ func (r *roster) evict(t *table, now int64) *table {
 // uses it, and its bucket is as full as the one that would take its place, or
 // who is evicted would start again with a full one.
 func (p *partition) idle(s *partitionSpec, now int64) bool {
-	// Signed, since others may have used it after now was read.
-	unused := int32(uint32(now>>coarseShift) - p.touched.Load())
-	return unused >= idleForEviction && p.tally.held() == 0 && p.queued.Load() == 0 && s.own.Full(now)
+	return p.touched.since(now) >= idleForEviction && p.tally.held() == 0 && p.queued.Load() == 0 && s.own.Full(now)
 }
 
 // forget drops retired partitions that nobody can hold any more and keeps their

@@ -35,7 +35,7 @@ type Shape struct {
 	bytes   atomic.Uint64 // added up
 	mean    recent        // ns
 	best    atomic.Uint64 // float64 bits: ns that a request takes when nobody is in its way
-	touched atomic.Uint32 // coarse second of the last end
+	touched lastUse       // the last end
 }
 
 // recent is a mean over the last seconds, each of which counts less than the next.
@@ -119,7 +119,7 @@ func (sh *shapes) add(hash uint64, name func() string, now int64) *Shape {
 	if most := int(sh.most.Load()); len(next) >= most {
 		sh.evictAt.Store(now>>coarseShift + 1)
 		oldest := slices.SortedFunc(maps.Keys(next), func(a, b uint64) int {
-			if age := int(int32(next[a].touched.Load() - next[b].touched.Load())); age != 0 {
+			if age := int(next[b].touched.since(next[a].touched.at())); age != 0 {
 				return age
 			}
 			return cmp.Compare(next[a].ended.Load(), next[b].ended.Load())
@@ -130,7 +130,7 @@ func (sh *shapes) add(hash uint64, name func() string, now int64) *Shape {
 	}
 	text := name()
 	s := &Shape{name: text[:min(len(text), maxShapeName)]}
-	s.touched.Store(uint32(now >> coarseShift))
+	s.touched.note(now)
 	next[hash] = s
 	sh.all.Store(&next)
 	return s
@@ -177,9 +177,7 @@ func (sh *shapes) learned(now int64, s *Shape, latency time.Duration) (more floa
 	s.ended.Add(1)
 	sh.ended.Add(1)
 	s.busy.Add(int64(took))
-	if s.touched.Load() != second {
-		s.touched.Store(second)
-	}
+	s.touched.note(now)
 	return more
 }
 

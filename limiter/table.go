@@ -137,11 +137,6 @@ func (t *table) ofKeys() iter.Seq[*partitionSpec] {
 	}
 }
 
-// isDynamic reports whether the partition stands for a client's key.
-func (p *partition) isDynamic() bool {
-	return p.label == DefaultPartition && p.name != DefaultPartition
-}
-
 // maxPartitions returns the bound on dynamic partitions with its default.
 func (p *Policy) maxPartitions() int {
 	if p.MaxPartitions <= 0 {
