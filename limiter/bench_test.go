@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -140,4 +141,22 @@ func BenchmarkXTimeRate(b *testing.B) {
 			l.Allow()
 		}
 	})
+}
+
+// BenchmarkPage is a status of 10,000 partitions of which 20 are listed: what is
+// taken once a second.
+func BenchmarkPage(b *testing.B) {
+	const partitions = 10_000
+	g := limiter.New("bench", &limiter.Policy{MaxPartitions: partitions}, limiter.Options{})
+	for i := range partitions {
+		p, err := g.TryAdmit(g.Now(), limiter.Request{Key: "tenant-" + strconv.Itoa(i)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.End(limiter.Success)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Page(limiter.StatusOptions{Partitions: 20})
+	}
 }

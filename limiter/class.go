@@ -59,10 +59,10 @@ type classCounts struct {
 func (c *classCounts) add(o *classCounts) {
 	for r := range c.by {
 		for d := range c.by[r] {
-			c.by[r][d].Add(o.by[r][d].Load())
+			plus(&c.by[r][d], &o.by[r][d])
 		}
 	}
-	c.unknown.Add(o.unknown.Load())
+	plus(&c.unknown, &o.unknown)
 }
 
 // ClassCounts are totals of one class since the gate was made.

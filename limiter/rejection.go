@@ -149,7 +149,7 @@ func (b *byCause) sum() (n uint64) {
 // add adds what o counted.
 func (b *byCause) add(o *byCause) {
 	for i := range b {
-		b[i].Add(o[i].Load())
+		plus(&b[i], &o[i])
 	}
 }
 
