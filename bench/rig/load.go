@@ -1,10 +1,12 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -16,6 +18,9 @@ import (
 type Talk struct {
 	Hello   []byte // nil = none
 	Request []byte
+	// Vary changes the request, which is the client's own then, before it is sent
+	// for the n-th time; nil = it stays as it is.
+	Vary func(request []byte, n int)
 	// Whole reports whether b is a whole answer; an error ends the measurement.
 	Whole func(b []byte) (bool, error)
 }
@@ -33,9 +38,11 @@ func (l *Load) PerSecond() float64 { return float64(l.Done) / l.Took.Seconds() }
 // Client is a connection that was greeted.
 type Client struct {
 	net.Conn
-	talk *Talk
-	buf  []byte
-	size int // of an answer; 0 = not known yet
+	talk    *Talk
+	request []byte
+	asked   int
+	buf     []byte
+	size    int // of an answer; 0 = not known yet
 }
 
 // Dial connects and greets. source is the address to come from; nil = any.
@@ -44,7 +51,11 @@ func (t *Talk) Dial(addr string, source net.Addr) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl := &Client{Conn: c, talk: t}
+	cl := &Client{Conn: c, talk: t, request: t.Request}
+	if t.Vary != nil {
+		cl.request = bytes.Clone(t.Request)
+		cl.asked = rand.IntN(1 << 30) // clients do not all begin with the same
+	}
 	if t.Hello != nil {
 		if _, err := cl.exchange(t.Hello); err != nil {
 			c.Close()
@@ -56,12 +67,16 @@ func (t *Talk) Dial(addr string, source net.Addr) (*Client, error) {
 
 // Ask sends the request and reads the answer, which is as long as the first was.
 func (c *Client) Ask() error {
+	if c.talk.Vary != nil {
+		c.talk.Vary(c.request, c.asked)
+		c.asked++
+	}
 	if c.size == 0 {
-		n, err := c.exchange(c.talk.Request)
+		n, err := c.exchange(c.request)
 		c.size = n
 		return err
 	}
-	if _, err := c.Write(c.talk.Request); err != nil {
+	if _, err := c.Write(c.request); err != nil {
 		return err
 	}
 	_, err := io.ReadFull(c, c.buf[:c.size])
@@ -88,11 +103,15 @@ func (c *Client) exchange(b []byte) (size int, err error) {
 	}
 }
 
-// Drive asks on conns connections, each as soon as it was answered, for d.
-func (t *Talk) Drive(ctx context.Context, addr string, conns int, d time.Duration) (Load, error) {
+// Find returns where the request says text.
+func (t *Talk) Find(text string) int { return bytes.Index(t.Request, []byte(text)) }
+
+// Drive asks on conns connections, spread over the addresses, each as soon as it
+// was answered, for d.
+func (t *Talk) Drive(ctx context.Context, conns int, d time.Duration, addrs ...string) (Load, error) {
 	clients := make([]*Client, conns)
 	for i := range clients {
-		c, err := t.Dial(addr, nil)
+		c, err := t.Dial(addrs[i%len(addrs)], nil)
 		if err != nil {
 			return Load{}, err
 		}
@@ -135,3 +154,6 @@ func (c *Client) repeat(ctx context.Context) (took []time.Duration, err error) {
 
 // Forget gives back what an idle client need not hold.
 func (c *Client) Forget() { c.buf, c.size = nil, 0 }
+
+// Begin has the next request be the n-th, of those that vary.
+func (c *Client) Begin(n int) { c.asked = n }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -87,11 +86,11 @@ func (c *comparison) busy(ctx context.Context, protocol string, backend *rig.Pro
 
 // measure runs one round.
 func (c *comparison) measure(ctx context.Context, m *measured, talk *rig.Talk, conns int) error {
-	if _, err := talk.Drive(ctx, m.Addr, conns, c.round/5); err != nil { // warm
+	if _, err := talk.Drive(ctx, conns, c.round/5, m.Addr); err != nil { // warm
 		return err
 	}
 	before := m.CPU()
-	l, err := talk.Drive(ctx, m.Addr, conns, c.round)
+	l, err := talk.Drive(ctx, conns, c.round, m.Addr)
 	if err != nil {
 		return err
 	}
@@ -164,12 +163,12 @@ func (c *comparison) parked(ctx context.Context, protocol string, backend *rig.P
 // park opens n connections, asks once on each, and returns how much the process
 // has grown for each, in KiB, when it has come to rest.
 func park(ctx context.Context, p *rig.Process, talk *rig.Talk, n int) (kib float64, err error) {
-	if _, err := talk.Drive(ctx, p.Addr, 8, time.Second/5); err != nil {
+	if _, err := talk.Drive(ctx, 8, time.Second/5, p.Addr); err != nil {
 		return 0, err
 	}
 	before := p.RSS()
 	for range n {
-		cl, err := talk.Dial(p.Addr, (*net.TCPAddr)(nil))
+		cl, err := talk.Dial(p.Addr, nil)
 		if err != nil {
 			return 0, err
 		}

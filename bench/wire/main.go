@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/admitd/admitd/bench/rig"
 )
 
 func main() {
@@ -70,12 +72,12 @@ func run(ctx context.Context, args []string) error {
 
 // drive loads one address with the first protocol.
 func (c *comparison) drive(ctx context.Context, addr, protocols string) error {
-	talk := mongoTalk()
+	talk := rig.Mongo("shop", 0)
 	if strings.HasPrefix(protocols, "postgres") {
 		talk = postgresTalk()
 	}
 	for _, n := range c.conns {
-		l, err := talk.Drive(ctx, addr, n, c.round)
+		l, err := talk.Drive(ctx, n, c.round, addr)
 		if err != nil {
 			return err
 		}
@@ -97,7 +99,7 @@ func (c *comparison) all(ctx context.Context, protocols string) (err error) {
 	for p := range strings.SplitSeq(protocols, ",") {
 		switch p {
 		case "mongodb":
-			err = c.run(ctx, p, mongoTalk())
+			err = c.run(ctx, p, rig.Mongo("shop", 0))
 		case "postgres":
 			err = c.run(ctx, p, postgresTalk())
 		default:
