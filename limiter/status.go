@@ -139,6 +139,17 @@ func (g *Gate) Page(o StatusOptions) Status {
 	return s
 }
 
+// Queue returns how many requests wait for a token or a permit, and the bucket
+// of the request rate, nil without one. It looks at no partition.
+func (g *Gate) Queue() (waiting int, bucket *BucketStatus) {
+	bucket = g.roster.table.Load().bucket.status(g.clock.Now())
+	waiting = int(g.line.waiting.Load())
+	if bucket != nil {
+		waiting += bucket.Waiting
+	}
+	return waiting, bucket
+}
+
 // classify tells what became of each class.
 func (s *Status) classify(t *table, sums *labelSums) {
 	if t.policy.Classes == nil {

@@ -77,20 +77,16 @@ func (s *Server) Status() Status {
 		Connections: c.connections.Load(), TotalConnections: c.totalConnections.Load(),
 		OpenCursors: cursors, OpenTransactions: txns, Unauthenticated: s.login.inForce(),
 	}
-	if g, ok := s.gate.(interface{ Status() limiter.Status }); ok {
-		st.RequestRateLimiter.queued(g.Status())
+	if g, ok := s.gate.(interface {
+		Queue() (int, *limiter.BucketStatus)
+	}); ok {
+		r := &st.RequestRateLimiter
+		waiting, bucket := g.Queue()
+		if r.CurrentQueueDepth = waiting; bucket != nil {
+			r.TotalAvailableTokens = &bucket.Tokens
+		}
 	}
 	return st
-}
-
-// queued fills in what the limiter knows.
-func (r *RequestRateLimiterStatus) queued(g limiter.Status) {
-	r.CurrentQueueDepth = g.Queued
-	if g.Bucket != nil {
-		r.CurrentQueueDepth += g.Bucket.Waiting
-		tokens := g.Bucket.Tokens
-		r.TotalAvailableTokens = &tokens
-	}
 }
 
 // EstablishmentStatus counts connections under the names of serverStatus'
