@@ -128,6 +128,12 @@ mutants: ## 30 small mutations of limiter and algorithms, each of which a test m
 bench: ## benchmarks of the main module, COUNT runs each
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.new
 
+# Comparisons of bench-all; empty = all.
+NAMES ?=
+
+bench-all: ## every comparison with its peers, written into docs/performance.md; NAMES=wire for one
+	scripts/bench-all.sh $(NAMES)
+
 bench-compare: ## benchmarks here against REF, with benchstat
 	rm -rf .bench-ref && git worktree prune && git worktree add --detach .bench-ref $(REF)
 	trap 'git worktree remove --force .bench-ref' EXIT; \
@@ -175,4 +181,4 @@ clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
 .PHONY: help build install run test test-nested prove prove-table deps check race cpus arch vet lint fmt fmt-check tidy-check \
-  measure fuzz soak mutants bench bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs packages packages-test image clean
+  measure fuzz soak mutants bench bench-all bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs packages packages-test image clean
