@@ -142,7 +142,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 // Queue returns how many requests wait for a token or a permit, and the bucket
 // of the request rate, nil without one. It looks at no partition.
 func (g *Gate) Queue() (waiting int, bucket *BucketStatus) {
-	bucket = g.roster.table.Load().bucket.status(g.clock.Now())
+	bucket = bucketStatus(g.roster.table.Load().bucket, g.clock.Now())
 	waiting = int(g.line.waiting.Load())
 	if bucket != nil {
 		waiting += bucket.Waiting
