@@ -29,7 +29,8 @@ func TestVariables(t *testing.T) {
 		"key of the operator":    {[]string{"ADMITD_PRICES__Tea=2"}, func(s *shop) any { return s.Prices }, map[string]float64{"tea": 1, "Tea": 2}},
 		"element of words":       {[]string{"ADMITD_WORDS__0=a"}, func(s *shop) any { return s.Words }, []string{"a"}},
 		"word leaves the others": {[]string{"ADMITD_LINE__DEPTH=2"}, func(s *shop) any { return s.Line }, line{Depth: 2}},
-		"not below a level":      {[]string{"ADMITD_PORT=1", "OTHER__PORT=1", "ADMITD_=1"}, func(s *shop) any { return s.Port }, 81},
+		"at the top":             {[]string{"ADMITD_PORT=1"}, func(s *shop) any { return s.Port }, 1},
+		"no key's":               {[]string{"ADMITD_PORTS=1", "ADMITD_TILL=1", "OTHER__PORT=1", "ADMITD_=1"}, func(s *shop) any { return s.Port }, 81},
 		"broken entry":           {[]string{"ADMITD_TILL__KIND"}, func(s *shop) any { return s.Till.Kind }, "cash"},
 	} {
 		t.Run(name, func(t *testing.T) {
