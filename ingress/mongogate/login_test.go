@@ -161,3 +161,27 @@ func TestStrangersNeedAPermit(t *testing.T) {
 		readFrame(t, first)
 	})
 }
+
+// Who had logged out was counted as the user that it had been.
+func TestLoggedOutIsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := stage(t, &limiter.Policy{}, mongogate.Options{PartitionBy: []string{"user"}})
+		c, _ := sc.enter()
+		say(c, msg(1, 0, cmd("ping")))
+		up := sc.backend()
+		readFrame(t, up)
+		say(up, reply(1, ok()))
+		readFrame(t, c)
+		logIn(t, c, up, 2)
+		ask(t, c, up, 4, cmd("find"), ok())
+		ask(t, c, up, 5, cmd("logout"), ok())
+		ask(t, c, up, 6, cmd("find"), ok())
+		got := map[string]uint64{}
+		for _, p := range sc.gate.Status().Partitions {
+			got[p.Name] = p.Counts.Admitted
+		}
+		if got["alice@admin"] != 1 || got["default"] != 2 {
+			t.Errorf("admitted %v; want 1 of alice@admin and 2 of nobody", got)
+		}
+	})
+}
