@@ -114,7 +114,7 @@ type whole struct {
 func readWhole(r io.Reader, method string) (w whole, err error) {
 	br := bufio.NewReader(r)
 	for {
-		if w.Response, err = http.ReadResponse(br, &http.Request{Method: method}); err != nil {
+		if w.Response, err = http.ReadResponse(br, &http.Request{Method: method}); err != nil { //nolint:bodyclose // closed below; what only announces has none
 			return w, err
 		}
 		if w.StatusCode >= 200 || w.StatusCode == http.StatusSwitchingProtocols {

@@ -59,8 +59,8 @@ type gated struct {
 }
 
 // start puts a gate before a backend and drains it at the end of the test.
-func start(t testing.TB, backend string, p limiter.Policy, o httpgate.Options) *gated {
-	t.Helper()
+func start(tb testing.TB, backend string, p limiter.Policy, o httpgate.Options) *gated {
+	tb.Helper()
 	g := &gated{ends: newEnds()}
 	g.gate = limiter.New("orders", &p, limiter.Options{Observer: g.ends})
 	if !strings.HasPrefix(backend, "http") {
@@ -70,25 +70,25 @@ func start(t testing.TB, backend string, p limiter.Policy, o httpgate.Options) *
 	o.Ingress.DrainTimeout = 2 * time.Second
 	var err error
 	if g.Server, err = httpgate.New(g.gate, o); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	g.addr, g.url = ln.Addr().String(), "http://"+ln.Addr().String()
 	served := make(chan error, 1)
-	ctx := context.WithoutCancel(t.Context())
+	ctx := context.WithoutCancel(tb.Context())
 	go func() { served <- g.Serve(ctx, ln) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := g.Drain(ctx); err != nil && !errors.Is(err, ingress.ErrCut) {
-			t.Errorf("Drain: %v", err)
+			tb.Errorf("Drain: %v", err)
 		}
 		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
+			tb.Errorf("Serve: %v", err)
 		}
 		if n := g.gate.Status().InFlight; n != 0 {
-			t.Errorf("%d permits are still held after the drain", n)
+			tb.Errorf("%d permits are still held after the drain", n)
 		}
 	})
 	return g
@@ -103,14 +103,14 @@ func serveHTTP(t *testing.T, h http.HandlerFunc) string {
 }
 
 // serveRaw runs a backend that speaks bytes: one call per connection.
-func serveRaw(t testing.TB, h func(c net.Conn, br *bufio.Reader)) string {
-	t.Helper()
+func serveRaw(tb testing.TB, h func(c net.Conn, br *bufio.Reader)) string {
+	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var wg sync.WaitGroup
-	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	tb.Cleanup(func() { ln.Close(); wg.Wait() })
 	wg.Go(func() {
 		for {
 			c, err := ln.Accept()

@@ -40,7 +40,7 @@ func toIsland(w *world) error {
 			return absence("needs the program " + tool)
 		}
 	}
-	i := &island{holder: exec.Command("sleep", "3600"), kind: w.name}
+	i := &island{holder: exec.CommandContext(context.Background(), "sleep", "3600"), kind: w.name}
 	i.holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if err := i.holder.Start(); err != nil {
 		return absence("needs to make a network: " + err.Error())
@@ -71,7 +71,7 @@ func (i *island) there(args ...string) []string {
 }
 
 func command(args []string) error {
-	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(context.Background(), args[0], args[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
 	}
 	return nil
@@ -84,7 +84,7 @@ func (i *island) serve(w *world) error {
 		return err
 	}
 	args := i.there(self, "-serve", i.kind, "-listen", islandAt)
-	i.server = exec.Command(args[0], args[1:]...)
+	i.server = exec.CommandContext(context.Background(), args[0], args[1:]...)
 	if err := i.server.Start(); err != nil {
 		return err
 	}

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -87,35 +85,39 @@ func pair(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	var asked, failed atomic.Int64
-	var first atomic.Pointer[error]
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for asking.Err() == nil {
-				err := c.Do(asking, client.Operation{Name: "ask", Kind: client.Read, Run: attempt(w, choose)})
-				if asking.Err() == nil && err != nil {
-					failed.Add(1)
-					first.CompareAndSwap(nil, &err)
-				}
-				asked.Add(1)
-			}
-		})
-	}
+	l := askAll(asking, c, attempt(w, choose))
 	for _, g := range []*world{w, t, w, t} {
 		if err = fallAndRise(ctx, g); err != nil {
 			break
 		}
 	}
 	stop()
-	wg.Wait()
-	if err == nil && failed.Load() > 0 {
-		err = fmt.Errorf("%d of %d clients saw an error: %w", failed.Load(), asked.Load(), *first.Load())
+	l.wg.Wait()
+	if n := l.failed.Load(); err == nil && n > 0 {
+		err = fmt.Errorf("%d of %d operations failed: %v", n, l.asked.Load(), l.last.Load())
 	}
 	if code, ended := t.stop(syscall.SIGTERM); err == nil && (ended != nil || code != 0) {
 		err = fmt.Errorf("the second gate ended with %d, %w", code, ended)
 	}
 	return err
+}
+
+// askAll has eight callers of the reference client ask until ctx ends.
+func askAll(ctx context.Context, c *client.Client, run func(context.Context, *client.Attempt) error) *load {
+	l := &load{}
+	for range 8 {
+		l.wg.Go(func() {
+			for ctx.Err() == nil {
+				err := c.Do(ctx, client.Operation{Name: "ask", Kind: client.Read, Run: run})
+				if ctx.Err() == nil && err != nil {
+					l.failed.Add(1)
+					l.last.Store(err.Error())
+				}
+				l.asked.Add(1)
+			}
+		})
+	}
+	return l
 }
 
 // attempt asks the gate that was chosen.

@@ -51,9 +51,9 @@ func rows(random time.Duration, seed uint64) []row {
 		{name: "backend stopped", fault: mode(silent)},
 		{name: "backend killed and back", fault: during(killed)},
 		{name: "backend slow", fault: mode(slow)},
-		{name: "backend half open", fault: during(func(_ context.Context, w *world) error { w.wire.forget(); return nil })},
+		{name: "backend pauses", fault: during(func(_ context.Context, w *world) error { w.wire.pause(); return nil })},
 		{name: "packets dropped", prepare: toIsland, fault: during(dropped)},
-		{name: "packets dropped, and another backend afterwards", prepare: toIsland, fault: during(vanished)},
+		{name: "half open: packets dropped, and another backend afterwards", prepare: toIsland, fault: during(vanished)},
 		{name: "backend resets", fault: mode(resets)},
 		{name: "backend answers garbage", fault: mode(garbage)},
 		{name: "backend refuses TLS", prepare: wantsTLS, never: true, fault: during(nothing)},
@@ -243,8 +243,8 @@ func anyFault(ctx context.Context, w *world, rng *rand.Rand) (name string, err e
 	case 0:
 		return "killed", killed(ctx, w)
 	case 1:
-		w.wire.forget()
-		return "half open", nil
+		w.wire.pause()
+		return "pause", nil
 	case 2:
 		return "halves", halves(20)(ctx, w)
 	case 3:
@@ -252,6 +252,11 @@ func anyFault(ctx context.Context, w *world, rng *rand.Rand) (name string, err e
 	case 4:
 		return "reloads", reloads(ctx, w)
 	case 5:
+		// What earlier faults have left at the backend may hold a producer up for as
+		// long as it is bounded by; see after.
+		if err := w.until(45*time.Second, "an answer", func() error { return w.once(ctx, w.gate, 5*time.Second) }); err != nil {
+			return "stalled", err
+		}
 		return "stalled", stalled(ctx, w)
 	case 6:
 		return "impatient", impatient(ctx, w)

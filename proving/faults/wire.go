@@ -70,9 +70,8 @@ func (w *wire) kill() {
 
 func (w *wire) revive() error { return w.listen(w.address) }
 
-// forget makes the connections that there are silent, and not the new ones: half
-// open ones, of which the backend knows nothing any more.
-func (w *wire) forget() {
+// pause holds everything up for 300 ms.
+func (w *wire) pause() {
 	w.mode.Store(int32(silent))
 	time.Sleep(300 * time.Millisecond)
 	w.mode.Store(int32(none))
