@@ -7,7 +7,7 @@
 # source archive; the Go driver's module has the runner that its authors use, and
 # Node's package has none, so there is one here. SecantusDB is behind the gate, and
 # beside it: it has the fail points by which the tests make a server fail. Limits
-# are there and never bind.
+# are there and never bind. PROVE_PAIRS (4) is how many tests run at once.
 # shellcheck source=../lib.sh
 source "$PROVE_LIB"
 read -r go_driver go_sum <godriver.txt
