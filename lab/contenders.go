@@ -9,10 +9,13 @@ import (
 )
 
 // defaults returns what the configuration has when only an algorithm is chosen,
-// and the number of gates where they are told.
+// and the number of gates where they are told one.
 func defaults(s *scenario.Scenario, kind string) algorithms.Settings {
 	a := algorithms.Settings{Algorithm: kind}
-	if s.Told {
+	switch {
+	case s.ToldAs > 0:
+		a.Gates = s.ToldAs
+	case s.Told:
 		a.Gates = s.Gates
 	}
 	return a

@@ -161,3 +161,34 @@ func TestGatesAreTold(t *testing.T) {
 		}
 	}
 }
+
+// What gates are told need not be true: eight that are told eight do what eight that
+// are told their number do, and two that are told eight let in less than two that know.
+func TestGatesAreToldWhatIsNotTrue(t *testing.T) {
+	play := func(name string) *measure.Result {
+		s, ok := shipped(t, "gates").Variant(name)
+		if !ok {
+			t.Fatalf("no variant %s", name)
+		}
+		s.For = scenario.Duration(2 * time.Second)
+		for _, c := range lab.Contenders(s) {
+			if c.Name == scenario.Queued {
+				r, err := lab.Play(s, c, 1, lab.PlayOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+		}
+		t.Fatal("no contender")
+		return nil
+	}
+	told, guessed := play("8 gates / cold / told"), play("8 gates / cold / told eight")
+	if diff := cmp.Diff(told.Series, guessed.Series); diff != "" {
+		t.Errorf("a guess that is right is not the same:\n%s", diff)
+	}
+	few, many := play("2 gates / cold / told").Series[0], play("2 gates / cold / told eight").Series[0]
+	if many.Inside >= few.Inside {
+		t.Errorf("two gates that are told eight let %d in at first, %d when they are told two", many.Inside, few.Inside)
+	}
+}

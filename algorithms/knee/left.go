@@ -76,7 +76,6 @@ func (c *callers) learn(w *window) {
 		c.patience = w.left.youngest
 	default:
 		c.patience *= math.Exp(math.Min(0.2, math.Max(-0.2, 0.05*(0.1*n-float64(w.left.younger)))))
-		c.patience = math.Max(c.patience, math.Min(w.left.youngest, c.patience))
 	}
 	if c.patience > float64(parts.MaxLatency) {
 		c.patience = 0

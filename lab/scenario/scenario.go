@@ -64,6 +64,9 @@ type Scenario struct {
 	// Told says that the gates are told how many they are, as `gates` in the
 	// configuration does.
 	Told bool `yaml:"told"`
+	// ToldAs is how many they are told that they are, right or wrong; 0 = what Told
+	// says.
+	ToldAs int `yaml:"toldAs"`
 	// Shared says that the gates share one limit, as `shared: true` beside a limit
 	// does.
 	Shared bool `yaml:"shared"`
