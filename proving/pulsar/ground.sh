@@ -93,7 +93,7 @@ proxying() {
   clients "" "$version" "$JARS" go
   cell admin "pulsar-client-admin $version on broker $version" "${small_jvm[@]}" -cp "$(jars broker/pom.xml)/*" Admin.java
   cell go-more "pulsar-client-go 0.19.0 on broker $version" "$PROVE_RUN/goclient" more
-  cell idle "all of these" bash idle_cell.sh 2500
+  cell idle "all of these" bash idle_cell.sh 1000
   halt "$broker_pid"
 }
 
@@ -106,7 +106,7 @@ rewriting() {
   gates gate-rewritten
   cell lookups-rewritten "broker $version" "${outside[@]}" "$PROVE_RUN/lookups"
   clients -rewritten "$version" "$JARS" go
-  cell idle-rewritten "all of these" "${outside[@]}" bash idle_cell.sh 2500
+  cell idle-rewritten "all of these" "${outside[@]}" bash idle_cell.sh 1000
   halt "$broker_pid"
   host=127.0.0.1 door=127.0.0.1 within=() outside=()
 }
@@ -123,7 +123,7 @@ older() {
   cell wire-4.0 "broker $older" "$PROVE_RUN/wire"
   clients -4.0 "$older" "$(jars client-4.0/pom.xml)"
   cell perf "pulsar-perf 4.0.8 on broker $older" bash perf_cell.sh "${small_jvm[@]}" -Xmx512m -cp "$lib/*"
-  cell idle-4.0 "all of these" bash idle_cell.sh 2500
+  cell idle-4.0 "all of these" bash idle_cell.sh 1000
   halt "$broker_pid"
 }
 
@@ -147,7 +147,7 @@ fifth() {
   cell wire-5 "broker $fifth" "$PROVE_RUN/wire"
   clients -5 "$fifth" "$(jars client-5/pom.xml)" go
   cell v5 "pulsar-client-v5 $fifth on broker $fifth" "${small_jvm[@]}" -XX:MaxDirectMemorySize=256m -cp "$(jars client-5/pom.xml)/*" Fifth.java
-  cell idle-5 "all of these" bash idle_cell.sh 2500
+  cell idle-5 "all of these" bash idle_cell.sh 1000
   halt "$broker_pid"
   java=(java)
 }
