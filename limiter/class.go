@@ -119,12 +119,24 @@ type entry struct {
 
 // passes asks the line about a request. now may be unread.
 func (s *partitionSpec) passes(now int64, req *Request) entry {
-	e := entry{rank: s.classes.rank(req.Class)}
+	e, p := entry{rank: s.classes.rank(req.Class)}, s.part
 	var due bool
-	if e.how, due = s.shed.Decide(e.rank, s.part.hash, s.part.gate.dice); due {
-		s.shed.Turn(s.part.gate.clock.at(now), &s.classes.Floor)
+	e.how, due = s.shed.Decide(e.rank, p.hash, p.gate.dice)
+	switch {
+	case e.how == shed.Refused && s.hasRoom() && s.shed.Lapse(p.gate.clock.at(now)):
+		e.how = shed.Below
+	case due:
+		s.shed.Turn(p.gate.clock.at(now), &s.classes.Floor)
 	}
 	return e
+}
+
+// hasRoom reports whether less than half of the limit is held whose line it is.
+func (s *partitionSpec) hasRoom() bool {
+	if s.pooled() {
+		return 2*s.part.gate.line.inTotal.Load() < s.whole()
+	}
+	return 2*s.part.tally.held() < s.bound()
 }
 
 // unroomed notes that a request passed the line and found no room. Those who only

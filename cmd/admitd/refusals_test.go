@@ -188,10 +188,10 @@ func TestRefusalsWhileDraining(t *testing.T) {
 	if status, _ := p.api(http.MethodGet, "/healthz", ""); status != http.StatusOK {
 		t.Errorf("healthz while draining = %d; want 200: it is alive", status)
 	}
-	status, body := p.api(http.MethodPost, "/v1/admissions", `{"ingress": "slots"}`)
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, `"reason":"draining"`) {
-		t.Errorf("an admission while draining: %d %s; want 503, draining", status, body)
-	}
+	waitFor(t, "an admission that is refused for the drain", func() bool { // it begins a moment after readiness ends
+		status, body := p.api(http.MethodPost, "/v1/admissions", `{"ingress": "slots"}`)
+		return status == http.StatusServiceUnavailable && strings.Contains(body, `"reason":"draining"`)
+	})
 	if a, err := get(p.url("slots")); err == nil {
 		t.Errorf("a new connection while draining was served: %d", a.status)
 	}

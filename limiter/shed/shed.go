@@ -82,6 +82,16 @@ func (s *Shedder) Decide(r Rank, hash uint64, coin func() uint64) (p Pass, due b
 	return p, p == Refused && w.shed.Load()%16 == 1
 }
 
+// Lapse reports whether the line is of long ago, and ends the watch then: there is
+// room, as the caller has seen, and nobody came in the second since it was to move.
+func (s *Shedder) Lapse(now int64) bool {
+	w := s.watch.Load()
+	if w == nil {
+		return true
+	}
+	return now-w.due.Load() >= quietTurns*helmEvery && s.watch.CompareAndSwap(w, nil)
+}
+
 // Watching reports whether there is an overload.
 func (s *Shedder) Watching() bool { return s.watch.Load() != nil }
 
