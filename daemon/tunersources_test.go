@@ -91,7 +91,7 @@ ingresses: [{ name: orders, requests: { rate: 100000 }, connections: { maxOpen: 
 			return true
 		}
 	}
-	_, first, _ := look()
+	first := await("the tuner has looked", func(values map[string]float64, _ map[string]bool) bool { return len(values) == len(sources) })
 	await("all act", below(first, ""))
 	for i := range sources {
 		s := &sources[i]
