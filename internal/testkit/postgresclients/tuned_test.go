@@ -34,7 +34,7 @@ func TestTunerLosesItsServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		if err := json.NewDecoder(res.Body).Decode(&s); err != nil || len(s.Signals) != 2 || len(s.Settings) != 2 {
+		if err := json.NewDecoder(res.Body).Decode(&s); err != nil || len(s.Signals) != 2 {
 			t.Fatalf("GET /v1/tuner: %+v, %v", s, err)
 		}
 		return s
@@ -42,7 +42,7 @@ func TestTunerLosesItsServer(t *testing.T) {
 	await := func(what string, is func(state) bool) state {
 		t.Helper()
 		for range 400 {
-			if s := look(); is(s) {
+			if s := look(); len(s.Settings) == 2 && is(s) { // before the tuner has looked there are none
 				return s
 			}
 			time.Sleep(50 * time.Millisecond)
