@@ -70,9 +70,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		}
 	case <-s.drain:
 	}
-	_ = l.Close() // and nothing is on its way from the door to a handler
-	stop()        // the drain has begun already
-	cancel()      // tells the handlers
+	_ = l.Close()                         // and nothing is on its way from the door to a handler
+	unbegun := stop() && ctx.Err() != nil // else the drain has begun already
+	cancel()                              // tells the handlers
+	if unbegun {
+		_ = s.Drain(context.WithoutCancel(ctx))
+	}
 	<-s.over
 	return nil
 }

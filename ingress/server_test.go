@@ -75,6 +75,23 @@ func TestDrain(t *testing.T) {
 			t.Errorf("Drain = %v, want ErrCut", err)
 		}
 	})
+	t.Run("context at once", func(t *testing.T) {
+		// The door has seen that the context is done, and ends the serving, before the
+		// drain that the context begins has begun: it then never did.
+		for range 3000 {
+			ctx, cancel := context.WithCancel(t.Context())
+			s := ingress.NewServer("test", handlerFunc(echo), ingress.Options{})
+			ln := loopback(t)
+			served := make(chan error, 1)
+			go func() { served <- s.Serve(ctx, ln) }()
+			cancel()
+			select {
+			case <-served:
+			case <-time.After(20 * time.Second):
+				t.Fatal("Serve goes on after its context ended")
+			}
+		}
+	})
 	t.Run("context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := ingress.NewServer("test", handlerFunc(echo), ingress.Options{})

@@ -54,6 +54,7 @@ func New(name string, p *Policy, o Options) *Gate {
 	if g.dice == nil {
 		g.dice = rand.Uint64
 	}
+	g.shapes.other.name = "other"
 	g.roster.gate, g.roster.observer, g.roster.recall = g, o.Observer, o.Recall
 	g.Apply(p)
 	return g

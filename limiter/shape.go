@@ -138,7 +138,6 @@ func (sh *shapes) add(hash uint64, name func() string, now int64) *Shape {
 
 // apply takes over how many shapes are learned.
 func (sh *shapes) apply(most int) {
-	sh.other.name = "other"
 	sh.most.Store(int64(min(max(most, 0), maxShapes)))
 }
 
