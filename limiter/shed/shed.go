@@ -140,6 +140,10 @@ func (s *Shedder) Turn(now int64, floor *[Ranks]float64) {
 		return
 	}
 	due := w.due.Load()
+	if now-due >= quietTurns*helmEvery { // nobody came for a second: what was counted is of long ago
+		s.watch.CompareAndSwap(w, nil)
+		return
+	}
 	if now < due || !w.due.CompareAndSwap(due, now+helmEvery) || !w.mu.TryLock() {
 		return
 	}
