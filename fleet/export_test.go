@@ -31,6 +31,10 @@ func NewSim(now int64, id string, s Settings, buckets Buckets, r *Redis) (*Sim, 
 	return &Sim{book: newBook(now, id, id, s, buckets), prefix: "admitd:{sim}:", board: on, looked: now - int64(time.Hour)}, nil
 }
 
+// Throw makes dice what the gate's own chance comes from, so that a world plays the
+// same each time.
+func (s *Sim) Throw(dice func() float64) { s.rand = dice }
+
 // Step plays what the gate does at now. reach says whether its calls arrive and
 // its answers return.
 func (s *Sim) Step(now int64, reach, answer bool) {

@@ -24,6 +24,7 @@ type world struct {
 	now    int64         // of the gates, monotonic
 	wall   time.Time     // of Redis
 	skew   time.Duration // by which its clock was stepped
+	seed   uint64
 	rand   *rand.Rand
 	rate   limiter.Rate
 	gates  []*simGate
@@ -49,7 +50,7 @@ func newWorld(t *testing.T, seed uint64, rate limiter.Rate, n int) *world {
 	t.Helper()
 	w := &world{
 		t: t, redis: miniredis.RunT(t), now: int64(time.Hour), wall: time.Unix(1_800_000_000, 0),
-		rand: rand.New(rand.NewPCG(seed, 1)), rate: rate,
+		seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), rate: rate,
 		opts: fleet.Settings{Gates: n, Lease: 3 * time.Second},
 	}
 	w.redis.SetTime(w.wall)
@@ -72,6 +73,7 @@ func (w *world) join() *simGate {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(sim.Close)
+	sim.Throw(rand.New(rand.NewPCG(w.seed, uint64(len(w.gates))+2)).Float64)
 	g.Sim = sim
 	w.gates = append(w.gates, g)
 	return g

@@ -113,31 +113,35 @@ func TestCohortsKeepTheirSide(t *testing.T) {
 	}
 }
 
-// After an overload nobody comes for a while, and then those who matter least. They
-// found the line of the overload, and up to fifteen were shed by an idle gate before
-// one of them was the sixteenth, who moves it.
+// After an overload nobody comes for a while, and then those who matter least, by
+// themselves or behind one who passes. They found the line of the overload, and up to
+// fifteen were shed by an idle gate before one of them was the sixteenth, who moves
+// it; and it was moved by what had been counted before the silence.
 func TestLineOfLongAgo(t *testing.T) {
 	const ms = time.Millisecond
-	p := classed(20)
-	p.Total = 20
-	y := newYard(p, 1)
 	sources := []source{{name: "critical", req: limiter.Request{Key: "main"}, rate: 200, hold: 10 * ms, until: 2 * time.Second}}
 	for i := range 20 {
 		key := "tenant" + string(rune('A'+i))
 		sources = append(sources, source{name: key, req: limiter.Request{Key: key, Class: labels.Sheddable}, rate: 500, hold: 10 * ms, until: 2 * time.Second})
 	}
-	y.play(3*time.Second, sources...) // a second for what is in flight
-	if s := y.gate.Status(); s.ShedThreshold == 127 || s.InFlight > 0 {
-		t.Fatalf("after the flood the line is at %d, with %d in flight", s.ShedThreshold, s.InFlight)
-	}
-	y.clock.now.Add(int64(2 * time.Second))
-	for _, s := range sources {
-		permit, err := y.gate.TryAdmit(y.gate.Now(), s.req)
-		if err != nil {
-			t.Errorf("%s: %v", s.name, err)
-			continue
+	for first := range sources {
+		p := classed(20)
+		p.Total, p.Classes = 20, &limiter.Classes{} // no floor: it would hide the line
+		y := newYard(p, 1)
+		y.play(2050*ms, sources...) // the last 50 ms for what is in flight
+		if s := y.gate.Status(); s.ShedThreshold == 127 || s.InFlight > 0 {
+			t.Fatalf("after the flood the line is at %d, with %d in flight", s.ShedThreshold, s.InFlight)
 		}
-		permit.End(limiter.Success)
+		y.clock.now.Add(int64(2 * time.Second))
+		for i := range sources {
+			s := sources[(first+i)%len(sources)]
+			permit, err := y.gate.TryAdmit(y.gate.Now(), s.req)
+			if err != nil {
+				t.Errorf("%s first, then %s: %v", sources[first].name, s.name, err)
+				continue
+			}
+			permit.End(limiter.Success)
+		}
 	}
 }
 

@@ -327,7 +327,7 @@ func TestDrain(t *testing.T) {
 			t.Fatal("closed before the last receipt")
 		}
 		p.broker.write(receipt(1, 19))
-		<-p.served
+		p.ended()
 		if n := len(p.client.all(pulsarwire.TypeSendReceipt)); n != 20 {
 			t.Errorf("the client got %d receipts; want 20", n)
 		}
@@ -357,7 +357,7 @@ func TestDrainLeavesTheQueue(t *testing.T) {
 		}
 		permit.End(limiter.Ignored)
 		p.broker.write(receipt(1, 1))
-		<-p.served
+		p.ended()
 	})
 }
 
@@ -371,14 +371,13 @@ func TestDrainCompletesWhatWasBegun(t *testing.T) {
 		p.client.write(frame[:100<<10])
 		synctest.Wait()
 		p.drain()
-		synctest.Wait()
 		p.client.write(frame[100<<10:])
 		synctest.Wait()
 		if got := p.broker.all(pulsarwire.TypeSend); len(got) != 1 || !bytes.Equal(got[0].raw, frame) {
 			t.Fatalf("%d messages arrived; want the one that was begun, as it is", len(got))
 		}
 		p.broker.write(receipt(1, 7))
-		<-p.served
+		p.ended()
 		if n := len(p.client.all(pulsarwire.TypeSendReceipt)); n != 1 {
 			t.Errorf("the client got %d receipts; want 1", n)
 		}
@@ -397,10 +396,8 @@ func TestNothingFollowsHalfAMessage(t *testing.T) {
 		p.client.write(frame[:100<<10])
 		time.Sleep(time.Second) // the held message waits for the end of the frame
 		p.drain()
-		synctest.Wait()
 		p.client.conn.Close()
-		<-p.served
-		<-p.broker.done
+		p.ended()
 		if half := p.broker.partial(); !bytes.Equal(half, frame[:100<<10]) {
 			t.Errorf("%d bytes after the last whole frame; want the %d of the message", len(half), 100<<10)
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
@@ -157,7 +158,7 @@ type pair struct {
 	server         *pulsargate.Server
 	gate           *limiter.Gate
 	client, broker *peer
-	drain          context.CancelFunc
+	drain          func()        // begins a drain, which the gate has seen then
 	served         chan struct{} // closed when ServeConn has returned
 	events         *events
 }
@@ -176,7 +177,7 @@ func play(t *testing.T, o pulsargate.Options, policy *limiter.Policy, hello puls
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	p.drain = cancel
+	p.drain = func() { cancel(); synctest.Wait() }
 	go func() {
 		defer close(p.served)
 		p.server.ServeConn(ctx, gateClient)
@@ -185,9 +186,7 @@ func play(t *testing.T, o pulsargate.Options, policy *limiter.Policy, hello puls
 	t.Cleanup(func() {
 		clientEnd.Close()
 		brokerEnd.Close()
-		<-p.served
-		<-p.client.done
-		<-p.broker.done
+		p.ended()
 		cancel()
 		if s := p.server.Status(); s != (pulsargate.Status{Topics: s.Topics}) {
 			t.Errorf("after the last connection the server still counts %+v", s)
@@ -196,6 +195,13 @@ func play(t *testing.T, o pulsargate.Options, policy *limiter.Policy, hello puls
 	p.client.command(pulsarwire.TypeConnect, hello.Append(nil))
 	p.broker.command(pulsarwire.TypeConnected, pulsarwire.Connected{ServerVersion: "test"}.Append(nil))
 	return p
+}
+
+// ended waits until the gate is done with both, and both have read to the end.
+func (p *pair) ended() {
+	<-p.served
+	<-p.client.done
+	<-p.broker.done
 }
 
 // aware and unaware are clients that do and do not understand ThrottleProducer.

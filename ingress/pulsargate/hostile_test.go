@@ -159,7 +159,7 @@ func TestDrippingClientsAreGivenUp(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		_, _ = p.client.conn.Write([]byte{0})
-		<-p.served
+		p.ended()
 		if n := p.events.counts()[pulsargate.EventStalled]; n != 1 {
 			t.Errorf("%d stalls counted; want 1", n)
 		}
@@ -268,7 +268,7 @@ func TestHalfAHeldFrameGivesItsRoomBack(t *testing.T) {
 			t.Fatalf("%+v; want two frames held, the second in advance", s)
 		}
 		p.client.conn.Close()
-		<-p.served
+		p.ended()
 		if s := p.server.Status(); s.HeldFrames != 0 || s.HeldBytes != 0 {
 			t.Errorf("after the connection the server still counts %+v", s)
 		}

@@ -65,7 +65,7 @@ func TestPermitsOutliveTheirClients(t *testing.T) {
 					time.Sleep(tc.receipt - tc.receipt/2)
 					p.broker.write(receipt(1, 1))
 				}
-				<-p.served
+				p.ended()
 				if took := time.Since(start); took != tc.want {
 					t.Errorf("the permits were free after %v; want %v", took, tc.want)
 				}
@@ -102,7 +102,7 @@ func TestUnreadReceipts(t *testing.T) {
 		if n := p.work(); n != 1 {
 			t.Errorf("%d permits are held behind a receipt that is not read; want 1", n)
 		}
-		<-p.served
+		p.ended()
 		if took := time.Since(start); took < 10*time.Second || took > 12*time.Second {
 			t.Errorf("given up after %v; want 10s, and little more", took)
 		}
@@ -173,7 +173,7 @@ func TestDrainOfAPausedConnection(t *testing.T) {
 			t.Fatal("closed before the last receipt")
 		}
 		p.broker.write(receipt(1, 1))
-		<-p.served
+		p.ended()
 		if n := len(p.client.all(pulsarwire.TypeSendReceipt)); n != 2 {
 			t.Errorf("the client got %d receipts; want 2", n)
 		}
