@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/mongowire"
 )
 
 // failPoint is what configureFailPoint asked for. It does not change.
@@ -35,8 +36,8 @@ type failPoints struct {
 // test command just succeeds.
 func (p *failPoints) configure(command, body []byte) []byte {
 	if string(command) == "configureFailPoint" {
-		first, _ := lookup(body, "configureFailPoint")
-		if string(first.str()) != "failCommand" {
+		first, _ := mongowire.Lookup(body, "configureFailPoint")
+		if string(first.Text()) != "failCommand" {
 			return appendError(nil, codeFailPointInvalid, "FailedToParse", "admitd: only failCommand is known")
 		}
 		p.set(readFailPoint(body))
@@ -56,58 +57,58 @@ func (p *failPoints) set(fp failPoint) {
 // readFailPoint reads the command's document.
 func readFailPoint(body []byte) failPoint {
 	fp := failPoint{commands: map[string]bool{}}
-	var e element
-	s := scan(body)
-	for s.next(&e) {
-		switch string(e.key) {
+	var e mongowire.Element
+	s := mongowire.Scan(body)
+	for s.Next(&e) {
+		switch string(e.Key) {
 		case "mode":
 			fp.mode(e)
 		case "data":
-			fp.data(e.doc())
+			fp.data(e.Document())
 		}
 	}
 	return fp
 }
 
 // mode reads alwaysOn, off, {times: n} or {skip: n}.
-func (fp *failPoint) mode(e element) {
-	if string(e.str()) == "alwaysOn" {
+func (fp *failPoint) mode(e mongowire.Element) {
+	if string(e.Text()) == "alwaysOn" {
 		fp.times = -1
 	}
-	if times, ok := lookupIn(e, "times"); ok {
-		fp.times, _ = times.number()
+	if times, ok := mongowire.LookupIn(e, "times"); ok {
+		fp.times, _ = times.Number()
 	}
-	if skip, ok := lookupIn(e, "skip"); ok {
-		fp.skip, _ = skip.number()
+	if skip, ok := mongowire.LookupIn(e, "skip"); ok {
+		fp.skip, _ = skip.Number()
 		fp.times = -1
 	}
 }
 
 // data reads what is to fail, and how.
-func (fp *failPoint) data(s scanner) {
-	var e, c element
-	for s.next(&e) {
-		switch string(e.key) {
+func (fp *failPoint) data(s mongowire.Scanner) {
+	var e, c mongowire.Element
+	for s.Next(&e) {
+		switch string(e.Key) {
 		case "failCommands":
-			for names := e.doc(); names.next(&c); {
-				fp.commands[string(c.str())] = true
+			for names := e.Document(); names.Next(&c); {
+				fp.commands[string(c.Text())] = true
 			}
 		case "errorLabels":
-			for names := e.doc(); names.next(&c); {
-				fp.labels = append(fp.labels, string(c.str()))
+			for names := e.Document(); names.Next(&c); {
+				fp.labels = append(fp.labels, string(c.Text()))
 			}
 		case "errorCode":
-			n, _ := e.number()
+			n, _ := e.Number()
 			fp.code = int32(n)
 		case "appName":
-			fp.app = string(e.str())
+			fp.app = string(e.Text())
 		case "closeConnection":
-			fp.drop = e.truthy()
+			fp.drop = e.Truthy()
 		case "blockTimeMS":
-			n, _ := e.number()
+			n, _ := e.Number()
 			fp.block = time.Duration(n) * time.Millisecond
 		case "writeConcernError":
-			fp.writeErr = append([]byte(nil), e.value...)
+			fp.writeErr = append([]byte(nil), e.Value...)
 		}
 	}
 }
@@ -136,7 +137,7 @@ func (p *failPoints) take(command []byte, app string) (failPoint, bool) {
 
 // failed answers the test commands, and lets a fail point have its way with any
 // other. done tells that it decided; an error closes the connection.
-func (ses *session) failed(h header, k command) (v relay.Verdict, done bool, err error) {
+func (ses *session) failed(h mongowire.Header, k command) (v relay.Verdict, done bool, err error) {
 	if k.class == classFailPoint {
 		v, err = ses.answer(h, ses.s.points.configure(ses.f.name, ses.f.body))
 		return v, true, err

@@ -2,139 +2,99 @@ package mongogate
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
+
+	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/mongowire"
 )
 
-// headerLen is the length of every frame's header in bytes.
-const headerLen = 16
-
-// opcode is the kind of a frame.
-type opcode int32
-
-// The opcodes of the wire protocol. Those from 2001 to 2007 are legacy; only
-// OP_QUERY is still seen, as the first hello of a connection.
 const (
-	opReply       opcode = 1
-	opUpdate      opcode = 2001
-	opInsert      opcode = 2002
-	opQuery       opcode = 2004
-	opGetMore     opcode = 2005
-	opDelete      opcode = 2006
-	opKillCursors opcode = 2007
-	opCompressed  opcode = 2012
-	opMsg         opcode = 2013
+	// judgedMax is the longest reply, in bytes, that is held back until all of
+	// it is there so that it can be judged. Errors are shorter.
+	judgedMax = 4 << 10
+	// startMin is the shortest start of a longer reply that is looked at, in
+	// bytes: its flags must be there.
+	startMin = 64
 )
 
-// Flags of OP_MSG.
+// Size implements [relay.Protocol].
+func (ses *session) Size(from relay.Side, b []byte) (total, need int, err error) {
+	if len(b) < mongowire.HeaderLen {
+		return 0, 0, nil
+	}
+	h, err := mongowire.ReadHeader(b, ses.s.o.MaxMessageBytes)
+	if err != nil {
+		return 0, 0, err
+	}
+	if from == relay.Backend && h.Length > judgedMax {
+		return h.Length, startMin, nil
+	}
+	return h.Length, h.Length, nil
+}
+
+// Flags of OP_REPLY.
 const (
-	flagChecksum       = 1 << 0
-	flagMoreToCome     = 1 << 1
-	flagExhaustAllowed = 1 << 16
+	replyQueryFailure = 1 << 1
+	replyAwaitCapable = 1 << 3
 )
 
-// errFrame is wrapped by every error about bytes that are not a frame.
-var errFrame = errors.New("mongogate: malformed frame")
-
-// header is the header of a frame.
-type header struct {
-	length     int // of the whole frame, header included
-	id         int32
-	responseTo int32
-	op         opcode
+// beginReply appends the start of the frame that replies to a request with
+// the document that is appended next: OP_REPLY to legacy requests, OP_MSG to
+// everything else. It is never compressed, which clients accept.
+// [mongowire.EndFrame] ends it.
+func beginReply(dst []byte, requestID int32, op mongowire.Opcode) []byte {
+	if !legacy(op) {
+		dst = mongowire.AppendHeader(dst, requestID, mongowire.OpMsg)
+		return append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
+	}
+	dst = mongowire.AppendHeader(dst, requestID, mongowire.OpReply)
+	dst = binary.LittleEndian.AppendUint32(dst, replyAwaitCapable)
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)  // cursor
+	return append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
 }
 
-// readHeader reads the header at the start of b, which holds at least 16
-// bytes. A length outside [16, limit] is an error that wraps errFrame.
-func readHeader(b []byte, limit int) (header, error) {
-	h := header{
-		length:     int(int32(binary.LittleEndian.Uint32(b))),
-		id:         int32(binary.LittleEndian.Uint32(b[4:])),
-		responseTo: int32(binary.LittleEndian.Uint32(b[8:])),
-		op:         opcode(binary.LittleEndian.Uint32(b[12:])),
-	}
-	if h.length < headerLen || h.length > limit {
-		return h, fmt.Errorf("%w: length %d, want %d to %d", errFrame, h.length, headerLen, limit)
-	}
-	return h, nil
+// legacy reports whether requests of the opcode are answered by OP_REPLY.
+func legacy(op mongowire.Opcode) bool { return op == mongowire.OpQuery || op == mongowire.OpGetMore }
+
+// newReply returns the whole frame that replies with doc.
+func newReply(requestID int32, op mongowire.Opcode, doc []byte) []byte {
+	return mongowire.EndFrame(append(beginReply(make([]byte, 0, mongowire.HeaderLen+20+len(doc)), requestID, op), doc...), 0)
 }
 
-// appendHeader appends a header; the length is filled in by [endFrame].
-func appendHeader(dst []byte, responseTo int32, op opcode) []byte {
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(responseTo))
-	return binary.LittleEndian.AppendUint32(dst, uint32(op))
+// markQueryFailure turns the OP_REPLY at the start of frame into the failure
+// of a legacy query, which is no command.
+func markQueryFailure(frame []byte) {
+	frame[mongowire.HeaderLen] |= replyQueryFailure
 }
 
-// endFrame writes the length of the frame that began at start.
-func endFrame(dst []byte, start int) []byte {
-	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start))
-	return dst
+// rebuild returns the reply's frame with another document. A compressed reply
+// becomes a plain one.
+func rebuild(h mongowire.Header, b []byte, m *mongowire.Message, doc []byte) []byte {
+	if h.Op != mongowire.OpCompressed {
+		return replaceBody(nil, b, m, doc)
+	}
+	frame := newReply(h.ResponseTo, mongowire.OpMsg, doc)
+	frame[mongowire.HeaderLen+2] = byte(m.Flags >> 16)
+	frame[mongowire.HeaderLen] = byte(m.Flags &^ mongowire.FlagChecksum)
+	return frame
 }
 
-// message is what the parts of a frame are, as far as its bytes are there.
-type message struct {
-	op    opcode // the original one, when the frame is compressed
-	flags uint32 // of OP_MSG, OP_QUERY or OP_REPLY
-	ns    []byte // of OP_QUERY: database.$cmd or database.collection
-	body  []byte // the document, perhaps cut short; nil when it is not there
-	at    int    // offset of body in what was parsed
+// documentLen returns the length of the document at the start of b, at most
+// len(b).
+func documentLen(b []byte) int {
+	if len(b) < 4 {
+		return len(b)
+	}
+	return min(len(b), max(0, int(int32(binary.LittleEndian.Uint32(b)))))
 }
 
-// parseMessage finds the document in a frame's payload, the bytes behind the
-// header, of which the end may be missing. ok is false when the document's
-// start is not there.
-func parseMessage(op opcode, p []byte) (m message, ok bool) {
-	m.op = op
-	switch op {
-	case opMsg:
-		return m.msg(p)
-	case opQuery:
-		return m.query(p)
-	case opReply:
-		if len(p) < 20 {
-			return m, false
-		}
-		m.flags, m.body, m.at = binary.LittleEndian.Uint32(p), p[20:], 20
-		return m, len(m.body) > 4
-	default: // the others carry no document
-		return m, false
+// replaceBody returns the reply frame with another document in place of the
+// one that m describes, appended to dst. A checksum is left out.
+func replaceBody(dst, frame []byte, m *mongowire.Message, doc []byte) []byte {
+	start := len(dst)
+	dst = append(dst, frame[:mongowire.HeaderLen+m.At]...)
+	dst = append(dst, doc...)
+	if m.Op == mongowire.OpMsg {
+		dst[start+mongowire.HeaderLen] &^= mongowire.FlagChecksum
 	}
-}
-
-// msg parses the flags of an OP_MSG and finds its section of kind 0.
-func (m message) msg(p []byte) (message, bool) {
-	if len(p) < 5 {
-		return m, false
-	}
-	m.flags = binary.LittleEndian.Uint32(p)
-	for i := 4; i < len(p); {
-		if p[i] == 0 {
-			m.body, m.at = p[i+1:], i+1
-			return m, len(m.body) > 4
-		}
-		if p[i] != 1 || len(p) < i+5 {
-			return m, false
-		}
-		n := int(int32(binary.LittleEndian.Uint32(p[i+1:])))
-		if n < 5 || n > len(p) {
-			return m, false
-		}
-		i += 1 + n
-	}
-	return m, false
-}
-
-// query parses an OP_QUERY.
-func (m message) query(p []byte) (message, bool) {
-	if len(p) < 4 {
-		return m, false
-	}
-	m.flags = binary.LittleEndian.Uint32(p)
-	ns, rest, ok := cstring(p[4:])
-	if !ok || len(rest) < 8 {
-		return m, false
-	}
-	m.ns, m.body, m.at = ns, rest[8:], len(p)-len(rest)+8
-	return m, len(m.body) > 4
+	return mongowire.EndFrame(dst, start)
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/golang/snappy"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/mongowire"
 )
 
 // Whatever the bytes, identify returns a verdict or ErrFrame, never looks
@@ -32,7 +32,7 @@ func FuzzIdentify(f *testing.F) {
 		prefix := bytes.Clone(b[:have])
 		got, err := mongogate.Identify(prefix, have)
 		if err != nil {
-			if !errors.Is(err, mongogate.ErrFrame) {
+			if !errors.Is(err, mongowire.ErrFrame) {
 				t.Fatalf("error %v is none of ours", err)
 			}
 			return
@@ -74,79 +74,6 @@ func checkFacts(t *testing.T, b []byte, n int, got *mongogate.Facts) {
 	}
 }
 
-// The scanner ends on any bytes, and on a document that the driver's library
-// accepts it sees every element.
-func FuzzScan(f *testing.F) {
-	f.Add(doc(find()))
-	f.Add(doc(bson.D{{Key: "a", Value: bson.A{1, "x", bson.D{}}}, {Key: "r", Value: bson.Regex{Pattern: "a", Options: "i"}}}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		n, size := mongogate.Walk(b)
-		if size > len(b) || n > len(b) {
-			t.Fatalf("%d elements, %d bytes of values in %d bytes", n, size, len(b))
-		}
-		if len(b) < 5 || int(binary.LittleEndian.Uint32(b)) != len(b) || bson.Raw(b).Validate() != nil {
-			return
-		}
-		if want, ok := countElements(bson.Raw(b)); ok && n != want {
-			t.Fatalf("%d elements, the library sees %d", n, want)
-		}
-	})
-}
-
-// countElements counts elements down to the leaves. ok is false when the
-// library, whose validation does not look into arrays, cannot read one.
-func countElements(raw bson.Raw) (n int, ok bool) {
-	elements, err := raw.Elements()
-	if err != nil {
-		return 0, false
-	}
-	n = len(elements)
-	for _, e := range elements {
-		var inner bson.Raw
-		switch v := e.Value(); v.Type {
-		case bson.TypeEmbeddedDocument:
-			inner = v.Document()
-		case bson.TypeArray:
-			inner = bson.Raw(v.Array())
-		case bson.TypeString, bson.TypeJavaScript, bson.TypeSymbol, bson.TypeDBPointer:
-			if binary.LittleEndian.Uint32(v.Value) == 0 { // not even room for the final zero
-				return 0, false
-			}
-			continue
-		default:
-			continue
-		}
-		c, ok := countElements(inner)
-		if !ok {
-			return 0, false
-		}
-		n += c
-	}
-	return n, true
-}
-
-// The prefix decoder agrees with the library.
-func FuzzSnappyPrefix(f *testing.F) {
-	f.Add(snappy.Encode(nil, bytes.Repeat([]byte("abcd"), 50)), 30)
-	f.Fuzz(func(t *testing.T, packed []byte, n int) {
-		dst := make([]byte, max(0, min(n, 1<<16)))
-		got, err := mongogate.SnappyPrefix(dst, packed)
-		if got > len(dst) {
-			t.Fatalf("%d bytes into %d", got, len(dst))
-		}
-		if size, e := snappy.DecodedLen(packed); e != nil || size > 1<<20 {
-			return
-		}
-		want, e := snappy.Decode(nil, packed)
-		if e != nil {
-			return
-		}
-		if err != nil || !bytes.Equal(dst[:got], want[:min(len(want), len(dst))]) {
-			t.Fatalf("prefix differs from the library's: %v", err)
-		}
-	})
-}
-
 // What a hello says of a client is bounded, whatever it says.
 func FuzzHandshake(f *testing.F) {
 	f.Add(doc(bson.D{{Key: "hello", Value: 1}, {Key: "backpressure", Value: "2"}, {Key: "client", Value: bson.D{
@@ -162,36 +89,6 @@ func FuzzHandshake(f *testing.F) {
 		}
 		if user := mongogate.ReadUser(body, db); len(user) > 2*128+1 || user != "" && !strings.Contains(user, "@") {
 			t.Fatalf("user %q", user)
-		}
-	})
-}
-
-// What is opened of a compressed frame is bounded, and where the library packed
-// it, it is the start of what was packed, however much of the frame is there.
-func FuzzCompressedPrefix(f *testing.F) {
-	for a := range byte(5) {
-		f.Add(a, msgPayload(0, find()), 40, false)
-		f.Add(a, bytes.Repeat([]byte("abcdefgh"), 20_000), 500, true)
-	}
-	f.Fuzz(func(t *testing.T, algorithm byte, data []byte, have int, pack bool) {
-		p := append(binary.LittleEndian.AppendUint32([]byte{0xdd, 7, 0, 0}, uint32(len(data))), algorithm)
-		p = append(p, data...)
-		if pack = pack && algorithm < 4 && len(data) > 0; pack {
-			p = compressed(1, algorithm, data)[16:]
-		}
-		have = max(0, min(have, len(p)))
-		b, whole, ok := mongogate.Prefix(p[:have], have == len(p))
-		if len(b) > mongogate.OpenedMax || (have == len(p) && !whole) {
-			t.Fatalf("%d bytes opened, whole %v, of a frame that is there to %d of %d", len(b), whole, have, len(p))
-		}
-		if !pack {
-			return
-		}
-		if !bytes.HasPrefix(data, b) {
-			t.Fatalf("opened %d bytes that were not packed", len(b))
-		}
-		if have == len(p) && (!ok || len(b) != min(len(data), mongogate.OpenedMax)) {
-			t.Fatalf("opened %d of %d bytes, ok %v", len(b), len(data), ok)
 		}
 	})
 }

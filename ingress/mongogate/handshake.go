@@ -2,7 +2,11 @@ package mongogate
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
+
+	"github.com/admitd/admitd/askers"
+	"github.com/admitd/admitd/mongowire"
 )
 
 // client is what a connection's first hello says of the client. It does not
@@ -14,6 +18,20 @@ type client struct {
 	loadBalanced bool
 }
 
+// peer is who is at the other end of a connection, as far as that is known. It
+// belongs to the client's side; user and loggedIn are set by the backend's, while
+// its reply is owed.
+type peer struct {
+	client
+	remote   netip.Addr
+	greeted  bool // it said hello
+	exempt   bool
+	claimed  string // user of the SASL conversation that goes on
+	user     string // who authenticated; "" when nobody did, or nobody can tell who
+	loggedIn bool
+	last     askers.Operation // that a board was told of
+}
+
 // maxName bounds what is kept of a name that a client chose, in bytes; servers
 // accept no longer application name.
 const maxName = 128
@@ -21,43 +39,35 @@ const maxName = 128
 // readClient reads the announcements from a hello.
 func readClient(body []byte) client {
 	var c client
-	var e element
-	s := scan(body)
-	for s.next(&e) {
-		switch string(e.key) {
+	var e mongowire.Element
+	s := mongowire.Scan(body)
+	for s.Next(&e) {
+		switch string(e.Key) {
 		case "client":
-			if app, ok := lookupIn(e, "application"); ok {
+			if app, ok := mongowire.LookupIn(e, "application"); ok {
 				c.application = name(app)
 			}
-			if driver, ok := lookupIn(e, "driver"); ok {
+			if driver, ok := mongowire.LookupIn(e, "driver"); ok {
 				c.driver = name(driver)
 			}
 		case "backpressure":
 			switch {
-			case string(e.str()) == "2":
+			case string(e.Text()) == "2":
 				c.generation = Hinted
-			case e.truthy(), e.str() != nil:
+			case e.Truthy(), e.Text() != nil:
 				c.generation = Retrying
 			}
 		case "loadBalanced":
-			c.loadBalanced = e.truthy()
+			c.loadBalanced = e.Truthy()
 		}
 	}
 	return c
 }
 
-// lookupIn returns the field of e's document.
-func lookupIn(e element, key string) (element, bool) {
-	if e.typ != typeDocument {
-		return element{}, false
-	}
-	return lookup(e.value, key)
-}
-
 // name returns the document's field "name", cut to maxName.
-func name(e element) string {
-	n, _ := lookupIn(e, "name")
-	s := n.str()
+func name(e mongowire.Element) string {
+	n, _ := mongowire.LookupIn(e, "name")
+	s := n.Text()
 	return string(s[:min(len(s), maxName)])
 }
 
@@ -65,19 +75,19 @@ func name(e element) string {
 // with speculativeAuthenticate, wants to be: user@database, "" when it does
 // not say.
 func readUser(body, db []byte) string {
-	if spec, ok := lookup(body, "speculativeAuthenticate"); ok && spec.typ == typeDocument {
-		if d, ok := lookup(spec.value, "db"); ok {
-			db = d.str()
+	if spec, ok := mongowire.Lookup(body, "speculativeAuthenticate"); ok && spec.Type == mongowire.TypeDocument {
+		if d, ok := mongowire.Lookup(spec.Value, "db"); ok {
+			db = d.Text()
 		}
-		body = spec.value
+		body = spec.Value
 	}
 	var user string
-	if u, ok := lookup(body, "user"); ok {
-		user = string(u.str())
+	if u, ok := mongowire.Lookup(body, "user"); ok {
+		user = string(u.Text())
 	}
-	if p, ok := lookup(body, "payload"); ok && p.typ == typeBinary {
-		mechanism, _ := lookup(body, "mechanism")
-		user = saslUser(string(mechanism.str()), p.value[5:])
+	if p, ok := mongowire.Lookup(body, "payload"); ok && p.Type == mongowire.TypeBinary {
+		mechanism, _ := mongowire.Lookup(body, "mechanism")
+		user = saslUser(string(mechanism.Text()), p.Value[5:])
 	}
 	if user == "" {
 		return ""
@@ -108,24 +118,24 @@ func authenticated(reply []byte) bool {
 	if !replyOK(reply) {
 		return false
 	}
-	if spec, ok := lookup(reply, "speculativeAuthenticate"); ok {
-		if spec.typ != typeDocument {
+	if spec, ok := mongowire.Lookup(reply, "speculativeAuthenticate"); ok {
+		if spec.Type != mongowire.TypeDocument {
 			return false
 		}
-		reply = spec.value
-		if _, ok := lookup(reply, "conversationId"); !ok {
+		reply = spec.Value
+		if _, ok := mongowire.Lookup(reply, "conversationId"); !ok {
 			return true // X.509 has no conversation
 		}
 	}
-	if done, ok := lookup(reply, "done"); ok {
-		return done.truthy()
+	if done, ok := mongowire.Lookup(reply, "done"); ok {
+		return done.Truthy()
 	}
-	_, hello := lookup(reply, "maxWireVersion")
+	_, hello := mongowire.Lookup(reply, "maxWireVersion")
 	return !hello // authenticate answers ok alone
 }
 
 // replyOK reports whether the reply says ok: 1.
 func replyOK(reply []byte) bool {
-	ok, found := lookup(reply, "ok")
-	return found && ok.truthy()
+	ok, found := mongowire.Lookup(reply, "ok")
+	return found && ok.Truthy()
 }

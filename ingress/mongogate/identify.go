@@ -3,30 +3,46 @@ package mongogate
 import (
 	"bytes"
 	"time"
+
+	"github.com/admitd/admitd/mongowire"
 )
 
 // facts are what a request says of itself. The slices point into the frame
 // and are valid until the connection is read again.
 type facts struct {
-	op         opcode // the original one, when the frame is compressed
-	name       []byte // of the command; empty when the frame is none
-	db         []byte
-	coll       []byte
-	readPref   []byte // mode
-	comment    []byte // when it is a string
-	class      []byte // of a comment that is a document, its field class
-	lsid       []byte // UUID of the session
-	cursor     int64  // of getMore
-	txn        int64  // txnNumber inside a transaction
-	maxTime    time.Duration
-	inTxn      bool // autocommit: false
-	startTxn   bool
-	awaits     bool // tailable: the reply waits for data
-	stream     bool // opens a change stream, or a cursor that waits for data
-	noReply    bool // fire and forget
-	exhaust    bool // the client takes a stream of replies
-	compressed bool
-	body       []byte // the document, perhaps cut short
+	op       mongowire.Opcode // the original one, when the frame is compressed
+	name     []byte           // of the command; empty when the frame is none
+	db       []byte
+	coll     []byte
+	readPref []byte // mode
+	comment  []byte // when it is a string
+	class    []byte // of a comment that is a document, its field class
+	cursor   int64  // of getMore
+	txn      transaction
+	maxTime  time.Duration
+	awaits   bool   // tailable: the reply waits for data
+	stream   bool   // opens a change stream, or a cursor that waits for data
+	noReply  bool   // fire and forget
+	exhaust  bool   // the client takes a stream of replies
+	body     []byte // the document, perhaps cut short
+}
+
+// transaction is what a command says of the one that it belongs to.
+type transaction struct {
+	session []byte // UUID
+	number  int64
+	in      bool // autocommit: false
+	starts  bool
+}
+
+// key returns what identifies the transaction; ok is false outside of one.
+func (t *transaction) key() (k txnKey, ok bool) {
+	if !t.in || len(t.session) != len(k.session) {
+		return k, false
+	}
+	copy(k.session[:], t.session)
+	k.number = t.number
+	return k, true
 }
 
 // verdict says how far identify came.
@@ -43,41 +59,41 @@ const (
 // identify reads the facts from a frame, or from as much of it as is in b,
 // which begins with the header h. It does no I/O and keeps nothing. What it
 // cannot find is left empty.
-func identify(h header, b []byte, f *facts, open *opener) verdict {
-	*f = facts{op: h.op}
-	b = b[headerLen:min(len(b), h.length)]
-	op, whole, cut := h.op, len(b) == h.length-headerLen, false
-	if op == opCompressed {
-		o := open.prefix(b, whole)
-		if !o.ok {
-			return orBroken(o.whole)
+func identify(h mongowire.Header, b []byte, f *facts, open *mongowire.Opener) verdict {
+	*f = facts{op: h.Op}
+	b = b[mongowire.HeaderLen:min(len(b), h.Length)]
+	op, whole, cut := h.Op, len(b) == h.Length-mongowire.HeaderLen, false
+	if op == mongowire.OpCompressed {
+		o := open.Open(b, whole)
+		if !o.OK {
+			return orBroken(o.Whole)
 		}
-		op, b, whole, cut = o.op, o.b, o.whole, o.cut
-		f.compressed, f.op = true, op
+		op, b, whole, cut = o.Op, o.Bytes, o.Whole, o.Cut
+		f.op = op
 	}
-	if op != opMsg && op != opQuery {
-		f.noReply = op == opInsert || op == opUpdate || op == opDelete || op == opKillCursors
+	if op != mongowire.OpMsg && op != mongowire.OpQuery {
+		f.noReply = op == mongowire.OpInsert || op == mongowire.OpUpdate || op == mongowire.OpDelete || op == mongowire.OpKillCursors
 		return opaque
 	}
-	m, ok := parseMessage(op, b)
-	f.noReply = op == opMsg && m.flags&flagMoreToCome != 0 // they count, whatever else is to be seen
-	f.exhaust = op == opMsg && m.flags&flagExhaustAllowed != 0
+	m, ok := mongowire.ParseMessage(op, b)
+	f.noReply = op == mongowire.OpMsg && m.Flags&mongowire.FlagMoreToCome != 0 // they count, whatever else is to be seen
+	f.exhaust = op == mongowire.OpMsg && m.Flags&mongowire.FlagExhaustAllowed != 0
 	switch {
 	case !ok && cut: // the command stands behind what was opened
 		return identified
 	case !ok:
 		return orBroken(whole)
 	}
-	if op == opQuery {
-		db, coll, _ := bytes.Cut(m.ns, []byte{'.'})
+	if op == mongowire.OpQuery {
+		db, coll, _ := bytes.Cut(m.Namespace, []byte{'.'})
 		f.db = db
 		if string(coll) != "$cmd" {
 			f.coll, f.name = coll, []byte("find")
 			return identified
 		}
 	}
-	f.body = m.body
-	return f.command(m.body, whole)
+	f.body = m.Body
+	return f.command(m.Body, whole)
 }
 
 // orBroken returns broken for a frame that is all there.
@@ -90,90 +106,90 @@ func orBroken(whole bool) verdict {
 
 // command reads the facts from the command's document.
 func (f *facts) command(doc []byte, whole bool) verdict {
-	s := scan(doc)
-	var e element
-	if !s.next(&e) {
-		if s.empty() { // the server knows what to say to no command
+	s := mongowire.Scan(doc)
+	var e mongowire.Element
+	if !s.Next(&e) {
+		if s.Empty() { // the server knows what to say to no command
 			return identified
 		}
-		return orBroken(whole || !s.short)
+		return orBroken(whole || !s.Short)
 	}
-	f.name = e.key
-	if string(e.key) == "query" || string(e.key) == "$query" {
-		if inner, body := e.doc(), e.value; inner.next(&e) { // OP_QUERY may wrap the command
-			f.name, f.body = e.key, body
-			f.coll = e.str()
+	f.name = e.Key
+	if string(e.Key) == "query" || string(e.Key) == "$query" {
+		if inner, body := e.Document(), e.Value; inner.Next(&e) { // OP_QUERY may wrap the command
+			f.name, f.body = e.Key, body
+			f.coll = e.Text()
 			f.fields(&inner)
 			return identified
 		}
 	}
-	if e.typ == typeInt64 {
-		f.cursor, _ = e.number()
+	if e.Type == mongowire.TypeInt64 {
+		f.cursor, _ = e.Number()
 	}
-	f.coll = e.str()
+	f.coll = e.Text()
 	f.fields(&s)
-	if s.short && !whole {
+	if s.Short && !whole {
 		return needMore
 	}
 	return identified
 }
 
 // fields reads the fields behind the command's name.
-func (f *facts) fields(s *scanner) {
-	var e element
-	for s.next(&e) {
-		switch string(e.key) {
+func (f *facts) fields(s *mongowire.Scanner) {
+	var e mongowire.Element
+	for s.Next(&e) {
+		switch string(e.Key) {
 		case "$db":
-			f.db = e.str()
+			f.db = e.Text()
 		case "collection":
 			if f.coll == nil {
-				f.coll = e.str()
+				f.coll = e.Text()
 			}
 		case "lsid":
-			f.lsid = sessionID(e)
+			f.txn.session = sessionID(e)
 		case "txnNumber":
-			f.txn, _ = e.number()
+			f.txn.number, _ = e.Number()
 		case "autocommit":
-			f.inTxn = !e.truthy()
+			f.txn.in = !e.Truthy()
 		case "startTransaction":
-			f.startTxn = e.truthy()
+			f.txn.starts = e.Truthy()
 		case "maxTimeMS":
-			if ms, ok := e.number(); ok && ms > 0 && ms < 1<<40 {
+			if ms, ok := e.Number(); ok && ms > 0 && ms < 1<<40 {
 				f.maxTime = time.Duration(ms) * time.Millisecond
 			}
 		case "pipeline":
-			f.stream = changeStream(e.doc())
+			f.stream = changeStream(e.Document())
 		case "tailable", "awaitData", "maxAwaitTimeMS", "topologyVersion":
-			f.stream = f.stream || string(e.key) == "awaitData" && e.truthy() // only with tailable
-			f.awaits = f.awaits || e.typ == typeDocument || e.truthy()
+			f.stream = f.stream || string(e.Key) == "awaitData" && e.Truthy() // only with tailable
+			f.awaits = f.awaits || e.Type == mongowire.TypeDocument || e.Truthy()
 		case "$readPreference":
-			if mode, ok := lookup(e.value, "mode"); ok && e.typ == typeDocument {
-				f.readPref = mode.str()
+			if mode, ok := mongowire.Lookup(e.Value, "mode"); ok && e.Type == mongowire.TypeDocument {
+				f.readPref = mode.Text()
 			}
 		case "comment":
-			f.comment = e.str()
-			if class, ok := lookupIn(e, "class"); ok {
-				f.class = class.str()
+			f.comment = e.Text()
+			if class, ok := mongowire.LookupIn(e, "class"); ok {
+				f.class = class.Text()
 			}
 		}
 	}
 }
 
 // sessionID returns the UUID of a session, nil when e holds none.
-func sessionID(e element) []byte {
-	id, ok := lookupIn(e, "id")
-	if !ok || id.typ != typeBinary || len(id.value) != 21 {
+func sessionID(e mongowire.Element) []byte {
+	id, ok := mongowire.LookupIn(e, "id")
+	if !ok || id.Type != mongowire.TypeBinary || len(id.Value) != 21 {
 		return nil
 	}
-	return id.value[5:]
+	return id.Value[5:]
 }
 
 // changeStream reports whether a pipeline begins with $changeStream.
-func changeStream(pipeline scanner) bool {
-	var stage, e element
-	if !pipeline.next(&stage) {
+func changeStream(pipeline mongowire.Scanner) bool {
+	var stage, e mongowire.Element
+	if !pipeline.Next(&stage) {
 		return false
 	}
-	inner := stage.doc()
-	return inner.next(&e) && string(e.key) == "$changeStream"
+	inner := stage.Document()
+	return inner.Next(&e) && string(e.Key) == "$changeStream"
 }

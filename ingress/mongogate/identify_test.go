@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/mongowire"
 )
 
 // doc marshals a document.
@@ -200,7 +201,7 @@ func TestFrameBounds(t *testing.T) {
 	for _, n := range []uint32{0, 15, mongogate.DefaultMaxMessageBytes + 1, 0x80000000, 0xffffffff} {
 		b := binary.LittleEndian.AppendUint32(nil, n)
 		b = append(b, make([]byte, 28)...)
-		if _, err := mongogate.Identify(b, len(b)); !errors.Is(err, mongogate.ErrFrame) {
+		if _, err := mongogate.Identify(b, len(b)); !errors.Is(err, mongowire.ErrFrame) {
 			t.Errorf("length %d: %v, want ErrFrame", int32(n), err)
 		}
 	}
@@ -222,20 +223,6 @@ func TestReadUser(t *testing.T) {
 	for name, tc := range cases {
 		if got := mongogate.ReadUser(doc(tc.body), "admin"); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
-	}
-}
-
-// The prefix decoder agrees with the library on every prefix.
-func TestSnappyPrefix(t *testing.T) {
-	plain := bytes.Repeat([]byte("backpressure "), 500)
-	plain = append(plain, msg(1, 0, find())...)
-	packed := snappy.Encode(nil, plain)
-	for _, n := range []int{0, 1, 5, 60, 1000, len(plain)} {
-		dst := make([]byte, n)
-		got, err := mongogate.SnappyPrefix(dst, packed)
-		if err != nil || got != n || !bytes.Equal(dst, plain[:n]) {
-			t.Errorf("prefix of %d bytes: %d, %v; want the same bytes", n, got, err)
 		}
 	}
 }

@@ -1,60 +1,51 @@
 package mongogate
 
 import (
-	"encoding/binary"
 	"fmt"
 	"time"
 
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
-)
-
-const (
-	// judgedMax is the longest reply, in bytes, that is held back until all of
-	// it is there so that it can be judged. Errors are shorter.
-	judgedMax = 4 << 10
-	// startMin is the shortest start of a longer reply that is looked at, in
-	// bytes: its flags must be there.
-	startMin = 64
+	"github.com/admitd/admitd/mongowire"
 )
 
 // judge is what the backend's side needs from reply to reply.
 type judge struct {
-	opener opener
-	find   cursorFinder
+	opener mongowire.Opener
+	find   mongowire.Finder
 }
 
 // Landed implements [relay.Protocol].
 func (ses *session) Landed(r *relay.Session, m relay.Message) (relay.Verdict, error) {
-	h, err := readHeader(m.Bytes, ses.s.o.MaxMessageBytes)
+	h, err := mongowire.ReadHeader(m.Bytes, ses.s.o.MaxMessageBytes)
 	if err != nil {
 		return relay.Verdict{}, fmt.Errorf("backend: %w", err)
 	}
 	a := &ses.asked
-	ses.judge.find.active = false
-	if !r.Owes() || (h.responseTo != a.id && (!a.streams || h.responseTo != a.stream)) {
+	ses.judge.find.Active = false
+	if !r.Owes() || (h.ResponseTo != a.id && (!a.streams || h.ResponseTo != a.stream)) {
 		return ses.strayed(), nil
 	}
 	ses.unsure.Store(0) // servers answer in order
 	if a.kind == kindHello && !m.Whole() {
-		return relay.Verdict{Action: relay.More}, tooLong(m.Final, h.length)
+		return relay.Verdict{Action: relay.More}, tooLong(m.Final, h.Length)
 	}
 	msg, parsed := parseReply(h, m.Bytes, &ses.judge.opener)
-	defer ses.judge.opener.release()
+	defer ses.judge.opener.Release()
 	if !parsed && a.exhaust && !m.Final {
 		return relay.Verdict{Action: relay.More}, nil
 	}
-	more := parsed && msg.op == opMsg && msg.flags&flagMoreToCome != 0
+	more := parsed && msg.Op == mongowire.OpMsg && msg.Flags&mongowire.FlagMoreToCome != 0
 	if a.streams = more; more {
-		a.stream = h.id
+		a.stream = h.ID
 	}
-	ses.judged(r, &msg, h.length)
+	ses.judged(r, &msg, h.Length)
 	if a.kind == kindHello || a.inject != nil {
 		return ses.substitute(r, h, m.Bytes, &msg, parsed)
 	}
-	if !m.Whole() && h.op == opMsg && a.kind == kindCommand {
-		ses.judge.find.start()
+	if !m.Whole() && h.Op == mongowire.OpMsg && a.kind == kindCommand {
+		ses.judge.find.Start()
 		ses.Follow(relay.Backend, m.Bytes)
 	}
 	return relay.Verdict{Last: !more}, nil
@@ -63,7 +54,7 @@ func (ses *session) Landed(r *relay.Session, m relay.Message) (relay.Verdict, er
 // tooLong returns why a hello cannot be looked at.
 func tooLong(final bool, length int) error {
 	if final {
-		return fmt.Errorf("%w: hello of %d bytes", errFrame, length)
+		return fmt.Errorf("%w: hello of %d bytes", mongowire.ErrFrame, length)
 	}
 	return nil
 }
@@ -82,38 +73,38 @@ func (ses *session) strayed() relay.Verdict {
 // Follow implements [relay.Follower]: the id of a cursor stands behind its
 // batch.
 func (ses *session) Follow(from relay.Side, part []byte) {
-	if from != relay.Backend || !ses.judge.find.active {
+	if from != relay.Backend || !ses.judge.find.Active {
 		return
 	}
-	if cursor, found := ses.judge.find.feed(part); found {
+	if cursor, found := ses.judge.find.Feed(part); found {
 		ses.noteCursor(cursor)
 	}
 }
 
 // parseReply finds the document in a reply, of which the end may be missing.
-func parseReply(h header, b []byte, open *opener) (m message, ok bool) {
-	op := h.op
-	p := b[headerLen:]
-	if op == opCompressed {
-		o := open.prefix(p, true)
-		if !o.ok {
+func parseReply(h mongowire.Header, b []byte, open *mongowire.Opener) (m mongowire.Message, ok bool) {
+	op := h.Op
+	p := b[mongowire.HeaderLen:]
+	if op == mongowire.OpCompressed {
+		o := open.Open(p, true)
+		if !o.OK {
 			return m, false
 		}
-		op, p = o.op, o.b
+		op, p = o.Op, o.Bytes
 	}
-	return parseMessage(op, p)
+	return mongowire.ParseMessage(op, p)
 }
 
 // judged ends the permit by what the reply says, at its first byte, and keeps
 // the ledger.
-func (ses *session) judged(r *relay.Session, m *message, length int) {
+func (ses *session) judged(r *relay.Session, m *mongowire.Message, length int) {
 	a := &ses.asked
 	if a.kind != kindCommand {
-		ses.loginEnded(m.body)
+		ses.who.loginEnded(a, m.Body)
 		return
 	}
-	re := readReply(m.body)
-	if !ses.loggedIn {
+	re := readReply(m.Body)
+	if !ses.who.loggedIn {
 		ses.s.login.saw(&re, a.data)
 	}
 	ses.charge(r, length)
@@ -165,43 +156,22 @@ func (ses *session) noteCursor(cursor int64) {
 }
 
 // substitute passes on a reply with another document than the backend's.
-func (ses *session) substitute(r *relay.Session, h header, b []byte, m *message, parsed bool) (relay.Verdict, error) {
+func (ses *session) substitute(r *relay.Session, h mongowire.Header, b []byte, m *mongowire.Message, parsed bool) (relay.Verdict, error) {
 	if !parsed {
-		return relay.Verdict{}, fmt.Errorf("%w: reply to hello, opcode %d", errFrame, h.op)
+		return relay.Verdict{}, fmt.Errorf("%w: reply to hello, opcode %d", mongowire.ErrFrame, h.Op)
 	}
 	doc := ses.asked.inject
 	if doc == nil {
 		var err error
-		doc, err = ses.s.hellos.rewrite(nil, m.body[:documentLen(m.body)], r.Backend())
+		doc, err = ses.s.hellos.rewrite(nil, m.Body[:documentLen(m.Body)], r.Backend())
 		if err != nil {
 			ses.s.warn(err)
 			doc = appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", "admitd: "+err.Error())
-			m.flags &^= flagMoreToCome
+			m.Flags &^= mongowire.FlagMoreToCome
 			ses.asked.streams = false
 		}
 	}
 	return relay.Verdict{Instead: rebuild(h, b, m, doc), Last: !ses.asked.streams}, nil
-}
-
-// rebuild returns the reply's frame with another document. A compressed reply
-// becomes a plain one.
-func rebuild(h header, b []byte, m *message, doc []byte) []byte {
-	if h.op != opCompressed {
-		return replaceBody(nil, b, m, doc)
-	}
-	frame := newReply(h.responseTo, opMsg, doc)
-	frame[headerLen+2] = byte(m.flags >> 16)
-	frame[headerLen] = byte(m.flags &^ flagChecksum)
-	return frame
-}
-
-// documentLen returns the length of the document at the start of b, at most
-// len(b).
-func documentLen(b []byte) int {
-	if len(b) < 4 {
-		return len(b)
-	}
-	return min(len(b), max(0, int(int32(binary.LittleEndian.Uint32(b)))))
 }
 
 // reply is what a backend's reply says that the gate needs to know.
@@ -218,26 +188,26 @@ type reply struct {
 // readReply reads a reply's document, of which the end may be missing, in one
 // pass.
 func readReply(body []byte) (r reply) {
-	var e element
-	s := scan(body)
-	for s.next(&e) {
-		switch string(e.key) {
+	var e mongowire.Element
+	s := mongowire.Scan(body)
+	for s.Next(&e) {
+		switch string(e.Key) {
 		case "ok":
-			r.failed = r.failed || !e.truthy()
+			r.failed = r.failed || !e.Truthy()
 		case "writeErrors":
 			r.aborted = true
 		case "errorLabels":
 			r.failed = true
-			r.overloaded = r.overloaded || hasString(e.doc(), labels.SystemOverloaded)
+			r.overloaded = r.overloaded || hasString(e.Document(), labels.SystemOverloaded)
 		case "code":
-			code, _ := e.number()
+			code, _ := e.Number()
 			r.overloaded = r.overloaded || tooSlow(code)
 			r.hasCursor = r.hasCursor || code == codeCursorNotFound
 			r.unauthorized = code == codeUnauthorized
 		case "cursor":
-			if id, ok := lookupIn(e, "id"); ok {
+			if id, ok := mongowire.LookupIn(e, "id"); ok {
 				r.hasCursor = true
-				r.cursor, _ = id.number()
+				r.cursor, _ = id.Number()
 			}
 		}
 	}
@@ -262,10 +232,10 @@ func tooSlow(code int64) bool {
 }
 
 // hasString reports whether the array holds the string.
-func hasString(s scanner, want string) bool {
-	var e element
-	for s.next(&e) {
-		if string(e.str()) == want {
+func hasString(s mongowire.Scanner, want string) bool {
+	var e mongowire.Element
+	for s.Next(&e) {
+		if string(e.Text()) == want {
 			return true
 		}
 	}

@@ -16,7 +16,7 @@ import (
 const keyPartMax = 255
 
 // part appends one part of a partition key.
-type part func(b []byte, f *facts, ses *session) []byte
+type part func(b []byte, f *facts, who *peer) []byte
 
 // parseParts reads [Options.PartitionBy].
 func parseParts(by []string) ([]part, error) {
@@ -37,20 +37,20 @@ func parseParts(by []string) ([]part, error) {
 // simpleParts are the parts that take no argument.
 func simpleParts() map[string]part {
 	return map[string]part{
-		"database": func(b []byte, f *facts, _ *session) []byte { return append(b, f.db...) },
-		"collection": func(b []byte, f *facts, _ *session) []byte {
+		"database": func(b []byte, f *facts, _ *peer) []byte { return append(b, f.db...) },
+		"collection": func(b []byte, f *facts, _ *peer) []byte {
 			if len(f.coll) == 0 {
 				return append(b, f.db...)
 			}
 			return append(append(append(b, f.db...), '.'), f.coll...)
 		},
-		"command":        func(b []byte, f *facts, _ *session) []byte { return append(b, f.name...) },
-		"application":    func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.who.application...) },
-		"driver":         func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.who.driver...) },
-		"user":           func(b []byte, _ *facts, ses *session) []byte { return append(b, ses.user...) },
-		"client":         func(b []byte, _ *facts, ses *session) []byte { return ses.remote.AppendTo(b) },
-		"readPreference": func(b []byte, f *facts, _ *session) []byte { return append(b, f.readPref...) },
-		"comment": func(b []byte, f *facts, _ *session) []byte {
+		"command":        func(b []byte, f *facts, _ *peer) []byte { return append(b, f.name...) },
+		"application":    func(b []byte, _ *facts, who *peer) []byte { return append(b, who.application...) },
+		"driver":         func(b []byte, _ *facts, who *peer) []byte { return append(b, who.driver...) },
+		"user":           func(b []byte, _ *facts, who *peer) []byte { return append(b, who.user...) },
+		"client":         func(b []byte, _ *facts, who *peer) []byte { return who.remote.AppendTo(b) },
+		"readPreference": func(b []byte, f *facts, _ *peer) []byte { return append(b, f.readPref...) },
+		"comment": func(b []byte, f *facts, _ *peer) []byte {
 			return append(b, f.comment[:min(len(f.comment), maxName)]...)
 		},
 	}
@@ -63,26 +63,25 @@ func clientPart(name string) (part, error) {
 		return nil, fmt.Errorf("mongogate: partition by %q: want database, collection, command, application, driver, "+
 			"user, client, client:1..32, readPreference or comment", name)
 	}
-	return func(b []byte, _ *facts, ses *session) []byte { return ingress.AppendNetwork(b, ses.remote, bits) }, nil
+	return func(b []byte, _ *facts, who *peer) []byte { return ingress.AppendNetwork(b, who.remote, bits) }, nil
 }
 
-// partition builds the partition key.
-func (ses *session) partition() string {
-	parts := ses.s.parts
-	if len(parts) == 0 {
+// partition builds the partition key of a command, in scratch.
+func (s *Server) partition(f *facts, who *peer, scratch *[]byte) string {
+	if len(s.parts) == 0 {
 		return ""
 	}
-	b := ses.key[:0]
-	for i, p := range parts {
+	b := (*scratch)[:0]
+	for i, p := range s.parts {
 		if i > 0 {
 			b = append(b, '/')
 		}
 		start := len(b)
-		b = p(b, &ses.f, ses)
+		b = p(b, f, who)
 		b = b[:min(len(b), start+keyPartMax)]
 	}
-	ses.key = b
-	return ses.s.keys.get(b)
+	*scratch = b
+	return s.keys.get(b)
 }
 
 // internBound is how many keys are kept; further ones are allocated each time.

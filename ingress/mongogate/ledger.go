@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/mongowire"
 )
 
 // How long the server keeps what nobody uses: entries older than this are
@@ -91,12 +93,12 @@ func (l *ledger) closeLocked(cursor int64) {
 
 // killed notes that the cursors that a killCursors names are no more.
 func (l *ledger) killed(body []byte) {
-	list, _ := lookup(body, "cursors")
+	list, _ := mongowire.Lookup(body, "cursors")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var e element
-	for s := list.doc(); s.next(&e); {
-		id, _ := e.number()
+	var e mongowire.Element
+	for s := list.Document(); s.Next(&e); {
+		id, _ := e.Number()
 		l.closeLocked(id)
 	}
 }
@@ -152,6 +154,19 @@ func (l *ledger) hasTxn(t txnKey) bool {
 	return ok
 }
 
+// continues reports whether the command goes on with what is open already: in
+// a drain these pass, so that work is finished rather than cut.
+func (l *ledger) continues(f *facts) bool {
+	if t, inTxn := f.txn.key(); inTxn {
+		return !f.txn.starts && l.hasTxn(t)
+	}
+	if f.cursor == 0 {
+		return false
+	}
+	open, _ := l.hasCursor(f.cursor)
+	return open
+}
+
 // open returns how many cursors and transactions are open as of now, without
 // the cursors that a drain does not wait for.
 func (l *ledger) open(now int64) (cursors, txns int) {
@@ -179,94 +194,4 @@ func (l *ledger) sweepLocked(now int64) {
 			delete(l.txns, t)
 		}
 	}
-}
-
-// headMax is the longest start of an element, its key included, that a
-// cursorFinder looks at, in bytes.
-const headMax = 512
-
-// cursorFinder finds cursor.id in a reply that is longer than the buffer, as
-// its parts pass. Servers put the id behind the batch, so most of the reply is
-// skipped. The zero value has nothing to find.
-type cursorFinder struct {
-	head   []byte // of an element, cut where the last part ended
-	skip   int    // bytes before the next element
-	active bool
-	inside bool // the cursor's document
-}
-
-// start prepares for an OP_MSG of which the header is fed first.
-func (c *cursorFinder) start() {
-	c.head, c.skip = c.head[:0], headerLen+4+1+4 // flags, kind, length of the document
-	c.active, c.inside = true, false
-}
-
-// feed takes the next part. It returns the id when it was found; feed is then
-// over.
-func (c *cursorFinder) feed(b []byte) (id int64, found bool) {
-	for c.active {
-		if n := min(c.skip, len(b)); n > 0 {
-			c.skip -= n
-			b = b[n:]
-			continue
-		}
-		if n := min(headMax-len(c.head), len(b)); n > 0 && c.skip == 0 {
-			c.head = append(c.head, b[:n]...)
-			b = b[n:]
-		}
-		if c.skip > 0 || len(c.head) == 0 {
-			return 0, false
-		}
-		id, found, cut := c.element()
-		if found {
-			c.active = false
-			return id, true
-		}
-		if cut && len(b) == 0 && len(c.head) < headMax {
-			return 0, false
-		}
-		c.active = c.active && !cut
-	}
-	return 0, false
-}
-
-// element looks at the element at the start of head and moves behind it. cut
-// is true when its start is not all there.
-func (c *cursorFinder) element() (id int64, found, cut bool) {
-	key, value, ok := cstring(c.head[1:])
-	if c.head[0] == 0 {
-		c.active = false
-		return 0, false, false
-	}
-	if !ok {
-		return 0, false, true
-	}
-	e := element{typ: c.head[0], key: key}
-	n := valueLen(e.typ, value)
-	switch {
-	case n == malformed:
-		c.active = false
-		return 0, false, false
-	case n == incomplete:
-		return 0, false, true
-	case !c.inside && e.typ == typeDocument && string(key) == "cursor":
-		c.inside, n = true, 4
-	case c.inside && string(key) == "id":
-		if n > len(value) {
-			return 0, false, true
-		}
-		e.value = value[:n]
-		id, found = e.number()
-		c.active = false
-		return id, found, false
-	}
-	c.drop(2 + len(key) + n)
-	return 0, false, false
-}
-
-// drop moves n bytes on, in head and then in what is fed later.
-func (c *cursorFinder) drop(n int) {
-	have := min(n, len(c.head))
-	c.head = c.head[:copy(c.head, c.head[have:])]
-	c.skip = n - have
 }

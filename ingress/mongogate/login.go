@@ -90,28 +90,25 @@ func (ses *session) passLogin(k command) relay.Verdict {
 	a.kind, a.login, a.user = kindAuth, k.class == classAuth, readUser(f.body, f.db)
 	switch string(f.name) {
 	case "saslContinue": // goes on with what saslStart said
-		a.user = ses.claimed
+		a.user = ses.who.claimed
 	case "logout":
 		a.kind = kindLogout
 	}
-	ses.claimed = a.user
+	ses.who.claimed = a.user
 	return relay.Verdict{Expect: !f.noReply}
 }
 
 // loginEnded notes how a conversation ended that may have been a login.
-func (ses *session) loginEnded(body []byte) {
-	a := &ses.asked
-	if a.kind == kindLogout {
+func (p *peer) loginEnded(a *asked, body []byte) {
+	switch {
+	case a.kind == kindLogout:
 		if replyOK(body) {
-			ses.user, ses.loggedIn = "", false
+			p.user, p.loggedIn = "", false
 		}
-		return
-	}
-	if !a.login || !authenticated(body) {
-		return
-	}
-	ses.loggedIn = true
-	if a.user != "" {
-		ses.user = a.user
+	case a.login && authenticated(body):
+		p.loggedIn = true
+		if a.user != "" {
+			p.user = a.user
+		}
 	}
 }

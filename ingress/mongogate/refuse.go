@@ -1,7 +1,6 @@
 package mongogate
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/mongowire"
 )
 
 // Codes of errors that the gate answers with, beside [labels.Code].
@@ -74,41 +74,6 @@ func appendError(dst []byte, code int32, codeName, errmsg string) []byte {
 	return endDocument(dst, at)
 }
 
-// Flags of OP_REPLY.
-const (
-	replyQueryFailure = 1 << 1
-	replyAwaitCapable = 1 << 3
-)
-
-// beginReply appends the start of the frame that replies to a request with
-// the document that is appended next: OP_REPLY to legacy requests, OP_MSG to
-// everything else. It is never compressed, which clients accept. [endFrame]
-// ends it.
-func beginReply(dst []byte, requestID int32, op opcode) []byte {
-	if !legacy(op) {
-		dst = appendHeader(dst, requestID, opMsg)
-		return append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
-	}
-	dst = appendHeader(dst, requestID, opReply)
-	dst = binary.LittleEndian.AppendUint32(dst, replyAwaitCapable)
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)  // cursor
-	return append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
-}
-
-// legacy reports whether requests of the opcode are answered by OP_REPLY.
-func legacy(op opcode) bool { return op == opQuery || op == opGetMore }
-
-// newReply returns the whole frame that replies with doc.
-func newReply(requestID int32, op opcode, doc []byte) []byte {
-	return endFrame(append(beginReply(make([]byte, 0, headerLen+20+len(doc)), requestID, op), doc...), 0)
-}
-
-// markQueryFailure turns the OP_REPLY at the start of frame into the failure
-// of a legacy query, which is no command.
-func markQueryFailure(frame []byte) {
-	frame[headerLen] |= replyQueryFailure
-}
-
 // asRejection returns the refusal that err is.
 func asRejection(err error) (*limiter.Rejection, bool) {
 	if err == nil { // the usual case, and errors.As is not free
@@ -119,7 +84,7 @@ func asRejection(err error) (*limiter.Rejection, bool) {
 
 // refuse answers a command that was not admitted, or drops it when its client
 // wants no reply.
-func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) (relay.Verdict, error) {
+func (ses *session) refuse(h mongowire.Header, rej *limiter.Rejection, cost float64) (relay.Verdict, error) {
 	ses.s.counters.rejected.Add(1)
 	if ses.f.noReply {
 		ses.s.counters.dropped.Add(1)
@@ -127,8 +92,8 @@ func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) (rela
 		return relay.Verdict{Action: relay.Swallow}, nil
 	}
 	d := rej.Document(limiter.Request{Cost: cost, Class: ses.class, Deadline: ses.f.maxTime}, !ses.s.o.Refusal.NoHints)
-	ses.out = beginReply(ses.out[:0], h.id, ses.f.op)
-	ses.out = endFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
+	ses.out = beginReply(ses.out[:0], h.ID, ses.f.op)
+	ses.out = mongowire.EndFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
 	if legacy(ses.f.op) && ses.f.body == nil {
 		markQueryFailure(ses.out)
 	}
@@ -136,14 +101,14 @@ func (ses *session) refuse(h header, rej *limiter.Rejection, cost float64) (rela
 }
 
 // answer replies to the frame with a document.
-func (ses *session) answer(h header, doc []byte) (relay.Verdict, error) {
-	return ses.reply(newReply(h.id, ses.f.op, doc))
+func (ses *session) answer(h mongowire.Header, doc []byte) (relay.Verdict, error) {
+	return ses.reply(newReply(h.ID, ses.f.op, doc))
 }
 
 // reply answers with a frame, in its turn: nothing before it is unanswered.
 func (ses *session) reply(frame []byte) (relay.Verdict, error) {
 	if ses.unsure.Load() > 0 {
-		return relay.Verdict{}, fmt.Errorf("%w: cannot answer behind an unknown opcode", errFrame)
+		return relay.Verdict{}, fmt.Errorf("%w: cannot answer behind an unknown opcode", mongowire.ErrFrame)
 	}
 	return relay.Verdict{Action: relay.Swallow, Answer: frame}, nil
 }

@@ -161,6 +161,27 @@ func (s *Server) warn(err error) {
 	}
 }
 
+// maxWait returns how long the command may wait for admission: as long as the
+// policy lets clients of its generation, and not so long that the client would
+// have given up before the reply.
+func (s *Server) maxWait(f *facts, g Generation) time.Duration {
+	wait := s.o.Refusal.WaitAnnounced
+	if g == Silent {
+		wait = s.o.Refusal.WaitSilent
+	}
+	if wait < 0 || f.maxTime == 0 {
+		return wait
+	}
+	left := f.maxTime - s.usual()
+	if left <= 0 {
+		return limiter.NoWait
+	}
+	if wait == 0 {
+		return left
+	}
+	return min(wait, left)
+}
+
 // usual returns how long commands usually take at the backend; 0 = unknown.
 func (s *Server) usual() time.Duration { return time.Duration(s.latency.Load()) }
 

@@ -4,40 +4,31 @@ import (
 	"fmt"
 	"net/netip"
 	"sync/atomic"
-	"time"
 
-	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/mongowire"
 )
 
 // session is what the gate knows of one connection. It is a [relay.Protocol]:
 // the client's side decides, the backend's side judges, and what is asked is
 // written by the one before it is expected and read by the other after it.
 type session struct {
-	s      *Server
-	remote netip.Addr
-	open   holding // cursors and transactions that this connection opened
+	s    *Server
+	who  peer
+	open holding // cursors and transactions that this connection opened
 
 	// Only for the client's side.
-	who     client
-	greeted bool
-	exempt  bool
-	claimed string // user of the SASL conversation that goes on
-	f       facts
-	class   labels.Class // of the last command that was admitted or refused
-	opener  opener
-	key     []byte // scratch
-	out     []byte // scratch for answers
-	last    askers.Operation
+	f      facts
+	class  labels.Class // of the last command that was admitted or refused
+	opener mongowire.Opener
+	key    []byte // scratch
+	out    []byte // scratch for answers
 
-	asked asked
-	// Set by the backend's side while its reply is owed.
-	user     string // who authenticated; "" when nobody did, or nobody can tell who
-	loggedIn bool
-	unsure   atomic.Int32 // requests of an unknown opcode, of which no reply came yet
-	judge    judge        // only for the backend's side
+	asked  asked
+	unsure atomic.Int32 // requests of an unknown opcode, of which no reply came yet
+	judge  judge        // only for the backend's side
 }
 
 // kind says what becomes of a reply.
@@ -79,25 +70,10 @@ type asked struct {
 func newSession(s *Server, remote string) *session {
 	ses := &session{s: s}
 	if a, err := netip.ParseAddrPort(remote); err == nil {
-		ses.remote = a.Addr().Unmap()
+		ses.who.remote = a.Addr().Unmap()
 	}
-	ses.exempt = s.exemptClient(ses.remote)
+	ses.who.exempt = s.exemptClient(ses.who.remote)
 	return ses
-}
-
-// Size implements [relay.Protocol].
-func (ses *session) Size(from relay.Side, b []byte) (total, need int, err error) {
-	if len(b) < headerLen {
-		return 0, 0, nil
-	}
-	h, err := readHeader(b, ses.s.o.MaxMessageBytes)
-	if err != nil {
-		return 0, 0, err
-	}
-	if from == relay.Backend && h.length > judgedMax {
-		return h.length, startMin, nil
-	}
-	return h.length, h.length, nil
 }
 
 // Inspect implements [relay.Protocol]. A server works on the commands of a
@@ -107,36 +83,36 @@ func (ses *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, e
 	if r.Owes() {
 		return relay.Verdict{Action: relay.Wait}, nil
 	}
-	h, err := readHeader(m.Bytes, ses.s.o.MaxMessageBytes)
+	h, err := mongowire.ReadHeader(m.Bytes, ses.s.o.MaxMessageBytes)
 	if err != nil {
 		return relay.Verdict{}, err
 	}
 	v := identify(h, m.Bytes, &ses.f, &ses.opener)
-	defer ses.opener.release()
+	defer ses.opener.Release()
 	switch {
 	case v == needMore && !m.Final:
 		return relay.Verdict{Action: relay.More}, nil
 	case v == broken:
-		return relay.Verdict{}, fmt.Errorf("%w: opcode %d, length %d", errFrame, h.op, h.length)
+		return relay.Verdict{}, fmt.Errorf("%w: opcode %d, length %d", mongowire.ErrFrame, h.Op, h.Length)
 	}
 	return ses.decide(r, h, v)
 }
 
 // decide says what becomes of the frame with the identified facts.
-func (ses *session) decide(r *relay.Session, h header, v verdict) (relay.Verdict, error) {
+func (ses *session) decide(r *relay.Session, h mongowire.Header, v verdict) (relay.Verdict, error) {
 	f := &ses.f
 	k := ses.s.commands.find(f.name)
 	switch {
-	case v == opaque && !f.noReply && f.op != opGetMore:
+	case v == opaque && !f.noReply && f.op != mongowire.OpGetMore:
 		ses.unsure.Add(1)
 		return relay.Verdict{}, nil
 	case v == opaque:
 		k = ses.s.commands.other
-		if f.op == opKillCursors {
+		if f.op == mongowire.OpKillCursors {
 			k = ses.s.commands.find([]byte("killCursors"))
 		}
 	}
-	ses.asked = asked{id: h.id, size: h.length}
+	ses.asked = asked{id: h.ID, size: h.Length}
 	if ses.s.points != nil {
 		if v, done, err := ses.failed(h, k); done {
 			return v, err
@@ -153,36 +129,41 @@ func (ses *session) decide(r *relay.Session, h header, v verdict) (relay.Verdict
 }
 
 // hello passes a handshake. The first one says who the client is.
-func (ses *session) hello(h header) (relay.Verdict, error) {
-	f := &ses.f
-	if !ses.greeted {
-		ses.greeted = true
-		ses.who = readClient(f.body)
-		ses.exempt = ses.exempt || ses.s.exemptName(&ses.who)
-		ses.s.counters.generation[ses.who.generation].Add(1)
-		ses.s.o.Observer.Handshake(ses.who.generation)
+func (ses *session) hello(h mongowire.Header) (relay.Verdict, error) {
+	f, who := &ses.f, &ses.who
+	if !who.greeted {
+		who.greeted = true
+		who.client = readClient(f.body)
+		who.exempt = who.exempt || ses.s.exemptName(&who.client)
+		ses.s.counters.generation[who.generation].Add(1)
+		ses.s.o.Observer.Handshake(who.generation)
 	}
-	if why := ses.s.hellos.refuse(&ses.who); why != "" {
+	if why := ses.s.hellos.refuse(&who.client); why != "" {
 		return ses.answer(h, appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", why))
 	}
 	ses.asked.kind, ses.asked.user = kindHello, readUser(f.body, f.db)
-	_, ses.asked.login = lookup(f.body, "speculativeAuthenticate")
-	ses.claimed = ses.asked.user
+	_, ses.asked.login = mongowire.Lookup(f.body, "speculativeAuthenticate")
+	who.claimed = ses.asked.user
 	return relay.Verdict{Expect: !f.noReply, Idle: f.awaits}, nil
 }
 
 // admit asks the limiter about a command, and forwards or refuses it.
-func (ses *session) admit(r *relay.Session, h header, k command) (relay.Verdict, error) {
+func (ses *session) admit(r *relay.Session, h mongowire.Header, k command) (relay.Verdict, error) {
 	c := &ses.s.counters
-	req := limiter.Request{Key: ses.partition(), Cost: k.cost, Exempt: k.exempt || ses.exempt, MaxWait: ses.maxWait(), Deadline: ses.f.maxTime}
-	ses.classify(&req)
-	if ses.asked.free = !ses.loggedIn && ses.s.login.pass(); ses.asked.free {
+	f, who := &ses.f, &ses.who
+	req := limiter.Request{
+		Key: ses.s.partition(f, who, &ses.key), Cost: k.cost, Exempt: k.exempt || who.exempt,
+		MaxWait: ses.s.maxWait(f, who.generation), Deadline: f.maxTime,
+	}
+	ses.s.classify(f, who, &req)
+	ses.class = req.Class
+	if ses.asked.free = !who.loggedIn && ses.s.login.pass(); ses.asked.free {
 		req.Free = true
 	} else {
-		req.Shape = ses.shape()
+		req.Shape = ses.s.shape(f)
 	}
 	if r.Draining() && !req.Exempt {
-		if !ses.continues() {
+		if !ses.s.ledger.continues(f) {
 			return ses.refuse(h, &limiter.Rejection{
 				Reason: labels.Draining, Ingress: ses.s.gate.Name(), Partition: limiter.DefaultPartition,
 			}, k.cost)
@@ -190,7 +171,7 @@ func (ses *session) admit(r *relay.Session, h header, k command) (relay.Verdict,
 		req.Exempt = true
 	}
 	err := r.Admit(req)
-	ses.saw(err)
+	who.tell(ses.s.o.Askers, f, err)
 	if req.Exempt {
 		c.exempted.Add(1)
 	} else {
@@ -220,7 +201,7 @@ func (ses *session) forward(r *relay.Session, k command) (relay.Verdict, error) 
 		r.End(limiter.Ignored)
 		return relay.Verdict{}, err
 	}
-	getMore := string(f.name) == "getMore" || f.op == opGetMore
+	getMore := string(f.name) == "getMore" || f.op == mongowire.OpGetMore
 	a.fair, a.exhaust, a.awaits = !getMore && !f.awaits && !f.exhaust && !a.free, f.exhaust, f.stream
 	a.data = k.class == classRead || k.class == classWrite
 	if a.cost = k.cost; a.cost == 0 {
@@ -230,7 +211,7 @@ func (ses *session) forward(r *relay.Session, k command) (relay.Verdict, error) 
 	if f.maxTime > 0 {
 		a.sent = r.Now()
 	}
-	if a.txn, a.inTxn = f.txnKey(); a.inTxn {
+	if a.txn, a.inTxn = f.txn.key(); a.inTxn {
 		a.ends = k.class == classRelease
 		if !a.ends {
 			ses.s.ledger.began(a.txn, r.Now(), &ses.open)
@@ -259,48 +240,4 @@ func (ses *session) Done(answered bool) bool {
 	}
 	cursors, txns := ses.s.ledger.open(ses.s.gate.Now())
 	return cursors+txns == 0
-}
-
-// txnKey returns the transaction that the command belongs to.
-func (f *facts) txnKey() (t txnKey, ok bool) {
-	if !f.inTxn || len(f.lsid) != len(t.session) {
-		return t, false
-	}
-	copy(t.session[:], f.lsid)
-	t.number = f.txn
-	return t, true
-}
-
-// continues reports whether the command goes on with what is open already: in
-// a drain these pass, so that work is finished rather than cut.
-func (ses *session) continues() bool {
-	if t, inTxn := ses.f.txnKey(); inTxn {
-		return !ses.f.startTxn && ses.s.ledger.hasTxn(t)
-	}
-	if ses.f.cursor == 0 {
-		return false
-	}
-	open, _ := ses.s.ledger.hasCursor(ses.f.cursor)
-	return open
-}
-
-// maxWait returns how long the command may wait for admission: as long as the
-// policy lets clients of its generation, and not so long that the client would
-// have given up before the reply.
-func (ses *session) maxWait() time.Duration {
-	wait := ses.s.o.Refusal.WaitAnnounced
-	if ses.who.generation == Silent {
-		wait = ses.s.o.Refusal.WaitSilent
-	}
-	if wait < 0 || ses.f.maxTime == 0 {
-		return wait
-	}
-	left := ses.f.maxTime - ses.s.usual()
-	if left <= 0 {
-		return limiter.NoWait
-	}
-	if wait == 0 {
-		return left
-	}
-	return min(wait, left)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/mongowire"
 )
 
 // maxShapeFields bounds how many fields of a filter make a shape.
@@ -14,12 +15,11 @@ const maxShapeFields = 32
 // shape returns what the command has in common with others: namespace, command,
 // the stages of its pipeline, and the names of the fields that it filters and
 // sorts by, in any order; never their values. nil = the gate learns nothing.
-func (ses *session) shape() *limiter.Shape {
-	gate := ses.s.learner
+func (s *Server) shape(f *facts) *limiter.Shape {
+	gate := s.learner
 	if gate == nil || !gate.Learns() {
 		return nil
 	}
-	f := &ses.f
 	whole := ingress.Fold(ingress.Fold(ingress.Fold(ingress.NewFingerprint(), f.db), f.coll), f.name)
 	sum := ingress.Fingerprint(0)
 	f.eachField(func(field []byte) { sum += ingress.Fold(ingress.NewFingerprint(), field) }) // in any order
@@ -34,27 +34,27 @@ func (ses *session) shape() *limiter.Shape {
 // eachField tells the names of the fields by which the command chooses.
 func (f *facts) eachField(see func(field []byte)) {
 	left := maxShapeFields
-	each := func(s scanner) {
-		for e := (element{}); left > 0 && s.next(&e); left-- {
-			see(e.key)
+	each := func(s mongowire.Scanner) {
+		for e := (mongowire.Element{}); left > 0 && s.Next(&e); left-- {
+			see(e.Key)
 		}
 	}
-	body := scan(f.body)
-	for e := (element{}); body.next(&e); {
-		switch string(e.key) {
+	body := mongowire.Scan(f.body)
+	for e := (mongowire.Element{}); body.Next(&e); {
+		switch string(e.Key) {
 		case "filter", "query", "q", "sort":
-			each(e.doc())
+			each(e.Document())
 		case "pipeline", "updates", "deletes":
-			list := e.doc()
-			for item := (element{}); left > 0 && list.next(&item); {
-				stage := item.doc()
-				for part := (element{}); left > 0 && stage.next(&part); {
-					switch string(part.key) {
+			list := e.Document()
+			for item := (mongowire.Element{}); left > 0 && list.Next(&item); {
+				stage := item.Document()
+				for part := (mongowire.Element{}); left > 0 && stage.Next(&part); {
+					switch string(part.Key) {
 					case "u", "limit", "multi", "upsert", "hint", "collation": // of an update or delete
 					case "q", "$match":
-						each(part.doc())
+						each(part.Document())
 					default:
-						see(part.key)
+						see(part.Key)
 						left--
 					}
 				}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/admitd/admitd/mongowire"
 )
 
 // ErrBypass is wrapped by errors about a backend whose hello would lead
@@ -56,10 +58,10 @@ func (t *hellos) rewrite(dst, reply []byte, backend string) ([]byte, error) {
 
 // replicaSet reports whether a reply to hello comes from a replica-set member.
 func replicaSet(reply []byte) bool {
-	var e element
-	s := scan(reply)
-	for s.next(&e) {
-		switch string(e.key) {
+	var e mongowire.Element
+	s := mongowire.Scan(reply)
+	for s.Next(&e) {
+		switch string(e.Key) {
 		case "setName", "hosts", "isreplicaset":
 			return true
 		}
@@ -71,16 +73,16 @@ func replicaSet(reply []byte) bool {
 // left out: clients never learn of them.
 func (t *hellos) rename(dst, reply []byte) []byte {
 	at, dst := bsoncore.AppendDocumentStart(dst)
-	var e element
-	s := scan(reply)
-	for s.next(&e) {
-		switch string(e.key) {
+	var e mongowire.Element
+	s := mongowire.Scan(reply)
+	for s.Next(&e) {
+		switch string(e.Key) {
 		case "me", "primary":
-			if to, ok := t.members[string(e.str())]; ok {
-				dst = bsoncore.AppendStringElement(dst, string(e.key), to)
+			if to, ok := t.members[string(e.Text())]; ok {
+				dst = bsoncore.AppendStringElement(dst, string(e.Key), to)
 			}
 		case "hosts", "passives", "arbiters":
-			dst = t.renameAll(dst, string(e.key), e.doc())
+			dst = t.renameAll(dst, string(e.Key), e.Document())
 		default:
 			dst = appendElement(dst, &e)
 		}
@@ -89,11 +91,11 @@ func (t *hellos) rename(dst, reply []byte) []byte {
 }
 
 // renameAll maps an array of addresses.
-func (t *hellos) renameAll(dst []byte, key string, s scanner) []byte {
+func (t *hellos) renameAll(dst []byte, key string, s mongowire.Scanner) []byte {
 	at, dst := bsoncore.AppendArrayElementStart(dst, key)
-	var e element
-	for i := 0; s.next(&e); {
-		if to, ok := t.members[string(e.str())]; ok {
+	var e mongowire.Element
+	for i := 0; s.Next(&e); {
+		if to, ok := t.members[string(e.Text())]; ok {
 			dst = bsoncore.AppendStringElement(dst, strconv.Itoa(i), to)
 			i++
 		}
@@ -104,15 +106,15 @@ func (t *hellos) renameAll(dst []byte, key string, s scanner) []byte {
 // addServiceID adds the id by which drivers tell the backends behind a load
 // balancer apart, derived from the backend's address.
 func addServiceID(dst, reply []byte, backend string) []byte {
-	if _, ok := lookup(reply, "serviceId"); ok || !replyOK(reply) {
+	if _, ok := mongowire.Lookup(reply, "serviceId"); ok || !replyOK(reply) {
 		return append(dst, reply...)
 	}
 	sum := sha256.Sum256([]byte(backend))
 	at, dst := bsoncore.AppendDocumentStart(dst)
-	var e element
-	s := scan(reply)
-	for s.next(&e) {
-		switch string(e.key) {
+	var e mongowire.Element
+	s := mongowire.Scan(reply)
+	for s.Next(&e) {
+		switch string(e.Key) {
 		case "hosts", "passives", "arbiters", "me", "primary":
 		default:
 			dst = appendElement(dst, &e)
@@ -123,23 +125,11 @@ func addServiceID(dst, reply []byte, backend string) []byte {
 }
 
 // appendElement appends e as it is.
-func appendElement(dst []byte, e *element) []byte {
-	dst = append(dst, e.typ)
-	dst = append(dst, e.key...)
+func appendElement(dst []byte, e *mongowire.Element) []byte {
+	dst = append(dst, e.Type)
+	dst = append(dst, e.Key...)
 	dst = append(dst, 0)
-	return append(dst, e.value...)
-}
-
-// replaceBody returns the reply frame with another document in place of the
-// one that m describes, appended to dst. A checksum is left out.
-func replaceBody(dst, frame []byte, m *message, doc []byte) []byte {
-	start := len(dst)
-	dst = append(dst, frame[:headerLen+m.at]...)
-	dst = append(dst, doc...)
-	if m.op == opMsg {
-		dst[start+headerLen] &^= flagChecksum
-	}
-	return endFrame(dst, start)
+	return append(dst, e.Value...)
 }
 
 // ErrUnreachable is wrapped by [Server.Probe] when a backend does not answer.
@@ -180,26 +170,26 @@ func (s *Server) askHello(c net.Conn) ([]byte, error) {
 	}
 	doc := bsoncore.BuildDocument(nil, bsoncore.AppendInt32Element(nil, "hello", 1),
 		bsoncore.AppendStringElement(nil, "$db", "admin"))
-	if _, err := c.Write(newReply(0, opMsg, doc)); err != nil {
+	if _, err := c.Write(newReply(0, mongowire.OpMsg, doc)); err != nil {
 		return nil, err
 	}
-	var head [headerLen]byte
+	var head [mongowire.HeaderLen]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {
 		return nil, err
 	}
-	h, err := readHeader(head[:], probedMax)
+	h, err := mongowire.ReadHeader(head[:], probedMax)
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, h.length-headerLen)
+	b := make([]byte, h.Length-mongowire.HeaderLen)
 	if _, err := io.ReadFull(c, b); err != nil {
 		return nil, err
 	}
-	m, ok := parseMessage(h.op, b)
+	m, ok := mongowire.ParseMessage(h.Op, b)
 	if !ok {
-		return nil, fmt.Errorf("%w: reply to hello, opcode %d", errFrame, h.op)
+		return nil, fmt.Errorf("%w: reply to hello, opcode %d", mongowire.ErrFrame, h.Op)
 	}
-	return m.body, nil
+	return m.Body, nil
 }
 
 // check returns an error that wraps ErrBypass when a backend with this reply
@@ -209,12 +199,12 @@ func (t *hellos) check(reply []byte) error {
 	case TopologyDirect, TopologyLoadBalanced:
 		return nil
 	case TopologyMembers:
-		me, ok := lookup(reply, "me")
+		me, ok := mongowire.Lookup(reply, "me")
 		if !ok {
 			return nil
 		}
-		if _, mapped := t.members[string(me.str())]; !mapped {
-			return fmt.Errorf("%w: topology.members has no gate for %s, which is how the member calls itself", ErrBypass, me.str())
+		if _, mapped := t.members[string(me.Text())]; !mapped {
+			return fmt.Errorf("%w: topology.members has no gate for %s, which is how the member calls itself", ErrBypass, me.Text())
 		}
 		return nil
 	default:

@@ -29,6 +29,7 @@ var floors = map[string][]string{
 	"config":                    {"config/strict"},
 	"config/watch":              {"config"},
 	"config/gen":                {"config"}, // a program: writes the schema and its documents
+	"mongowire":                 {},
 	"pulsarwire":                {},
 
 	// 1
@@ -50,7 +51,7 @@ var floors = map[string][]string{
 
 	// 3: siblings do not know each other; daemon introduces them
 	"ingress/httpgate":     {"askers", "ingress", "ingress/httpgate/upstream", "ingress/nowait", "limiter", "labels"},
-	"ingress/mongogate":    {"askers", "ingress", "ingress/relay", "limiter", "labels"},
+	"ingress/mongogate":    {"askers", "ingress", "ingress/relay", "limiter", "labels", "mongowire"},
 	"ingress/postgresgate": {"askers", "ingress", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"askers", "ingress", "ingress/relay", "limiter", "labels", "pulsarwire"},
 	"shadow":               {"agenda", "limiter", "labels", "status"},

@@ -1,4 +1,4 @@
-package mongogate
+package mongowire
 
 import (
 	"bytes"
@@ -19,18 +19,18 @@ const (
 	compressZstd   = 3
 )
 
-// opener looks into the start of compressed frames. What is forwarded is the
+// Opener looks into the start of compressed frames. What is forwarded is the
 // frame as it came. An opener belongs to one goroutine. It holds a buffer from
 // the first frame that it opens until it is released.
-type opener struct {
+type Opener struct {
 	buf *[openedMax]byte // nil = none
 }
 
 // openedPool holds buffers of openers.
 var openedPool = sync.Pool{New: func() any { return new([openedMax]byte) }} //nolint:gochecknoglobals // a pool is a cache, not state
 
-// release gives the buffer back. What was opened is gone.
-func (o *opener) release() {
+// Release gives the buffer back. What was opened is gone.
+func (o *Opener) Release() {
 	if o.buf != nil {
 		openedPool.Put(o.buf)
 		o.buf = nil
@@ -40,26 +40,26 @@ func (o *opener) release() {
 // openedMax bounds what is decompressed of a frame, in bytes.
 const openedMax = 64 << 10
 
-// opened is the start of what a compressed frame holds.
-type opened struct {
-	op    opcode // the original one
-	b     []byte // valid until the next call of prefix or release
-	whole bool   // more input would not change it
-	cut   bool   // what is held is longer
-	ok    bool   // b is there
+// Opened is the start of what a compressed frame holds.
+type Opened struct {
+	Op    Opcode // the original one
+	Bytes []byte // valid until the next call of [Opener.Open] or [Opener.Release]
+	Whole bool   // more input would not change it
+	Cut   bool   // what is held is longer
+	OK    bool   // Bytes is there
 }
 
-// prefix decompresses the start of an OP_COMPRESSED payload: the original
-// opcode, the length, the algorithm, and the data, of which the end may be
-// missing unless it is complete.
-func (o *opener) prefix(p []byte, complete bool) opened {
+// Open decompresses the start of an OP_COMPRESSED payload, at most 64 KiB: the
+// original opcode, the length, the algorithm, and the data, of which the end may
+// be missing unless it is complete.
+func (o *Opener) Open(p []byte, complete bool) Opened {
 	if len(p) < 9 {
-		return opened{whole: complete}
+		return Opened{Whole: complete}
 	}
-	op := opcode(binary.LittleEndian.Uint32(p))
+	op := Opcode(binary.LittleEndian.Uint32(p))
 	size := int(int32(binary.LittleEndian.Uint32(p[4:])))
-	if size < 0 || op == opCompressed {
-		return opened{op: op, whole: true}
+	if size < 0 || op == OpCompressed {
+		return Opened{Op: op, Whole: true}
 	}
 	want := min(size, openedMax)
 	if o.buf == nil {
@@ -67,15 +67,15 @@ func (o *opener) prefix(p []byte, complete bool) opened {
 	}
 	n, err := decompress(p[8], o.buf[:want], p[9:])
 	if n == 0 && err != nil {
-		return opened{op: op, whole: complete || errors.Is(err, errCompressor)}
+		return Opened{Op: op, Whole: complete || errors.Is(err, errCompressor)}
 	}
 	// A document that is longer than what was opened can be decided about
 	// with what there is: waiting for more would not change the answer.
-	return opened{op: op, b: o.buf[:n], whole: complete || n == want, cut: n == want && want < size, ok: true}
+	return Opened{Op: op, Bytes: o.buf[:n], Whole: complete || n == want, Cut: n == want && want < size, OK: true}
 }
 
 // errCompressor is returned for an algorithm that does not exist.
-var errCompressor = errors.New("mongogate: unknown compressor")
+var errCompressor = errors.New("mongowire: unknown compressor")
 
 // decompress fills dst from the start of src, as far as it goes.
 func decompress(algorithm byte, dst, src []byte) (int, error) {
@@ -138,7 +138,7 @@ func unzstd(dst, src []byte) (int, error) {
 func snappyPrefix(dst, src []byte) (int, error) {
 	_, n := binary.Uvarint(src)
 	if n <= 0 {
-		return 0, errFrame
+		return 0, ErrFrame
 	}
 	src = src[n:]
 	d := 0
@@ -155,7 +155,7 @@ func snappyPrefix(dst, src []byte) (int, error) {
 			continue
 		}
 		if offset < 0 || offset > d {
-			return d, errFrame
+			return d, ErrFrame
 		}
 		for range min(length, len(dst)-d) { // may overlap itself
 			dst[d] = dst[d-offset]

@@ -1,0 +1,67 @@
+package mongogate
+
+import (
+	"slices"
+
+	"github.com/admitd/admitd/askers"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
+)
+
+// claim returns the class that a command claims.
+func (p *peer) claim(by string, f *facts) labels.Class {
+	switch by {
+	case "application":
+		return ingress.ClaimIn(p.application)
+	case "readPreference":
+		switch string(f.readPref) {
+		case "secondary", "secondaryPreferred", "nearest": // an answer that may be old is not urgent
+			return labels.SheddablePlus
+		}
+		return labels.Unclassed
+	default:
+		if len(f.class) > 0 {
+			return labels.ParseClass(f.class)
+		}
+		return ingress.ClaimIn(f.comment)
+	}
+}
+
+// classify puts the command's class into its request. What continues a
+// transaction goes first: its beginning was admitted, and others wait for what it
+// holds.
+func (s *Server) classify(f *facts, who *peer, req *limiter.Request) {
+	classes := s.o.Classes
+	if classes == nil {
+		return
+	}
+	c := ingress.Claimant{Application: who.application, User: who.user, Key: req.Key, Client: who.remote}
+	for _, by := range classes.By {
+		if c.Claim = who.claim(by, f); c.Claim != labels.Unclassed {
+			break
+		}
+	}
+	c.Operation = func(rule int) bool {
+		return slices.ContainsFunc(classes.Rules[rule].Operations, func(op string) bool { return string(f.name) == op })
+	}
+	req.Class, req.Unclear = classes.Of(&c)
+	switch {
+	case req.Class == labels.ExemptClass:
+		req.Exempt = true
+	case f.txn.in && !f.txn.starts && s.ledger.continues(f):
+		req.Class = labels.CriticalPlus
+	}
+}
+
+// tell tells a board, if it wants to know, who sent a command that is decided.
+func (p *peer) tell(board *askers.Board, f *facts, err error) {
+	if !board.Due() {
+		return
+	}
+	if p.last.Verb != string(f.name) || p.last.Object != string(f.coll) { // most often it is the same again
+		p.last = askers.Operation{Verb: string(f.name), Object: string(f.coll)}
+	}
+	_, refused := asRejection(err)
+	board.Saw(&askers.Asker{Client: p.remote, Application: p.application, User: p.user, Operation: p.last}, refused)
+}
