@@ -3,6 +3,7 @@ package vitals
 import (
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -226,7 +227,7 @@ func (r *record) overAll() (limit int, rtt time.Duration) {
 		limit = min(limit, r.status.Total)
 	}
 	if weight > 0 {
-		rtt = time.Duration(base / weight)
+		rtt = time.Duration(math.Round(base / weight))
 	}
 	return limit, rtt
 }
