@@ -48,15 +48,15 @@ run: build ## build, then run the demo (RUNARGS="--for 10s")
 
 test: deps ## install what the tests need, then run every test of every module
 	@mkdir -p $(BIN) && rm -f $(BIN)/skipped
-	@ADMITD_SKIPPED=$(BIN)/skipped scripts/go-test.sh $(GO) test -timeout 15m ./...
-	$(GO) test -timeout 15m -race -short $(RACE_PKGS)
+	@ADMITD_SKIPPED=$(BIN)/skipped scripts/go-test.sh $(GO) test -timeout 10m ./...
+	$(GO) test -timeout 10m -race -short $(RACE_PKGS)
 	@ADMITD_SKIPPED=$(BIN)/skipped $(MAKE) --no-print-directory test-nested
 	@scripts/skipped.sh $(BIN)/skipped
 
 test-nested: ## the tests of the nested modules only, less the proving range
 	@for d in $(filter-out ./proving/%,$(NESTED)); do \
 	  if [[ -z "$$(cd $$d && $(GO) list ./... 2>/dev/null)" ]]; then continue; fi; \
-	  echo "== $$d"; (cd $$d && $(CURDIR)/scripts/go-test.sh $(GO) test -timeout 15m ./...); \
+	  echo "== $$d"; (cd $$d && $(CURDIR)/scripts/go-test.sh $(GO) test -timeout 10m ./...); \
 	done
 
 prove: build ## real servers and foreign clients; GROUND=postgres for one, PROVE_STRICT=1 fails what is absent
