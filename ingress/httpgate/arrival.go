@@ -43,15 +43,50 @@ func (d *doorstep) next(p []byte) (int, error) {
 	}
 }
 
+// nextSecured is next for what comes over TLS, which keeps what it has read ahead:
+// only a read tells what came. It is read to where net/http wants it.
+func (d *doorstep) nextSecured(p []byte) (int, error) {
+	for {
+		n, err := d.Conn.Read(p)
+		if n == 0 {
+			return 0, err
+		}
+		refused, err := d.meetSecured(p[:n]) // the next read fails again
+		switch {
+		case err != nil:
+			return 0, err
+		case refused:
+		case d.plain == nil:
+			return n, d.rearm()
+		default:
+			if err := d.serve(); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// meetSecured is meet, after which a connection that has ended is closed.
+func (d *doorstep) meetSecured(raw []byte) (refused bool, err error) {
+	fine := false
+	defer func() { d.unlessFine(fine) }() // deciding may panic
+	refused, err = d.meet(raw)
+	fine = err == nil
+	return refused, err
+}
+
+// unlessFine closes a connection that can serve no more.
+func (d *doorstep) unlessFine(fine bool) {
+	if phase := d.phase.Load(); !fine && (phase == serving || phase == leaving) {
+		_ = d.leave()
+	}
+}
+
 // await refuses what is to be refused until something comes with which there is
 // more to do. An error ends the connection.
 func (d *doorstep) await() (err error) {
 	fine := false
-	defer func() { // deciding may panic
-		if phase := d.phase.Load(); !fine && (phase == serving || phase == leaving) {
-			_ = d.leave()
-		}
-	}()
+	defer func() { d.unlessFine(fine) }() // deciding may panic
 	d.ended = nil
 	err = d.sock.raw.Read(d.look)
 	for ; err != nil && d.soon && isTimeout(err); err = d.sock.raw.Read(d.look) {
@@ -135,7 +170,9 @@ func (d *doorstep) meet(raw []byte) (refused bool, err error) {
 func (d *doorstep) serve() (err error) {
 	p, keep := d.plain, false
 	defer func() { // forwarding may panic
-		heads.Put(d.buf)
+		if d.buf != nil {
+			heads.Put(d.buf)
+		}
 		d.buf, d.plain = nil, nil
 		if !keep || !d.phase.CompareAndSwap(serving, resting) {
 			err = net.ErrClosed
@@ -147,8 +184,7 @@ func (d *doorstep) serve() (err error) {
 	return nil
 }
 
-// handOver gives what came to net/http, which has HeaderTimeout for the rest of
-// the head.
+// handOver gives what came to net/http.
 func (d *doorstep) handOver(p []byte) (int, error) {
 	came := (*d.buf)[:d.n]
 	n := copy(p, came)
@@ -157,11 +193,16 @@ func (d *doorstep) handOver(p []byte) (int, error) {
 	}
 	heads.Put(d.buf)
 	d.buf = nil
+	return n, d.rearm()
+}
+
+// rearm gives net/http HeaderTimeout for the rest of a head.
+func (d *doorstep) rearm() error {
 	if d.touched.IsZero() {
-		return n, nil // net/http has set it
+		return nil // net/http has set it
 	}
 	d.touched, d.soon = time.Time{}, false
-	return n, d.SetReadDeadline(time.Now().Add(d.s.route.Load().o.HeaderTimeout))
+	return d.SetReadDeadline(time.Now().Add(d.s.route.Load().o.HeaderTimeout))
 }
 
 // takes reports whether a plain request is one for the doorstep.
@@ -180,8 +221,12 @@ func (d *doorstep) refresh(now time.Time, o *Options) error {
 	if now.Sub(d.touched) <= min(time.Second, o.writeTimeout()/8, o.IdleTimeout/8) {
 		return nil
 	}
-	d.touched, d.soon = now, o.IdleTimeout > soonTimeout
-	if err := d.SetReadDeadline(now.Add(min(o.IdleTimeout, soonTimeout))); err != nil {
+	patience := o.IdleTimeout
+	if d.soon = d.tls == nil && patience > soonTimeout; d.soon {
+		patience = soonTimeout
+	}
+	d.touched = now
+	if err := d.SetReadDeadline(now.Add(patience)); err != nil {
 		return err
 	}
 	return d.SetWriteDeadline(now.Add(o.writeTimeout()))

@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -24,8 +25,9 @@ import (
 type doorstep struct {
 	net.Conn
 	s      *Server
-	sock   *socket // Conn; nil = it is none, and everything is net/http's
-	remote string  // address of the client
+	sock   *socket              // Conn, or what is below it; nil = there is none, and everything is net/http's
+	tls    *tls.ConnectionState // of the client, whose TLS Conn is; nil = none
+	remote string               // address of the client
 
 	phase atomic.Int32
 
@@ -60,24 +62,34 @@ func (l doorsteps) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &doorstep{Conn: c, s: l.s, remote: c.RemoteAddr().String()}
-	d.look = d.lookAt
-	if d.sock = newSocket(c); d.sock != nil {
-		d.Conn = d.sock
+	sock := newSocket(c)
+	if sock != nil {
+		c = sock
 	}
-	if d.sock == nil || !ingress.CanSeePeerGone || !l.s.steps.add(d) {
+	return l.s.newDoorstep(c, sock, nil), nil
+}
+
+// newDoorstep puts a doorstep above c, which is sock or the TLS above it; without
+// a socket net/http gets everything.
+func (s *Server) newDoorstep(c net.Conn, sock *socket, state *tls.ConnectionState) *doorstep {
+	d := &doorstep{Conn: c, s: s, sock: sock, tls: state, remote: c.RemoteAddr().String()}
+	d.look = d.lookAt
+	if sock == nil || !ingress.CanSeePeerGone || !s.steps.add(d) {
 		d.phase.Store(lost) // its client could not be seen to leave, or nothing is to begin any more
 	}
-	return d, nil
+	return d
 }
 
 // stateChanged tells the doorstep that net/http is done with a request. It runs
 // in the goroutine that serves the connection.
 func stateChanged(c net.Conn, state http.ConnState) {
-	if d, ok := c.(*doorstep); ok && state == http.StateIdle {
-		d.phase.CompareAndSwap(handed, resting)
+	if d, ok := c.(interface{ takeBack() }); ok && state == http.StateIdle {
+		d.takeBack()
 	}
 }
+
+// takeBack has the next request begin here, if net/http has left it at one.
+func (d *doorstep) takeBack() { d.phase.CompareAndSwap(handed, resting) }
 
 // Read implements net.Conn for net/http.
 func (d *doorstep) Read(p []byte) (int, error) {
@@ -90,6 +102,9 @@ func (d *doorstep) Read(p []byte) (int, error) {
 	}
 	switch d.phase.Load() {
 	case fresh, resting:
+		if d.tls != nil {
+			return d.nextSecured(p)
+		}
 		return d.next(p)
 	case handed:
 		// net/http reads one byte while a handler runs, in order to notice the
@@ -130,16 +145,16 @@ func (d *doorstep) Close() error {
 // not come, and lets one that is served be the last.
 func (d *doorstep) rest() {
 	if d.phase.CompareAndSwap(resting, leaving) {
-		_ = d.leave()
+		go d.leave() //nolint:errcheck // nothing to be done; TLS may take seconds to say farewell to whoever does not listen
 		return
 	}
 	d.phase.CompareAndSwap(serving, leaving)
 }
 
-// leave closes the connection.
+// leave closes the connection. A drain waits for that.
 func (d *doorstep) leave() error {
 	d.phase.Store(leaving)
-	d.s.steps.remove(d)
+	defer d.s.steps.remove(d)
 	return d.Conn.Close()
 }
 

@@ -20,10 +20,10 @@ import (
 
 // lanes are two connections: what is sent over the first is served by net/http,
 // since its first request came in two parts, and over the second on the doorstep.
-func lanes(t *testing.T, g *gated) (ask [2]func(raw string) (reply, error)) {
+func lanes(t *testing.T, l lane, g *gated) (ask [2]func(raw string) (reply, error)) {
 	t.Helper()
 	for i, cut := range []int{20, 0} {
-		c, br := dial(t, g.addr)
+		c, br := l.dial(t, g.addr)
 		ask[i] = func(raw string) (reply, error) {
 			for _, part := range []string{raw[:cut], raw[cut:]} {
 				if part == "" {
@@ -45,11 +45,14 @@ func lanes(t *testing.T, g *gated) (ask [2]func(raw string) (reply, error)) {
 }
 
 // An answer on the doorstep and one behind net/http say the same, refusals too.
-func TestDoorstepSaysTheSame(t *testing.T) {
+func TestDoorstepSaysTheSame(t *testing.T) { inLanes(t, doorstepSaysTheSame) }
+
+func doorstepSaysTheSame(t *testing.T, l lane) {
+	t.Helper()
 	const asked = "GET /a?b HTTP/1.1\r\nHost: a\r\nX-Tenant: acme\r\n\r\n"
 	same := func(t *testing.T, g *gated, status int) {
 		t.Helper()
-		ask := lanes(t, g)
+		ask := lanes(t, l, g)
 		want, err1 := ask[0](asked)
 		got, err2 := ask[1](asked)
 		if err1 != nil || err2 != nil {
@@ -85,13 +88,13 @@ func TestDoorstepSaysTheSame(t *testing.T) {
 		{"garbage", "what?\r\n\r\n", 502},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := start(t, serveRaw(t, always("HTTP/1.1 "+c.answer)), limiter.Policy{}, httpgate.Options{Via: true})
+			g := l.start(t, serveRaw(t, always("HTTP/1.1 "+c.answer)), limiter.Policy{}, httpgate.Options{Via: true})
 			same(t, g, c.status)
 		})
 	}
 	t.Run("refused", func(t *testing.T) {
 		p := limiter.Policy{Rate: limiter.Rate{PerSecond: 0.001}}
-		g := start(t, "127.0.0.1:1", p, httpgate.Options{By: []string{"header:x-tenant"}, NoHints: true, Rate: func(string) limiter.Rate { return p.Rate }})
+		g := l.start(t, "127.0.0.1:1", p, httpgate.Options{By: []string{"header:x-tenant"}, NoHints: true, Rate: func(string) limiter.Rate { return p.Rate }})
 		if r, _ := get(t, g.url+"/"); r.StatusCode != http.StatusBadGateway {
 			t.Fatalf("the first is admitted: %s", r.Status)
 		}
@@ -104,7 +107,10 @@ func TestDoorstepSaysTheSame(t *testing.T) {
 
 // A plain request that is under way when the server drains gets its whole
 // answer, told that it is the last on its connection; one that rests is closed.
-func TestDrainFinishesPlainRequests(t *testing.T) {
+func TestDrainFinishesPlainRequests(t *testing.T) { inLanes(t, drainFinishesPlainRequests) }
+
+func drainFinishesPlainRequests(t *testing.T, l lane) {
+	t.Helper()
 	arrived, release := make(chan struct{}, 8), make(chan struct{})
 	backend := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -113,9 +119,9 @@ func TestDrainFinishesPlainRequests(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "done")
 	})
-	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
-	busy, busyReader := dial(t, g.addr)
-	idle, idleReader := dial(t, g.addr)
+	g := l.start(t, backend, limiter.Policy{}, httpgate.Options{})
+	busy, busyReader := l.dial(t, g.addr)
+	idle, idleReader := l.dial(t, g.addr)
 	for c, br := range map[net.Conn]*bufio.Reader{busy: busyReader, idle: idleReader} {
 		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		if r, err := readReply(br); err != nil || r.body != "done" {
@@ -145,13 +151,16 @@ func TestDrainFinishesPlainRequests(t *testing.T) {
 
 // Whatever mix of requests comes over one connection, each gets its own answer,
 // in order, and no permit is left behind.
-func TestDoorstepKeepsOrder(t *testing.T) {
+func TestDoorstepKeepsOrder(t *testing.T) { inLanes(t, doorstepKeepsOrder) }
+
+func doorstepKeepsOrder(t *testing.T, l lane) {
+	t.Helper()
 	backend := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s", r.RequestURI, body)
 	})
 	p := limiter.Policy{Named: []limiter.PartitionPolicy{{Name: "none", Match: "none", Rate: limiter.Rate{PerSecond: 0.001}}}}
-	g := start(t, backend, p, httpgate.Options{By: []string{"header:x-tenant"}})
+	g := l.start(t, backend, p, httpgate.Options{By: []string{"header:x-tenant"}})
 	request := func(i int) (raw, want string) {
 		uri := fmt.Sprintf("/%d", i)
 		switch i % 7 {
@@ -169,7 +178,7 @@ func TestDoorstepKeepsOrder(t *testing.T) {
 	}
 	for name, cut := range map[string]int{"one by one": 0, "pipelined": -1, "two writes": 20} {
 		for _, only := range []bool{true, false} { // only GETs without body, or all kinds
-			c, br := dial(t, g.addr)
+			c, br := l.dial(t, g.addr)
 			var wants []string
 			var all strings.Builder
 			for i := range 60 {
@@ -214,7 +223,10 @@ func check(t *testing.T, name string, br *bufio.Reader, want string) {
 
 // A request that was decided about on the doorstep and then waits in the queue
 // is admitted when its turn comes, and leaves the queue when its client leaves.
-func TestDoorstepQueue(t *testing.T) {
+func TestDoorstepQueue(t *testing.T) { inLanes(t, doorstepQueue) }
+
+func doorstepQueue(t *testing.T, l lane) {
+	t.Helper()
 	arrived, release := make(chan struct{}, 8), make(chan struct{})
 	backend := serveHTTP(t, func(_ http.ResponseWriter, _ *http.Request) {
 		arrived <- struct{}{}
@@ -222,7 +234,7 @@ func TestDoorstepQueue(t *testing.T) {
 	})
 	p := full()
 	p.Default.QueueDepth, p.Default.MaxWait = 1, 20*time.Second
-	g := start(t, backend, p, httpgate.Options{})
+	g := l.start(t, backend, p, httpgate.Options{})
 	const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 	// Connections that have had their first request, so that the doorstep acts.
 	conns := make([]net.Conn, 4)
@@ -233,7 +245,7 @@ func TestDoorstepQueue(t *testing.T) {
 		}
 	}()
 	for i := range conns {
-		conns[i], readers[i] = dial(t, g.addr)
+		conns[i], readers[i] = l.dial(t, g.addr)
 		_, _ = io.WriteString(conns[i], get)
 		if r, err := readReply(readers[i]); err != nil || r.StatusCode != http.StatusOK {
 			t.Fatal(r, err)

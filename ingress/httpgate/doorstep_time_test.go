@@ -89,14 +89,14 @@ func (r rawSocketlike) Write(f func(uintptr) bool) error {
 
 // refusing serves a pipe, in a bubble, that refuses whatever comes, and returns
 // the client's end.
-func refusing(t *testing.T, o httpgate.Options) net.Conn {
+func refusing(t *testing.T, l lane, o httpgate.Options) net.Conn {
 	t.Helper()
 	p := limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}}
 	gate := limiter.New("orders", &p, limiter.Options{})
 	if permit, _, err := gate.Offer(gate.Now(), limiter.Request{}); err == nil {
 		permit.End(limiter.Ignored) // it had the one token
 	}
-	o.Backend = "http://127.0.0.1:1"
+	o.Backend, o.Ingress.TLS = "http://127.0.0.1:1", l.server
 	s, err := httpgate.New(gate, o)
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +120,12 @@ const bare = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 // The first plain request of a connection once had no bound on the writing of its
 // answer: a client that did not read held connection and goroutine for good.
-func TestFirstAnswerIsBounded(t *testing.T) {
+func TestFirstAnswerIsBounded(t *testing.T) { inLanes(t, firstAnswerIsBounded) }
+
+func firstAnswerIsBounded(t *testing.T, l lane) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := refusing(t, httpgate.Options{RequestTimeout: time.Second, StreamIdle: time.Second})
+		c := l.over(refusing(t, l, httpgate.Options{RequestTimeout: time.Second, StreamIdle: time.Second}))
 		_, _ = io.WriteString(c, bare)
 		time.Sleep(3*time.Second + time.Millisecond)
 		synctest.Wait()
@@ -134,9 +137,12 @@ func TestFirstAnswerIsBounded(t *testing.T) {
 
 // A connection that had been idle for longer than the bound on writing an answer,
 // which was set before it became idle, was once cut off with its next request.
-func TestIdleLongerThanAnAnswerMayTake(t *testing.T) {
+func TestIdleLongerThanAnAnswerMayTake(t *testing.T) { inLanes(t, idleLongerThanAnAnswerMayTake) }
+
+func idleLongerThanAnAnswerMayTake(t *testing.T, l lane) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := refusing(t, httpgate.Options{RequestTimeout: time.Second, StreamIdle: time.Second, IdleTimeout: time.Minute})
+		c := l.over(refusing(t, l, httpgate.Options{RequestTimeout: time.Second, StreamIdle: time.Second, IdleTimeout: time.Minute}))
 		br := bufio.NewReader(c)
 		for i := range 4 {
 			_, _ = io.WriteString(c, bare)
@@ -154,20 +160,21 @@ func TestIdleLongerThanAnAnswerMayTake(t *testing.T) {
 
 // A client that ends its side in the same breath as its request is answered, and
 // then seen to have ended, long before its connection has been idle for too long.
-func TestEndBehindARequest(t *testing.T) {
+func TestEndBehindARequest(t *testing.T) { inLanes(t, endBehindARequest) }
+
+func endBehindARequest(t *testing.T, l lane) {
+	t.Helper()
 	p := limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}}
-	g := start(t, "127.0.0.1:1", p, httpgate.Options{})
+	g := l.start(t, "127.0.0.1:1", p, httpgate.Options{})
 	type ending struct {
 		c  net.Conn
 		br *bufio.Reader
 	}
 	endings := make([]ending, 0, 20)
 	for range cap(endings) {
-		c, br := dial(t, g.addr)
+		c, br := l.dial(t, g.addr)
 		_, _ = io.WriteString(c, bare)
-		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.CloseWrite()
-		}
+		closeWrite(c)
 		endings = append(endings, ending{c, br})
 	}
 	for _, e := range endings {

@@ -3,6 +3,7 @@ package httpgate_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -77,6 +78,9 @@ func start(tb testing.TB, backend string, p limiter.Policy, o httpgate.Options) 
 		tb.Fatal(err)
 	}
 	g.addr, g.url = ln.Addr().String(), "http://"+ln.Addr().String()
+	if o.Ingress.TLS != nil {
+		g.url = "https://" + g.addr
+	}
 	served := make(chan error, 1)
 	ctx := context.WithoutCancel(tb.Context())
 	go func() { served <- g.Serve(ctx, ln) }()
@@ -165,6 +169,9 @@ func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
+// anybody is a client that does not ask for a name.
+var anybody = &tls.Config{InsecureSkipVerify: true}
+
 // reply is an answer whose body has been read.
 type reply struct {
 	*http.Response // its Body is used up
@@ -184,7 +191,7 @@ func get(t *testing.T, url string) (reply, string) {
 // do sends a request.
 func do(t *testing.T, req *http.Request) (reply, string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: anybody}}
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {

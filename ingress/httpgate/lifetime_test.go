@@ -213,7 +213,10 @@ func TestIdleBackendConnectionIsClosed(t *testing.T) {
 
 // A request that was admitted before the drain may still switch protocols: the
 // gate once hung up on it, although the backend had done its part.
-func TestDrainFinishesUpgrade(t *testing.T) {
+func TestDrainFinishesUpgrade(t *testing.T) { inLanes(t, drainFinishesUpgrade) }
+
+func drainFinishesUpgrade(t *testing.T, l lane) {
+	t.Helper()
 	release, arrived := make(chan struct{}), make(chan struct{}, 1)
 	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
 		_, _ = readRequestHead(br)
@@ -222,8 +225,8 @@ func TestDrainFinishesUpgrade(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
 		_, _ = io.Copy(c, br)
 	})
-	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
-	c, br := dial(t, g.addr)
+	g := l.start(t, backend, limiter.Policy{}, httpgate.Options{})
+	c, br := l.dial(t, g.addr)
 	_, _ = io.WriteString(c, "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello")
 	<-arrived
 	drained := make(chan error)
@@ -237,7 +240,7 @@ func TestDrainFinishesUpgrade(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Errorf("answer %v, %v; want 101", resp.Response, err)
 	}
-	_ = c.(*net.TCPConn).CloseWrite()
+	closeWrite(c)
 	if rest, err := io.ReadAll(br); err != nil || string(rest) != "hello" {
 		t.Errorf("read %q, %v; want the echo", rest, err)
 	}

@@ -135,7 +135,10 @@ func TestAnswersToNobody(t *testing.T) {
 }
 
 // A client that leaves in the middle of an answer leaves the rest to nobody.
-func TestClientLeavesDuringAnswer(t *testing.T) {
+func TestClientLeavesDuringAnswer(t *testing.T) { inLanes(t, clientLeavesDuringAnswer) }
+
+func clientLeavesDuringAnswer(t *testing.T, l lane) {
+	t.Helper()
 	release := make(chan struct{})
 	backend := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "some")
@@ -143,7 +146,7 @@ func TestClientLeavesDuringAnswer(t *testing.T) {
 		<-release
 		_, _ = io.WriteString(w, "more")
 	})
-	g := start(t, backend, one(), httpgate.Options{})
+	g := l.start(t, backend, one(), httpgate.Options{})
 	resp, err := newClient(t, "1").Get(g.url)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +166,10 @@ func TestClientLeavesDuringAnswer(t *testing.T) {
 
 // A backend that got a part of a request cannot be working on it once it was
 // hung up on.
-func TestClientLeavesDuringUpload(t *testing.T) {
+func TestClientLeavesDuringUpload(t *testing.T) { inLanes(t, clientLeavesDuringUpload) }
+
+func clientLeavesDuringUpload(t *testing.T, l lane) {
+	t.Helper()
 	arrived, hungUp := make(chan struct{}, 1), make(chan struct{}, 1)
 	backend := serveRaw(t, func(_ net.Conn, br *bufio.Reader) {
 		_, _ = readRequestHead(br)
@@ -171,8 +177,8 @@ func TestClientLeavesDuringUpload(t *testing.T) {
 		_, _ = io.Copy(io.Discard, br)
 		hungUp <- struct{}{}
 	})
-	g := start(t, backend, one(), httpgate.Options{})
-	c, _ := dial(t, g.addr)
+	g := l.start(t, backend, one(), httpgate.Options{})
+	c, _ := l.dial(t, g.addr)
 	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nonly this")
 	<-arrived
 	_ = c.Close()
@@ -313,7 +319,10 @@ func TestClientThatDoesNotRead(t *testing.T) {
 // A deadline that passed between the head of an answer and its body cut the
 // connection, although the caller had been told nothing: it is told 504, and the
 // rest of the answer is read to nobody.
-func TestDeadlineBeforeBody(t *testing.T) {
+func TestDeadlineBeforeBody(t *testing.T) { inLanes(t, deadlineBeforeBody) }
+
+func deadlineBeforeBody(t *testing.T, l lane) {
+	t.Helper()
 	release := make(chan struct{})
 	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
 		if _, err := readRequestHead(br); err != nil {
@@ -324,7 +333,7 @@ func TestDeadlineBeforeBody(t *testing.T) {
 		_, _ = io.WriteString(c, "done")
 		_, _ = br.ReadByte() // until the gate closes
 	})
-	g := start(t, backend, one(), httpgate.Options{})
+	g := l.start(t, backend, one(), httpgate.Options{})
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url, nil)
 	req.Header.Set(labels.HeaderDeadline, "50")
 	resp, err := newClient(t, "1").Do(req)

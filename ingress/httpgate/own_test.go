@@ -66,7 +66,7 @@ func TestTiming(t *testing.T) {
 	}
 	p := limiter.Policy{Named: []limiter.PartitionPolicy{{Name: "none", Match: "none", Rate: limiter.Rate{PerSecond: 1e-6}}}}
 	o := httpgate.Options{By: []string{"header:x-tenant"}, Timing: true}
-	for i, ask := range lanes(t, start(t, backend, p, o)) {
+	for i, ask := range lanes(t, lane{}, start(t, backend, p, o)) {
 		var passed time.Duration
 		for range 4 { // the first has to connect, which is the backend's time
 			r, err := ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n")

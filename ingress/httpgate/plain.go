@@ -60,7 +60,7 @@ func (p *plain) begin(d *doorstep, now time.Time, body []byte) {
 	p.out = p.out[:0]
 	clear(p.header)
 	p.setBody(body)
-	p.r.RemoteAddr = d.remote
+	p.r.RemoteAddr, p.r.TLS = d.remote, d.tls
 }
 
 // refused answers a request that the gate refused, and reports whether the
@@ -267,7 +267,9 @@ func (p *plain) finish() {
 // send sends what was gathered.
 func (p *plain) send() {
 	if p.failed == nil && len(p.out) > 0 {
-		_, p.failed = p.d.Write(p.out)
+		if _, p.failed = p.d.Write(p.out); p.failed != nil {
+			_ = p.d.sock.Close() // before TLS takes seconds to say farewell to whoever takes nothing
+		}
 	}
 	p.out = p.out[:0]
 	if cap(p.out) > 2*bodyBuffer {

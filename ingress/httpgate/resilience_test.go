@@ -197,7 +197,10 @@ func TestUnaskedAnswerIsDropped(t *testing.T) {
 
 // Requests that two parsers may read differently are refused, or reach the
 // backend as exactly one request.
-func TestSmuggling(t *testing.T) {
+func TestSmuggling(t *testing.T) { inLanes(t, smuggling) }
+
+func smuggling(t *testing.T, l lane) {
+	t.Helper()
 	const inner = "GET /smuggled HTTP/1.1\r\nHost: bbbb\r\n\r\n"
 	for name, raw := range map[string]string{
 		"both, chunked wins":  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -248,11 +251,11 @@ func TestSmuggling(t *testing.T) {
 					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 				}
 			})
-			g := start(t, backend, limiter.Policy{}, httpgate.Options{RequestTimeout: time.Second})
-			c, br := dial(t, g.addr)
+			g := l.start(t, backend, limiter.Policy{}, httpgate.Options{RequestTimeout: time.Second})
+			c, br := l.dial(t, g.addr)
 			_, _ = io.WriteString(c, raw)
 			status, _, err := readAnswer(br)
-			_ = c.(*net.TCPConn).CloseWrite()
+			closeWrite(c)
 			if err != nil && status == 0 && !strings.Contains(name, "chunk") {
 				t.Errorf("no answer: %v", err)
 			}
@@ -279,16 +282,19 @@ func TestSmuggling(t *testing.T) {
 
 // A client that dribbles its head, or its body, is cut off in time and harms
 // nobody.
-func TestSlowloris(t *testing.T) {
+func TestSlowloris(t *testing.T) { inLanes(t, slowloris) }
+
+func slowloris(t *testing.T, l lane) {
+	t.Helper()
 	backend := serveHTTP(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	g := start(t, backend, limiter.Policy{}, httpgate.Options{HeaderTimeout: 100 * time.Millisecond, StreamIdle: 100 * time.Millisecond})
+	g := l.start(t, backend, limiter.Policy{}, httpgate.Options{HeaderTimeout: 100 * time.Millisecond, StreamIdle: 100 * time.Millisecond})
 	for _, head := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\nX: ",
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc",
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nabc",
 		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
 	} {
-		c, br := dial(t, g.addr)
+		c, br := l.dial(t, g.addr)
 		_, _ = io.WriteString(c, head)
 		began := time.Now()
 		if rest, err := io.ReadAll(br); err != nil || strings.Contains(string(rest), "200 OK") {
@@ -304,9 +310,12 @@ func TestSlowloris(t *testing.T) {
 }
 
 // Heads and bodies above their bounds are refused.
-func TestBounds(t *testing.T) {
+func TestBounds(t *testing.T) { inLanes(t, bounds) }
+
+func bounds(t *testing.T, l lane) {
+	t.Helper()
 	backend := serveHTTP(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	g := start(t, backend, limiter.Policy{}, httpgate.Options{MaxBody: 100_000, MaxHeader: 8 << 10})
+	g := l.start(t, backend, limiter.Policy{}, httpgate.Options{MaxBody: 100_000, MaxHeader: 8 << 10})
 	for name, tc := range map[string]struct {
 		head, body string
 		want       int
@@ -316,7 +325,7 @@ func TestBounds(t *testing.T) {
 		"chunked": {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "20000\r\n" + strings.Repeat("x", 0x20000) + "\r\n0\r\n\r\n", 413},
 		"fits":    {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n", strings.Repeat("x", 100_000), 200},
 	} {
-		c, br := dial(t, g.addr)
+		c, br := l.dial(t, g.addr)
 		go func() { _, _ = io.WriteString(c, tc.head+tc.body) }()
 		if status, _, err := readAnswer(br); status != tc.want {
 			t.Errorf("%s: %d, %v; want %d", name, status, err, tc.want)
@@ -326,14 +335,17 @@ func TestBounds(t *testing.T) {
 
 // A drain lets what is in flight finish and refuses what comes on open
 // connections, with a reason that tells clients to go elsewhere.
-func TestDrainFinishesWhatIsInFlight(t *testing.T) {
+func TestDrainFinishesWhatIsInFlight(t *testing.T) { inLanes(t, drainFinishesWhatIsInFlight) }
+
+func drainFinishesWhatIsInFlight(t *testing.T, l lane) {
+	t.Helper()
 	release, arrived := make(chan struct{}), make(chan struct{}, 1)
 	backend := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
 		arrived <- struct{}{}
 		<-release
 		_, _ = io.WriteString(w, "finished")
 	})
-	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	g := l.start(t, backend, limiter.Policy{}, httpgate.Options{})
 	answer := make(chan string)
 	go func() {
 		_, body := get(t, g.url)

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,7 @@ type Server struct {
 	route   atomic.Pointer[route]
 	door    *ingress.Door
 	http    *http.Server
+	tls     *tls.Config // of clients; nil = they come without
 	tunnels *strays
 	orphans *strays // connections to the backend whose callers have left
 	health  *ingress.Health
@@ -49,14 +51,14 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	o = o.WithDefaults()
 	s := &Server{
 		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: newStrays(), orphans: newStrays(), steps: newStrays(),
-		log: o.Ingress.Log, timeout: o.Ingress.DrainTimeout, drain: make(chan struct{}), over: make(chan struct{}),
+		tls: offering(o.Ingress.TLS), log: o.Ingress.Log, timeout: o.Ingress.DrainTimeout, drain: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.health = ingress.NewHealth().Log(gate.Name(), s.log)
 	if err := s.swap(o); err != nil {
 		return nil, err
 	}
 	s.http = &http.Server{
-		Handler: s, TLSConfig: o.Ingress.TLS,
+		Handler:           s,
 		ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout,
 		WriteTimeout:   o.writeTimeout(),
 		MaxHeaderBytes: o.MaxHeader,
@@ -128,8 +130,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	})
 	defer stop()
 	var err error
-	if s.http.TLSConfig != nil {
-		err = s.http.ServeTLS(sockets{l}, "", "")
+	if s.tls != nil {
+		err = s.http.Serve(s.greet(ctx, l))
 	} else {
 		err = s.http.Serve(doorsteps{l, s})
 	}
@@ -201,7 +203,7 @@ func (s *Server) finishPlain(ctx context.Context) {
 	left := s.steps.all()
 	for _, c := range left {
 		if d, ok := c.(*doorstep); ok {
-			_ = d.Conn.Close()
+			_ = d.sock.Close() // TLS would take its time for a farewell
 		}
 	}
 	if s.err == nil && len(left) > 0 {

@@ -116,18 +116,3 @@ func (s *socket) CloseWrite() error {
 	}
 	return errors.ErrUnsupported
 }
-
-// sockets is a listener whose connections are sockets where they can be.
-type sockets struct{ net.Listener }
-
-// Accept implements net.Listener.
-func (l sockets) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	if s := newSocket(c); s != nil {
-		return s, nil
-	}
-	return c, nil
-}

@@ -12,16 +12,16 @@ prove() {
   local admin backend kind
   local -A package=([nginx]=nginx-light [haproxy]=haproxy [node]=nodejs)
   go build -o "$PROVE_RUN/" ./differ ./reference github.com/summerwind/h2spec/cmd/h2spec
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+    -addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout "$PROVE_RUN/key.pem" -out "$PROVE_RUN/cert.pem" 2>/dev/null
   for kind in nginx haproxy node; do
     if ! command -v "$kind" >/dev/null; then
       skip "conformance-$kind" "needs the Debian package ${package[$kind]}"
       continue
     fi
-    cell "$kind" "$(version "$kind")" "$PROVE_RUN/differ" "$kind"
+    cell "$kind" "$(version "$kind")" "$PROVE_RUN/differ" "$kind" "$PROVE_RUN/cert.pem" "$PROVE_RUN/key.pem"
   done
 
-  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-    -addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout "$PROVE_RUN/key.pem" -out "$PROVE_RUN/cert.pem" 2>/dev/null
   admin=$(port) backend=$(port)
   export GATE GATE_TLS REFERENCE REFERENCE_TLS H2SPEC=$PROVE_RUN/h2spec
   GATE=$(port) GATE_TLS=$(port) REFERENCE=$(port) REFERENCE_TLS=$(port)

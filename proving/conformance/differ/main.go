@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/limiter"
 )
@@ -58,26 +60,34 @@ func (w *watcher) Begin(r *http.Request) (context.Context, httpgate.Span) {
 }
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: differ nginx|haproxy|node")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: differ nginx|haproxy|node CERT KEY")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Println("not ok", err)
 		os.Exit(1)
 	}
 }
 
-func run(kind string) error {
+func run(kind, cert, key string) error {
+	keys, err := ingress.LoadTLS(cert, key, "")
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Second)
 	defer cancel()
 	vectors := append(overHTTP1(), overHTTP2()...)
 	front := &watcher{ledger{rows: map[string][]seen{}}}
-	back, answers, err := play(ctx, kind, vectors, front)
+	back, answers, err := play(ctx, kind, vectors, front, nil)
 	if err != nil {
 		return err
 	}
-	plain, others, err := play(ctx, kind, vectors, nil)
+	plain, others, err := play(ctx, kind, vectors, nil, nil)
+	if err != nil {
+		return err
+	}
+	secured, overTLS, err := play(ctx, kind, vectors, nil, keys)
 	if err != nil {
 		return err
 	}
@@ -87,22 +97,25 @@ func run(kind string) error {
 	// A backend that answers before it has read what it answers ends the connection,
 	// now before the gate has looked at the next request on it and now behind that.
 	for range 5 {
-		odd := slices.DeleteFunc(slices.Clone(vectors), func(v vector) bool { return unseen(v, front, plain) == nil })
+		odd := slices.DeleteFunc(slices.Clone(vectors), func(v vector) bool { return unseen(v, front, plain) == nil && unseen(v, front, secured) == nil })
 		if len(odd) == 0 {
 			break
 		}
-		if _, _, err := play(ctx, kind, odd, front); err != nil {
+		if _, _, err := play(ctx, kind, odd, front, nil); err != nil {
 			return err
 		}
 	}
-	return judge("plain ones by the gate itself", vectors, others, front, plain)
+	if err := judge("plain ones by the gate itself", vectors, others, front, plain); err != nil {
+		return err
+	}
+	return judge("these over TLS", vectors, overTLS, front, secured)
 }
 
 // play sends the vectors through a gate and returns what the backend saw, and the
 // answers. A gate that is watched leaves every request to net/http; without front
 // it serves the plain ones itself, and what it took for a request is known from
-// the same vectors under watch.
-func play(ctx context.Context, kind string, vectors []vector, front httpgate.Observer) (*ledger, []string, error) {
+// the same vectors under watch. With keys the vectors come over TLS.
+func play(ctx context.Context, kind string, vectors []vector, front httpgate.Observer, keys *tls.Config) (*ledger, []string, error) {
 	back := &ledger{rows: map[string][]seen{}}
 	address, stop, err := backend(ctx, kind, back)
 	if err != nil {
@@ -111,6 +124,7 @@ func play(ctx context.Context, kind string, vectors []vector, front httpgate.Obs
 	limits := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return roomy{} }}}
 	gate, err := httpgate.New(limiter.New("differ", limits, limiter.Options{}), httpgate.Options{
 		Backend: "http://" + address, By: []string{"header:X-Tenant"}, Observer: front,
+		Ingress: ingress.Options{TLS: keys},
 	})
 	if err != nil {
 		return nil, nil, err
@@ -122,7 +136,7 @@ func play(ctx context.Context, kind string, vectors []vector, front httpgate.Obs
 	served, quit := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- gate.Serve(served, ln) }()
-	answers := sendAll(ctx, ln.Addr().String(), vectors)
+	answers := sendAll(ctx, ln.Addr().String(), vectors, keys != nil)
 	quit()
 	if err := <-done; err != nil {
 		return nil, nil, fmt.Errorf("the gate: %w", err)
@@ -138,7 +152,7 @@ func (roomy) Current() int                            { return 1000 }
 func (roomy) Observe(int64, time.Duration, int, bool) {}
 
 // sendAll plays the vectors, some at a time.
-func sendAll(ctx context.Context, address string, vectors []vector) []string {
+func sendAll(ctx context.Context, address string, vectors []vector, overTLS bool) []string {
 	answers := make([]string, len(vectors))
 	slots := make(chan struct{}, 12)
 	var wg sync.WaitGroup
@@ -146,7 +160,7 @@ func sendAll(ctx context.Context, address string, vectors []vector) []string {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			answers[i] = vectors[i].send(ctx, address)
+			answers[i] = vectors[i].send(ctx, address, overTLS)
 		})
 	}
 	wg.Wait()
