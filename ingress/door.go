@@ -117,7 +117,7 @@ func (d *Door) enter(c net.Conn) *conn {
 // how long c must wait before it comes in.
 func (d *Door) admit(c *conn) (debt, bool) {
 	l := d.limits.Load()
-	if l.bucket == nil || l.exempt(clientAddr(c)) {
+	if l.bucket == nil || l.exempt(ClientAddr(c)) {
 		return debt{}, true
 	}
 	paid, wait, refused := limiter.Bill{{Bucket: l.bucket, Tokens: 1}}.Pay(d.o.Clock.Now(), 0)
@@ -206,7 +206,7 @@ func (d *Door) believes(c *conn) bool {
 	if _, local := c.RemoteAddr().(*net.UnixAddr); local {
 		return true // the socket's permissions say who
 	}
-	proxy := clientAddr(c)
+	proxy := ClientAddr(c)
 	return slices.ContainsFunc(d.o.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(proxy) })
 }
 
@@ -236,9 +236,9 @@ func isTCP(a net.Addr) bool {
 	return ok && tcp.Zone == "" && (len(tcp.IP) == net.IPv4len || len(tcp.IP) == net.IPv6len)
 }
 
-// clientAddr returns the client's address, the zero Addr when it is not an IP
-// address.
-func clientAddr(c net.Conn) netip.Addr {
+// ClientAddr returns the client's address without its port, the zero Addr when it
+// is not an IP address.
+func ClientAddr(c net.Conn) netip.Addr {
 	switch a := c.RemoteAddr().(type) {
 	case *net.TCPAddr:
 		return a.AddrPort().Addr().Unmap()

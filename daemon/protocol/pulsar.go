@@ -11,6 +11,7 @@ import (
 	"github.com/admitd/admitd/daemon/keys"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -114,18 +115,18 @@ func pulsarLimits(in *config.Ingress) pulsargate.Limits {
 	if p == nil {
 		return l
 	}
-	rate := func(messages float64, bytes config.Size, burst float64) pulsargate.PublishRate {
-		return pulsargate.PublishRate{Messages: messages, Bytes: float64(bytes), BurstSeconds: burst}
+	rate := func(messages float64, bytes config.Size, burst float64) topics.PublishRate {
+		return topics.PublishRate{Messages: messages, Bytes: float64(bytes), BurstSeconds: burst}
 	}
 	l.Gate = rate(p.PublishRate.Messages, p.PublishRate.Bytes, p.PublishRate.BurstSeconds)
 	l.Topic = rate(p.TopicPublishRate.Messages, p.TopicPublishRate.Bytes, p.TopicPublishRate.BurstSeconds)
 	for _, t := range p.Topics {
-		l.Topics = append(l.Topics, pulsargate.TopicLimit{
+		l.Topics = append(l.Topics, topics.Limit{
 			Name: t.Name, Match: t.Match, PublishRate: rate(t.Messages, t.Bytes, t.BurstSeconds),
 		})
 	}
 	for _, g := range p.ResourceGroups {
-		l.Groups = append(l.Groups, pulsargate.GroupLimit{
+		l.Groups = append(l.Groups, topics.Group{
 			Name: g.Name, Match: g.Match, PublishRate: rate(g.Messages, g.Bytes, g.BurstSeconds),
 		})
 	}

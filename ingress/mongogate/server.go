@@ -129,7 +129,7 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.counters.connections.Add(1)
 	s.counters.totalConnections.Add(1)
 	defer s.counters.connections.Add(-1)
-	s.ended(ctx, c, s.hall.Serve(ctx, c, newSession(s, c.RemoteAddr().String())))
+	s.ended(ctx, c, s.hall.Serve(ctx, c, newSession(s, c)))
 }
 
 // ended says why a connection ended. It stands alone so that its variables take

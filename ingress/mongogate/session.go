@@ -2,9 +2,10 @@ package mongogate
 
 import (
 	"fmt"
-	"net/netip"
+	"net"
 	"sync/atomic"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -66,12 +67,10 @@ type asked struct {
 	inject  []byte // error that a fail point puts into the reply
 }
 
-// newSession returns what is known of a connection from remote before it spoke.
-func newSession(s *Server, remote string) *session {
+// newSession returns what is known of a client before it spoke.
+func newSession(s *Server, c net.Conn) *session {
 	ses := &session{s: s}
-	if a, err := netip.ParseAddrPort(remote); err == nil {
-		ses.who.remote = a.Addr().Unmap()
-	}
+	ses.who.remote = ingress.ClientAddr(c)
 	ses.who.exempt = s.exemptClient(ses.who.remote)
 	return ses
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -83,7 +82,7 @@ func New(g gate, o Options) (*Server, error) {
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.counters.connections.Add(1)
 	defer s.counters.connections.Add(-1)
-	ses := &session{srv: s, remote: remoteOf(c), reserved: ingress.Reserved(c)}
+	ses := &session{srv: s, remote: ingress.ClientAddr(c), reserved: ingress.Reserved(c)}
 	defer s.leave(ses)
 	c, err := s.handshake(ctx, c, ses)
 	if err == nil {
@@ -188,12 +187,4 @@ func askTLS(dial relay.DialFunc) relay.DialFunc {
 		}
 		return c, nil
 	}
-}
-
-// remoteOf returns the client's address, without a port.
-func remoteOf(c net.Conn) netip.Addr {
-	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
-		return a.Addr().Unmap()
-	}
-	return netip.Addr{}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -121,7 +122,7 @@ func (r *route) trips(tb testing.TB, n int) {
 // limited is a gate with every kind of limit in force, none of them reached.
 func limited(tb testing.TB, dial func(context.Context, string) (net.Conn, error)) *pulsargate.Server {
 	tb.Helper()
-	plenty := pulsargate.PublishRate{Messages: 1e7, Bytes: 1e11}
+	plenty := topics.PublishRate{Messages: 1e7, Bytes: 1e11}
 	gate := limiter.New("q", &limiter.Policy{
 		Rate:    limiter.Rate{PerSecond: 1e8},
 		Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return fixed(1000) }},
@@ -130,7 +131,7 @@ func limited(tb testing.TB, dial func(context.Context, string) (net.Conn, error)
 		Backend: "b:1", Dial: dial,
 		Limits: pulsargate.Limits{
 			Gate: plenty, Topic: plenty,
-			Groups: []pulsargate.GroupLimit{{Name: "g", Match: []string{"public/default/*"}, PublishRate: plenty}},
+			Groups: []topics.Group{{Name: "g", Match: []string{"public/default/*"}, PublishRate: plenty}},
 		},
 	})
 	if err != nil {

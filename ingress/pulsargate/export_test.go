@@ -1,15 +1,11 @@
 package pulsargate
 
+import "github.com/admitd/admitd/ingress/pulsargate/topics"
+
 // Key returns what parseTopic and partitionKey make of a topic.
 func Key(by By, topic, client string) (full, base, key string) {
-	t := parseTopic(topic)
-	return t.full, t.base, partitionKey(by, &t, address(client))
-}
-
-// Matches reports whether a pattern covers a topic.
-func Matches(pattern, topic string) bool {
-	t := parseTopic(topic)
-	return t.matches(pattern)
+	t := topics.Parse(topic)
+	return t.Full, t.Base, partitionKey(by, &t, address(client))
 }
 
 // Allows reports whether an allow-list covers an address.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -22,7 +23,7 @@ func fuzzed(t *testing.T, in []byte, fromBroker bool) []byte {
 	s, err := pulsargate.New(limiter.New("q", off(), limiter.Options{}), pulsargate.Options{
 		Backend: "b:1", MaxMessageSize: 64 << 10, CancelAbandoned: true,
 		Dial:   func(context.Context, string) (net.Conn, error) { return gateBroker, nil },
-		Limits: pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 1e6}, MaxPending: 1e6},
+		Limits: pulsargate.Limits{Topic: topics.PublishRate{Messages: 1e6}, MaxPending: 1e6},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -18,8 +19,8 @@ import (
 func slowTopic(method pulsargate.Method) pulsargate.Options {
 	return pulsargate.Options{
 		Method: method, MinPause: 500 * time.Millisecond,
-		Limits: pulsargate.Limits{Topics: []pulsargate.TopicLimit{{
-			Name: "slow", Match: "slow", PublishRate: pulsargate.PublishRate{Messages: 40, BurstSeconds: 0.5},
+		Limits: pulsargate.Limits{Topics: []topics.Limit{{
+			Name: "slow", Match: "slow", PublishRate: topics.PublishRate{Messages: 40, BurstSeconds: 0.5},
 		}}},
 	}
 }

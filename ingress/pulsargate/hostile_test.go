@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -175,7 +176,7 @@ func TestDrippingClientsAreGivenUp(t *testing.T) {
 func TestTablesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{
-			MaxProducers: 10, MaxTopics: 5, Topic: pulsargate.PublishRate{Messages: 1},
+			MaxProducers: 10, MaxTopics: 5, Topic: topics.PublishRate{Messages: 1},
 		}}, off(), aware())
 		for i := range uint64(100) {
 			p.client.open(i, "topic-"+string(rune('a'+i)))
@@ -194,7 +195,7 @@ func TestTablesAreBounded(t *testing.T) {
 // used to evade its limit.
 func TestSpellingsOfATopicShareItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 1}}}, off(), unaware())
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{Topic: topics.PublishRate{Messages: 1}}}, off(), unaware())
 		for i, topic := range []string{"t", "public/default/t", "persistent://public/default/t"} {
 			p.client.open(uint64(i), topic)
 			p.client.write(sendFrame(uint64(i), 0, 1))

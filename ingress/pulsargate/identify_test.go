@@ -37,29 +37,6 @@ func TestPartitionKeys(t *testing.T) {
 	}
 }
 
-func TestTopicPatterns(t *testing.T) {
-	for _, tc := range []struct {
-		pattern, topic string
-		want           bool
-	}{
-		{"t", "persistent://public/default/t", true},
-		{"persistent://public/default/t", "t", true},
-		{"t", "t-partition-3", true},
-		{"t-partition-3", "t-partition-3", true},
-		{"t-partition-3", "t-partition-4", false},
-		{"t", "t2", false},
-		{"a/b/*", "persistent://a/b/t", true},
-		{"persistent://a/*", "a/b/t", true},
-		{"persistent://a/*", "persistent://ab/c/t", false},
-		{"*", "t", true},
-		{"*", "non-persistent://a/b/t", false},
-	} {
-		if got := pulsargate.Matches(tc.pattern, tc.topic); got != tc.want {
-			t.Errorf("%q matches %q = %v; want %v", tc.pattern, tc.topic, got, tc.want)
-		}
-	}
-}
-
 func TestBrokerList(t *testing.T) {
 	list := []string{"b-1:6650", "*.svc.local:6650", "any.port:*", "[::1]:6650"}
 	for address, want := range map[string]bool{

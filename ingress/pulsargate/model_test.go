@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -26,7 +27,7 @@ func TestEveryMessageArrivesOnceInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rate := rapid.Float64Range(20, 200).Draw(rt, "rate")
 		limits := pulsargate.Limits{
-			Topic:        pulsargate.PublishRate{Messages: rate, BurstSeconds: rapid.Float64Range(0.05, 0.5).Draw(rt, "burst")},
+			Topic:        topics.PublishRate{Messages: rate, BurstSeconds: rapid.Float64Range(0.05, 0.5).Draw(rt, "burst")},
 			MaxPending:   rapid.IntRange(2, 50).Draw(rt, "pending"),
 			MaxHeldBytes: rapid.IntRange(2_000, 100_000).Draw(rt, "held"),
 		}

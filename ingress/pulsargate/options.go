@@ -7,6 +7,7 @@ import (
 
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
@@ -93,44 +94,17 @@ const (
 	Pause
 )
 
-// PublishRate is a limit on what may be published. Zero fields do not limit.
-type PublishRate struct {
-	Messages float64 // per second
-	Bytes    float64 // per second; whole frames
-	// BurstSeconds is the depth of both buckets in seconds of their rate; 0 = 1 s.
-	BurstSeconds float64
-}
-
-// TopicLimit is the limit of each topic that a pattern matches. A topic that is
-// spelled in short form matches like its full name, and a partition of a topic
-// like the topic itself.
-type TopicLimit struct {
-	// Name labels the topics in metrics.
-	Name string
-	// Match is a full topic name, without partition; a trailing * matches any
-	// rest. The first limit that matches counts.
-	Match string
-	PublishRate
-}
-
-// GroupLimit is a limit that several topics share: a resource group.
-type GroupLimit struct {
-	Name  string
-	Match []string // as in TopicLimit; a topic may belong to several groups
-	PublishRate
-}
-
 // Limits are what [Server.Apply] can change while the gate runs.
 type Limits struct {
 	// Mode of the limits in this struct; the limiter has its own. Shadow and Off
 	// never slow anyone down. Bounds on memory hold in every mode.
 	Mode limiter.Mode
 	// Gate limits all topics together.
-	Gate PublishRate
+	Gate topics.PublishRate
 	// Topic limits each topic that no entry of Topics matches.
-	Topic  PublishRate
-	Topics []TopicLimit
-	Groups []GroupLimit
+	Topic  topics.PublishRate
+	Topics []topics.Limit
+	Groups []topics.Group
 
 	// MaxPending bounds the messages of one connection that were forwarded and
 	// have no receipt yet. At the bound the gate stops reading until half of
@@ -182,13 +156,18 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
+// rates returns those of the limits that a table of topics enforces.
+func (l *Limits) rates() topics.Rates {
+	return topics.Rates{Gate: l.Gate, Topic: l.Topic, Topics: l.Topics, Groups: l.Groups, MaxTopics: l.MaxTopics}
+}
+
 // Observer is told what the limiter cannot count by itself. All strings are from
 // closed sets or from the configuration, never from a client. The methods are
 // called on the path of a message and must not block.
 type Observer interface {
 	// Limited counts a message that a limit did not let through at once. topic is
-	// the Name of the TopicLimit that matches, or "default"; limit is one of the
-	// Limit constants.
+	// the Name of the [topics.Limit] that matches, or "default"; limit is one of
+	// the Limit constants, or the name of a rate.
 	Limited(topic, limit string)
 	// Throttled is called when a producer may send again, with how long it could
 	// not. reason is the String of a pulsarwire.Reason.
@@ -197,14 +176,9 @@ type Observer interface {
 	Happened(event string)
 }
 
-// The names of the limits, as [Observer] is told them.
+// The names of the limits, as [Observer] is told them, beside those of the rates:
+// [topics.TopicMessages] and its like.
 const (
-	LimitTopicMessages = "topic_messages"
-	LimitTopicBytes    = "topic_bytes"
-	LimitGroupMessages = "group_messages"
-	LimitGroupBytes    = "group_bytes"
-	LimitGateMessages  = "gate_messages"
-	LimitGateBytes     = "gate_bytes"
 	LimitRequestRate   = "request_rate" // of the limiter
 	LimitConcurrency   = "concurrency"  // of the limiter
 	LimitPending       = "connection_pending_messages"

@@ -58,7 +58,7 @@ func (p *pause) beginLocked(now int64, because why) relay.Action {
 	s.srv.paused.Add(1)
 	o := s.srv.o.Observer
 	if because.kind == pausePending || because.kind == pauseRoom { // others were counted when they were decided
-		o.Limited(because.producer.topic.meters.Load().label, because.limit)
+		o.Limited(because.producer.topic.Rule().Label, because.limit)
 	}
 	o.Happened(EventPaused)
 	p.timer = time.AfterFunc(p.lookAgain(now), s.r.Wake)
@@ -91,7 +91,7 @@ func (p *pause) reads() bool {
 		return false
 	}
 	if p.lasts && p.producer != nil {
-		s.srv.o.Observer.Throttled(p.producer.topic.meters.Load().label, p.reason.String(), time.Duration(now-p.began))
+		s.srv.o.Observer.Throttled(p.producer.topic.Rule().Label, p.reason.String(), time.Duration(now-p.began))
 	}
 	p.endLocked()
 	if s.notices.missing.Load() == 0 {

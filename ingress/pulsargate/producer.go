@@ -1,6 +1,7 @@
 package pulsargate
 
 import (
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -11,7 +12,7 @@ type producer struct {
 	s               *session // constant, as are the next four
 	id              uint64
 	name            string // of the topic, as the client spells it
-	topic           *topic
+	topic           *topics.Topic
 	key             string // of the limiter's partition
 	class           labels.Class
 	unclear, exempt bool // of the class: there is no such; it is never refused
@@ -44,7 +45,7 @@ func (p *producer) dropLocked(outcome limiter.Outcome) {
 	}
 	delete(s.notices.sent, p.notice.id)
 	p.discardLocked()
-	s.srv.topics.leave(p.topic)
+	s.srv.topics.Leave(p.topic)
 	s.srv.producers.Add(-1)
 	s.pause.signalLocked()
 }

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/internal/testkit/golden"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -12,7 +13,7 @@ import (
 // What the gate says of its own is pinned to the byte.
 func TestGoldenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{MaxProducers: 1, Topic: pulsargate.PublishRate{Messages: 1}}}, off(), aware())
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{MaxProducers: 1, Topic: topics.PublishRate{Messages: 1}}}, off(), aware())
 		p.client.open(1, "t")
 		p.client.open(2, "t")
 		p.client.write(sendFrame(1, 0, 1))

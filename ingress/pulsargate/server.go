@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
@@ -25,7 +26,7 @@ type Server struct {
 	brokers brokers
 	limits  atomic.Pointer[Limits]
 	applied atomic.Uint64 // how often limits were changed
-	topics  *topics
+	topics  *topics.Table
 	dialer  *relay.Dialer
 	hall    *relay.Corridor
 
@@ -64,7 +65,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	o = o.WithDefaults()
 	s := &Server{gate: gate, o: o, brokers: append(brokers{o.Backend}, o.Brokers...)}
 	s.limits.Store(&o.Limits)
-	s.topics = newTopics(o.Limits, gate.Now())
+	s.topics = topics.New(o.Limits.rates(), gate.Now())
 	s.dialer = relay.NewDialer([]string{o.Backend}, o.DialTimeout, o.Dial)
 	s.dialer.Health().Log(gate.Name(), o.Log).Keep(s.brokers.named()...)
 	s.hall = relay.New(gate, relay.Options{
@@ -82,7 +83,7 @@ func (s *Server) maxFrame() int { return s.o.MaxMessageSize + pulsarwire.FramePa
 func (s *Server) Apply(l Limits) {
 	l = l.WithDefaults()
 	s.limits.Store(&l)
-	s.topics.apply(l, s.gate.Now())
+	s.topics.Apply(l.rates(), s.gate.Now())
 	s.applied.Add(1)
 }
 
@@ -99,7 +100,7 @@ type Status struct {
 // Status returns a snapshot.
 func (s *Server) Status() Status {
 	return Status{
-		Connections: s.sessions.Load(), Producers: s.producers.Load(), Topics: int64(s.topics.size()),
+		Connections: s.sessions.Load(), Producers: s.producers.Load(), Topics: int64(s.topics.Size()),
 		HeldFrames: s.heldFrames.Load(), HeldBytes: s.heldBytes.Load(), Paused: s.paused.Load(),
 	}
 }
@@ -113,7 +114,7 @@ func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().S
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.sessions.Add(1)
 	defer s.sessions.Add(-1)
-	ses := newSession(s, c.RemoteAddr())
+	ses := newSession(s, c)
 	defer ses.settle()
 	s.fault(c, s.hall.Serve(ctx, c, ses))
 }

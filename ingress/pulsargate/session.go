@@ -3,8 +3,10 @@ package pulsargate
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
@@ -16,6 +18,7 @@ import (
 type session struct {
 	srv    *Server
 	remote net.Addr
+	client netip.Addr // the same without its port; the zero Addr when there is none
 	wg     sync.WaitGroup
 	done   chan struct{} // closed when the client has gone
 
@@ -50,10 +53,10 @@ type upload struct {
 	left     int // bytes to come
 }
 
-// newSession returns what is known of a connection from remote before it spoke.
-func newSession(srv *Server, remote net.Addr) *session {
+// newSession returns what is known of a client before it spoke.
+func newSession(srv *Server, c net.Conn) *session {
 	s := &session{
-		srv: srv, remote: remote, done: make(chan struct{}), book: newBook(),
+		srv: srv, remote: c.RemoteAddr(), client: ingress.ClientAddr(c), done: make(chan struct{}), book: newBook(),
 		notices: notices{sent: map[uint64]*producer{}}, room: room{srv: srv},
 	}
 	s.pause.s = s

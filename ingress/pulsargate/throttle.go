@@ -77,10 +77,10 @@ func (p *producer) backlogLocked(now int64) time.Duration {
 	cost := 0.0
 	for i := range h.frames {
 		if f := &h.frames[i]; !f.control {
-			cost += h.meter.cost(f.send.NumMessages, f.size)
+			cost += h.meter.Cost(f.send.NumMessages, f.size)
 		}
 	}
-	return max(pause, h.meter.bucket.Wait(now, cost))
+	return max(pause, h.meter.Wait(now, cost))
 }
 
 // acknowledged records a ThrottleProducerReceipt. It sits behind the messages

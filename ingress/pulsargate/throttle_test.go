@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
@@ -130,8 +131,8 @@ func TestUnawareClientsAreNeverNotified(t *testing.T) {
 
 // Each limit names itself and the reason that clients are told.
 func TestReasons(t *testing.T) {
-	rate := pulsargate.PublishRate{Messages: 1}
-	bytes := pulsargate.PublishRate{Bytes: 2048}
+	rate := topics.PublishRate{Messages: 1}
+	bytes := topics.PublishRate{Bytes: 2048}
 	for name, tc := range map[string]struct {
 		limits pulsargate.Limits
 		want   pulsarwire.ThrottleProducer
@@ -140,22 +141,22 @@ func TestReasons(t *testing.T) {
 		"topic messages": {
 			pulsargate.Limits{Topic: rate},
 			pulsarwire.ThrottleProducer{Reason: pulsarwire.TopicProduceQuotaExceeded, PauseMillis: 1000},
-			"default " + pulsargate.LimitTopicMessages,
+			"default " + topics.TopicMessages,
 		},
 		"group messages": {
-			pulsargate.Limits{Groups: []pulsargate.GroupLimit{{Name: "g", Match: []string{"persistent://public/*"}, PublishRate: rate}}},
+			pulsargate.Limits{Groups: []topics.Group{{Name: "g", Match: []string{"persistent://public/*"}, PublishRate: rate}}},
 			pulsarwire.ThrottleProducer{Reason: pulsarwire.ResourceGroupProduceQuotaExceeded, PauseMillis: 1000},
-			"default " + pulsargate.LimitGroupMessages,
+			"default " + topics.GroupMessages,
 		},
 		"gate messages": {
 			pulsargate.Limits{Gate: rate},
 			pulsarwire.ThrottleProducer{Reason: pulsarwire.BrokerProduceQuotaExceeded},
-			"default " + pulsargate.LimitGateMessages,
+			"default " + topics.GateMessages,
 		},
 		"topic bytes": {
-			pulsargate.Limits{Topics: []pulsargate.TopicLimit{{Name: "t", Match: "t", PublishRate: bytes}}},
+			pulsargate.Limits{Topics: []topics.Limit{{Name: "t", Match: "t", PublishRate: bytes}}},
 			pulsarwire.ThrottleProducer{Reason: pulsarwire.TopicProduceQuotaExceeded, PauseMillis: 3000},
-			"t " + pulsargate.LimitTopicBytes,
+			"t " + topics.TopicBytes,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +185,7 @@ func TestReasons(t *testing.T) {
 // shadow mode only counts.
 func TestApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 0.01}}}, off(), unaware())
+		p := play(t, pulsargate.Options{Limits: pulsargate.Limits{Topic: topics.PublishRate{Messages: 0.01}}}, off(), unaware())
 		p.client.open(1, "t")
 		p.client.publish(1, 3, 10)
 		time.Sleep(10 * time.Second)
@@ -239,13 +240,13 @@ func TestNoticeCoversTheBacklog(t *testing.T) {
 // A message that one limit refuses costs nothing at the others: what it had paid
 // is given back, however often it is asked about again.
 func TestRefusedMessagesPayNothing(t *testing.T) {
-	twoInAll := pulsargate.PublishRate{Messages: 0.001, BurstSeconds: 2000}
+	twoInAll := topics.PublishRate{Messages: 0.001, BurstSeconds: 2000}
 	for name, tc := range map[string]struct {
 		limits pulsargate.Limits
 		policy *limiter.Policy
 	}{
-		"a group refuses": {pulsargate.Limits{Topic: twoInAll, Groups: []pulsargate.GroupLimit{{
-			Name: "g", Match: []string{"t"}, PublishRate: pulsargate.PublishRate{Messages: 1},
+		"a group refuses": {pulsargate.Limits{Topic: twoInAll, Groups: []topics.Group{{
+			Name: "g", Match: []string{"t"}, PublishRate: topics.PublishRate{Messages: 1},
 		}}}, off()},
 		"the limiter refuses": {pulsargate.Limits{Topic: twoInAll}, &limiter.Policy{Default: limiter.PartitionPolicy{
 			NewLimit: func() limiter.Limit { return fixed(1) },
@@ -281,7 +282,7 @@ func TestModes(t *testing.T) {
 	for mode, counted := range map[limiter.Mode]bool{limiter.Shadow: true, limiter.Off: false} {
 		synctest.Test(t, func(t *testing.T) {
 			p := play(t, pulsargate.Options{Limits: pulsargate.Limits{
-				Mode: mode, Topic: pulsargate.PublishRate{Messages: 1},
+				Mode: mode, Topic: topics.PublishRate{Messages: 1},
 			}}, off(), aware())
 			p.client.open(1, "t")
 			p.client.publish(1, 5, 1)
@@ -289,7 +290,7 @@ func TestModes(t *testing.T) {
 			if n := len(p.broker.all(pulsarwire.TypeSend)); n != 5 {
 				t.Errorf("%v: %d of 5 messages passed", mode, n)
 			}
-			if got := p.events.limited["default "+pulsargate.LimitTopicMessages]; (got == 4) != counted {
+			if got := p.events.limited["default "+topics.TopicMessages]; (got == 4) != counted {
 				t.Errorf("%v: %d messages counted", mode, got)
 			}
 		})
@@ -311,8 +312,8 @@ func TestRefundsGoToWhatWasPaid(t *testing.T) {
 		p.client.write(sendFrame(1, 0, 1))
 		p.client.write(sendFrame(1, 1, 1)) // waits for the permit of the one before, for a second
 		synctest.Wait()
-		p.server.Apply(pulsargate.Limits{Groups: []pulsargate.GroupLimit{{
-			Name: "g", Match: []string{"t", "u"}, PublishRate: pulsargate.PublishRate{Messages: 0.001, BurstSeconds: 2000}, // two in all
+		p.server.Apply(pulsargate.Limits{Groups: []topics.Group{{
+			Name: "g", Match: []string{"t", "u"}, PublishRate: topics.PublishRate{Messages: 0.001, BurstSeconds: 2000}, // two in all
 		}}})
 		p.client.write(sendFrame(2, 0, 1))
 		p.broker.write(receipt(2, 0))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/admitd/admitd/client/pulsarproducer"
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/internal/modelpulsar"
 	"github.com/admitd/admitd/limiter"
 )
@@ -96,7 +97,7 @@ func TestGateOffAgainstGateOn(t *testing.T) {
 	if well.Published > well.Offered/2 {
 		t.Errorf("without limits %d of %d messages of the well-behaved tenant were published; want a collapse", well.Published, well.Offered)
 	}
-	well, hog = overload(t, pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 600, BurstSeconds: 0.2}})
+	well, hog = overload(t, pulsargate.Limits{Topic: topics.PublishRate{Messages: 600, BurstSeconds: 0.2}})
 	t.Logf("on: %+v\n    %+v", well, hog)
 	if well.Published != well.Offered || well.P99 > 100*time.Millisecond {
 		t.Errorf("with the gate %d of %d were published, p99 %v; want all, within 100 ms", well.Published, well.Offered, well.P99)

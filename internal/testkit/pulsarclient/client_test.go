@@ -16,6 +16,7 @@ import (
 	plog "github.com/apache/pulsar-client-go/pulsar/log"
 
 	"github.com/admitd/admitd/ingress/pulsargate"
+	"github.com/admitd/admitd/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/internal/modelpulsar"
 	"github.com/admitd/admitd/limiter"
 )
@@ -146,8 +147,8 @@ func TestClientStaysOnTheGate(t *testing.T) {
 func TestHoldSparesTheNeighbour(t *testing.T) {
 	s := newSetup(t, modelpulsar.Options{}, pulsargate.Options{
 		MinPause: 500 * time.Millisecond,
-		Limits: pulsargate.Limits{Topics: []pulsargate.TopicLimit{{
-			Name: "slow", Match: "slow", PublishRate: pulsargate.PublishRate{Messages: 40, BurstSeconds: 0.5},
+		Limits: pulsargate.Limits{Topics: []topics.Limit{{
+			Name: "slow", Match: "slow", PublishRate: topics.PublishRate{Messages: 40, BurstSeconds: 0.5},
 		}}},
 	}, open())
 	slow, fast := s.producer(t, "slow"), s.producer(t, "fast")
@@ -183,7 +184,7 @@ func TestHoldSparesTheNeighbour(t *testing.T) {
 // held messages included: each is published, none is refused.
 func TestDrainLosesNothing(t *testing.T) {
 	s := newSetup(t, modelpulsar.Options{}, pulsargate.Options{
-		Limits: pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 20, BurstSeconds: 1}},
+		Limits: pulsargate.Limits{Topic: topics.PublishRate{Messages: 20, BurstSeconds: 1}},
 	}, open())
 	p := s.producer(t, "t")
 	var wg sync.WaitGroup
@@ -265,7 +266,7 @@ func TestBatchesChunksAndPartitions(t *testing.T) {
 func TestTimeoutsAreTheClientsOwn(t *testing.T) {
 	s := newSetup(t, modelpulsar.Options{}, pulsargate.Options{
 		MinPause: 4 * time.Second,
-		Limits:   pulsargate.Limits{Topic: pulsargate.PublishRate{Messages: 1}},
+		Limits:   pulsargate.Limits{Topic: topics.PublishRate{Messages: 1}},
 	}, open())
 	p, err := s.client.CreateProducer(pulsar.ProducerOptions{Topic: "t", DisableBatching: true, SendTimeout: time.Second})
 	if err != nil {
