@@ -69,7 +69,7 @@ func (q *autoQueue) stoodLocked(now int64, base time.Duration, empty bool) bool 
 // been served or the backend has slowed down, which is the limit's business and
 // not the queue's; nor for so long that the objective could not be met.
 func (s *partitionSpec) room() (depth int, wait time.Duration) {
-	if !s.auto {
+	if !s.is(auto) {
 		return s.depth, s.maxWait
 	}
 	base, wait := s.baseRTT(), unknownAutoWait

@@ -83,11 +83,15 @@ func (c *classCounts) snapshot(exempted uint64) []ClassCounts {
 	return append(all, ClassCounts{Class: labels.ExemptClass, Exempted: exempted})
 }
 
-// classed counts what became of a request, where there are classes.
-func (s *partitionSpec) classed(req *Request, why cause) {
-	if s.classes == nil || req.Exempt {
-		return
+// classify counts what became of a request, where there are classes.
+func (s *partitionSpec) classify(req *Request, why cause) {
+	if s.is(classed) && !req.Exempt {
+		s.countClass(req, why)
 	}
+}
+
+// countClass is classify where there are classes.
+func (s *partitionSpec) countClass(req *Request, why cause) {
 	d := decidedRejected
 	switch {
 	case why == admitted:
@@ -104,10 +108,10 @@ func (s *partitionSpec) classed(req *Request, why cause) {
 
 // reach returns how many permits of a limit a request may be among.
 func (s *partitionSpec) reach(limit int64, e entry) int64 {
-	if s.classes == nil || e.how == shed.ByFloor || !e.rank.Sheddable() {
-		return limit
+	if s.is(classed) && e.how != shed.ByFloor && e.rank.Sheddable() {
+		limit -= headroom(limit)
 	}
-	return limit - headroom(limit)
+	return limit
 }
 
 // entry is how a request comes to ask for a permit. The zero entry is that of all
@@ -133,7 +137,7 @@ func (s *partitionSpec) passes(now int64, req *Request) entry {
 
 // hasRoom reports whether less than half of the limit is held whose line it is.
 func (s *partitionSpec) hasRoom() bool {
-	if s.pooled() {
+	if s.is(pooled) {
 		return 2*s.part.gate.line.inTotal.Load() < s.whole()
 	}
 	return 2*s.part.tally.held() < s.bound()
@@ -142,10 +146,17 @@ func (s *partitionSpec) hasRoom() bool {
 // unroomed notes that a request passed the line and found no room. Those who only
 // wait behind a few others have found it.
 func (s *partitionSpec) unroomed(now int64, e entry, shape *Shape) {
+	if shape != nil || s.is(classed) {
+		s.tell(now, e, shape)
+	}
+}
+
+// tell tells of it those who make room.
+func (s *partitionSpec) tell(now int64, e entry, shape *Shape) {
 	if shape != nil {
 		s.part.culprit.unroomed(shape)
 	}
-	if s.shed == nil {
+	if !s.is(classed) {
 		return
 	}
 	if !s.shed.Watching() {
@@ -156,7 +167,7 @@ func (s *partitionSpec) unroomed(now int64, e entry, shape *Shape) {
 
 // steered moves the line when that is due; now is read.
 func (s *partitionSpec) steered(now int64) {
-	if s.shed != nil {
+	if s.is(classed) {
 		s.shed.Turn(now, &s.classes.Floor)
 	}
 }

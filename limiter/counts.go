@@ -16,19 +16,19 @@ const (
 )
 
 // counts are what the gate counts per partition. They only grow. The path of
-// an admitted request pays for one of them, busy; see tally.
+// an admitted request pays for one of them, busy, which lies beside the tally.
 type counts struct {
-	rejected, wouldReject byCause
-	exempted              atomic.Uint64
-	gaveUp                atomic.Uint64 // gone while waiting
-	left                  atomic.Uint64 // gone while the backend worked
-	wasted                atomic.Uint64 // those of them whose work has ended
-	dropped, ignored      atomic.Uint64 // ended with that outcome
-	waits                 atomic.Uint64 // admitted requests that waited
-	waiting               atomic.Int64  // ns that they did, added up
-	busy                  atomic.Int64  // ns that permits which ended as Success were held, added up
-	discarded             [discardedCount]atomic.Uint64
-	classes               classCounts
+	busy             atomic.Int64  // ns that permits which ended as Success were held, added up
+	dropped, ignored atomic.Uint64 // ended with that outcome
+	left             atomic.Uint64 // gone while the backend worked
+	wasted           atomic.Uint64 // those of them whose work has ended
+	waits            atomic.Uint64 // admitted requests that waited
+	waiting          atomic.Int64  // ns that they did, added up
+	fates            fates
+	gaveUp           atomic.Uint64 // gone while waiting
+	exempted         atomic.Uint64
+	discarded        [discardedCount]atomic.Uint64
+	classes          classCounts
 }
 
 // plus adds what o has counted to c. Most counts of most partitions are 0, and to
@@ -55,8 +55,7 @@ func (c *counts) add(o *counts) {
 		c.waiting.Add(n)
 	}
 	c.classes.add(&o.classes)
-	c.rejected.add(&o.rejected)
-	c.wouldReject.add(&o.wouldReject)
+	c.fates.add(&o.fates)
 	for i := range o.discarded {
 		plus(&c.discarded[i], &o.discarded[i])
 	}
@@ -113,8 +112,8 @@ func (c *counts) snapshot() Counts {
 			"too_long": c.discarded[discardedTooLong].Load(),
 		},
 	}
-	s.Rejected, s.RejectedBy = c.rejected.snapshot()
-	s.WouldReject, s.WouldRejectBy = c.wouldReject.snapshot()
+	s.Rejected, s.RejectedBy = c.fates.snapshot((*fate).refused)
+	s.WouldReject, s.WouldRejectBy = c.fates.snapshot((*fate).passed)
 	return s
 }
 

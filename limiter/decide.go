@@ -7,34 +7,15 @@ import "github.com/admitd/admitd/limiter/shed"
 // late as it can: a clock reading costs as much as the rest of a refusal.
 func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause) {
 	p, g := s.part, s.part.gate
-	if s.mode != Enforce || req.Exempt {
-		now = g.clock.at(now)
-		p.touched.note(now)
-		return s.pass(now, req), nil, admitted
-	}
-	if g.draining.Load() {
-		return Permit{}, nil, drainingIngress
-	}
-	if s.policy.Blocked {
-		return Permit{}, nil, rateOfPartition
-	}
 	var e entry
-	if s.classes != nil {
-		if e = s.passes(now, req); e.how == shed.Refused {
-			return Permit{}, nil, s.sheds()
+	if s.unusual(req) {
+		permit, as, why, done := s.special(now, req)
+		if done {
+			return permit, nil, why
 		}
+		e = as
 	}
-	return s.seek(now, req, e)
-}
-
-// seek spends the tokens of a request that may go on, and asks for its permit.
-func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket, cause) {
-	p, g := s.part, s.part.gate
-	if req.Shape != nil && p.culprit.capped(req.Shape) {
-		req.Shape.refused.Add(1)
-		return Permit{}, nil, fullPartition
-	}
-	cost, limit := req.cost(), s.reach(p.places(s), e)
+	cost, limit := req.cost(), s.reach(s.places(), e)
 	full := p.tally.held() >= limit && s.mustRefuse(req)
 	if full && now == unread && s.holds(p.touched.at(), cost) {
 		s.unroomed(now, e, req.Shape)
@@ -54,29 +35,56 @@ func (s *partitionSpec) seek(now int64, req *Request, e entry) (Permit, *Ticket,
 	}
 	why := fullPartition
 	if s.mayPass(req, e.rank) {
-		held, full, ok := p.acquire(s, limit, s.reach(s.whole(), e))
+		held, full, ok := p.acquire(s, limit, e)
 		if ok {
 			return p.grant(now, held, s, req.Shape), nil, admitted
 		}
 		p.stepBack(now, full)
 		why = full
 	}
-	if s.mayQueue(now, req, e) {
-		if ticket := newTicket(now, s, req); g.line.join(now, ticket) {
-			if ticket.crowded {
-				s.unroomed(now, e, req.Shape)
-			}
-			return Permit{}, ticket, admitted
-		}
+	if ticket := s.queue(now, req, e); ticket != nil {
+		return Permit{}, ticket, admitted
 	}
 	s.unroomed(now, e, req.Shape)
 	s.refund(cost) // no work ran (ADR 1)
 	return Permit{}, nil, why
 }
 
+// unusual reports whether there is more to decide about a request than its tokens
+// and its permit.
+func (s *partitionSpec) unusual(req *Request) bool {
+	return s.is(lenient|blocked|classed) || req.Exempt || req.Shape != nil || s.part.gate.draining.Load()
+}
+
+// special decides about an unusual request, as far as it can be decided before the
+// tokens: done says that it was. Otherwise e is how the request goes on.
+func (s *partitionSpec) special(now int64, req *Request) (permit Permit, e entry, why cause, done bool) {
+	p, g := s.part, s.part.gate
+	switch {
+	case s.is(lenient) || req.Exempt:
+		now = g.clock.at(now)
+		p.touched.note(now)
+		return s.pass(now, req), e, admitted, true
+	case g.draining.Load():
+		return Permit{}, e, drainingIngress, true
+	case s.is(blocked):
+		return Permit{}, e, rateOfPartition, true
+	}
+	if s.is(classed) {
+		if e = s.passes(now, req); e.how == shed.Refused {
+			return Permit{}, e, s.sheds(), true
+		}
+	}
+	if req.Shape != nil && p.culprit.capped(req.Shape) {
+		req.Shape.refused.Add(1)
+		return Permit{}, e, fullPartition, true
+	}
+	return Permit{}, e, admitted, false
+}
+
 // sheds returns the cause of a refusal by the line.
 func (s *partitionSpec) sheds() cause {
-	if s.pooled() {
+	if s.is(pooled) {
 		return shedTotal
 	}
 	return shedPartition
@@ -103,10 +111,10 @@ func (s *partitionSpec) borrow(now int64, req *Request) (*Ticket, cause) {
 // none of them matters as much, in its partition and for the total anywhere,
 // unless it cannot wait itself.
 func (s *partitionSpec) mayPass(req *Request, r rank) bool {
-	if s.part.aheadOf(r) > 0 {
+	if s.part.queued.Load() > 0 && s.part.aheadOf(r) > 0 {
 		return false
 	}
-	if !s.pooled() {
+	if !s.is(pooled) {
 		return true
 	}
 	foremost := s.part.gate.line.foremost.Load()
@@ -117,17 +125,33 @@ func (s *partitionSpec) mayPass(req *Request, r rank) bool {
 // so that a flood is refused by reading alone, without spending tokens and
 // giving them back.
 func (s *partitionSpec) mustRefuse(req *Request) bool {
-	return (s.depth == 0 && !s.auto) || req.MaxWait < 0
+	return !s.is(queueing) || req.MaxWait < 0
 }
 
 // mayQueue reports whether a request that found no permit may join the line. While
 // there is an overload the sheddable classes do not wait in automatic queues, but
 // for their floor: each place that they wait for, critical work would wait for too.
 func (s *partitionSpec) mayQueue(now int64, req *Request, e entry) bool {
-	if s.auto && s.shed != nil && e.rank.Sheddable() && e.how != shed.ByFloor && s.shed.Watching() {
+	if s.is(auto) && s.shed != nil && e.rank.Sheddable() && e.how != shed.ByFloor && s.shed.Watching() {
 		return false
 	}
-	return !s.mustRefuse(req) && (!s.auto || !s.part.lanes[s.rank(req)].auto.shut(now))
+	return !s.mustRefuse(req) && (!s.is(auto) || !s.part.lanes[s.rank(req)].auto.shut(now))
+}
+
+// queue has a request that found no permit join the line, and returns its ticket;
+// nil when it may not.
+func (s *partitionSpec) queue(now int64, req *Request, e entry) *Ticket {
+	if !s.mayQueue(now, req, e) {
+		return nil
+	}
+	ticket := newTicket(now, s, req)
+	if !s.part.gate.line.join(now, ticket) {
+		return nil
+	}
+	if ticket.crowded {
+		s.unroomed(now, e, req.Shape)
+	}
+	return ticket
 }
 
 // pass lets a request through whatever the limits say, and counts what they
@@ -154,14 +178,14 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	if refused != nil {
 		why = s.blame(refused, cost)
 	} else {
-		held, full, ok := p.acquire(s, p.places(s), s.whole())
+		held, full, ok := p.acquire(s, s.places(), entry{})
 		if ok {
 			return p.grant(now, held, s, req.Shape)
 		}
 		paid.Refund() // as the refusal would
 		why = full
 	}
-	p.counts.wouldReject[why].Add(1)
+	p.counts.fates[why].spared.Add(1)
 	permit := p.grant(now, p.force(s), s, req.Shape)
 	permit.word |= permitUnpaid
 	return permit

@@ -123,7 +123,7 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 			now = g.clock.at(now)
 			s = g.roster.resolve(now, req.Key)
 		}
-		if s.witness != nil {
+		if s.is(witnessed) {
 			now = g.clock.at(now)
 		}
 		if req.Shape != nil {
@@ -131,18 +131,18 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 		}
 		permit, ticket, why := s.decide(now, req)
 		settled := why == admitted || version&1 == 0 && version == g.roster.version.Load()
-		if settled && s.witness != nil {
-			s.witnessed(now, req, ticket != nil, why)
+		if settled && s.is(witnessed) {
+			s.witnessing(now, req, ticket != nil, why)
 		}
 		if why == admitted {
 			if ticket == nil {
-				s.classed(req, admitted)
+				s.classify(req, admitted)
 			}
 			return permit, ticket, nil
 		}
 		if settled {
-			s.classed(req, why)
-			return Permit{}, nil, s.part.reject(why)
+			s.classify(req, why)
+			return Permit{}, nil, s.reject(why)
 		}
 		g.roster.settle()
 	}

@@ -43,6 +43,7 @@ func (r *Rejection) Hint(req Request) Hint {
 	if req.Deadline > 0 {
 		most = min(most, req.Deadline/deadlineShare)
 	}
+	p.asked.note(now)
 	base := g.dice.spread(p.crowd.join(now, pace), most, 8)
 	// Half the base to one and a half: as long as a driver sleeps on average.
 	after := time.Duration(float64(base) * (0.5 + g.dice.fraction()))
@@ -136,7 +137,6 @@ type crowd struct {
 	later int64      // monotonic ns at which the sparse line ends; 0 = nobody was refused yet
 
 	counted atomic.Int64  // coarse second after the one in which the census counted this crowd; 0 = never
-	asked   atomic.Uint32 // coarse second of the last refusal, for [crowd.ended]
 	hold    atomic.Uint64 // float64 bits: ns that a permit is held, moving average; 0 = unknown
 }
 
@@ -150,7 +150,6 @@ type pace struct {
 // that makes the mean of a driver's first backoff end there: the dense line's,
 // or the sparse line's as far as the overload has lasted that long already.
 func (c *crowd) join(now int64, p pace) time.Duration {
-	c.ask(now)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.later == 0 || now-c.later > calmAfter || now < c.since {
@@ -162,17 +161,10 @@ func (c *crowd) join(now int64, p pace) time.Duration {
 	return time.Duration(max(c.soon-now, min(c.later-now, now-c.since)))
 }
 
-// ask notes that somebody wants to know how long a permit is held.
-func (c *crowd) ask(now int64) {
-	if second := uint32(now >> coarseShift); c.asked.Load() != second {
-		c.asked.Store(second)
-	}
-}
-
-// ended notes how long a permit was held, while there is somebody to tell. An
-// update that another one overtakes is lost.
-func (c *crowd) ended(now int64, latency time.Duration) {
-	if latency <= 0 || uint32(now>>coarseShift)-c.asked.Load() > 1 {
+// ended notes how long a permit was held, while there is somebody to tell (see
+// partition.asked). An update that another one overtakes is lost.
+func (c *crowd) ended(latency time.Duration) {
+	if latency <= 0 {
 		return
 	}
 	old := c.hold.Load()

@@ -122,9 +122,6 @@ func (p *partition) load() float64 {
 
 // aheadOf returns how many wait in the partition who matter as much or more.
 func (p *partition) aheadOf(r rank) (n int64) {
-	if p.queued.Load() == 0 {
-		return 0
-	}
 	for i := range r + 1 {
 		n += p.lanes[i].n.Load()
 	}

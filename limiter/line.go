@@ -63,13 +63,13 @@ func (l *line) join(now int64, t *Ticket) bool {
 	s := t.spec
 	p, r := s.part, s.rank(&t.req)
 	q := &p.lanes[r]
-	if s.auto && q.auto.stoodLocked(now, s.baseRTT(), q.tickets.n == 0) {
+	if s.is(auto) && q.auto.stoodLocked(now, s.baseRTT(), q.tickets.n == 0) {
 		return false
 	}
 	depth, wait := s.room()
 	ahead := p.aheadOf(r)
 	if t.req.MaxWait > 0 {
-		p.crowd.ask(now)
+		p.asked.note(now)
 		if s.expect(now, q, ahead) > t.req.MaxWait {
 			return false
 		}
@@ -203,7 +203,7 @@ func (l *line) turnLocked(skip *[ranks]bool) (turn rank, anew bool) {
 // the sheddable classes: then it is the turns that share them, or a flood of
 // critical requests would leave nothing.
 func (l *line) urgentLocked(s *partitionSpec) bool {
-	if s.pooled() {
+	if s.is(pooled) {
 		return len(l.ready[0])+len(l.ready[1]) > 0
 	}
 	return s.part.lanes[0].tickets.n+s.part.lanes[1].tickets.n > 0

@@ -144,7 +144,7 @@ func (s *partitionSpec) glance() Glance {
 	held := p.tally.held()
 	v := Glance{
 		Name: p.name, Key: p.isDynamic(), Limit: int(s.bound()), InFlight: int(held), Queued: int(p.queued.Load()),
-		BaseRTT: s.baseRTT(), Admitted: p.tally.granted(), Refused: c.rejected.sum(), WouldRefuse: c.wouldReject.sum(),
+		BaseRTT: s.baseRTT(), Admitted: p.tally.granted(), Refused: c.fates.sum((*fate).refused), WouldRefuse: c.fates.sum((*fate).passed),
 		Dropped: c.dropped.Load(), Busy: time.Duration(c.busy.Load()),
 	}
 	rest := uint64(held) + v.Dropped + c.ignored.Load()

@@ -18,27 +18,28 @@ const (
 	idleForEviction = 10 // coarse seconds
 )
 
-// partition is a named share of a gate with a limit of its own. The fields that
-// every decision touches come first and fill one cache line.
+// partition is a named share of a gate with a limit of its own. What every request
+// touches comes first, the count of busy time included, and lies on one cache line
+// (TestOneLine): an object of this size begins one word behind the line's first.
 type partition struct {
-	tally    tally
-	spec     atomic.Pointer[partitionSpec] // in force
-	gate     *Gate
-	queued   atomic.Int64 // tickets
-	recorder Recorder
-	waits    waitRecorder // the recorder, when it wants to hear of waits; nil
-	touched  lastUse      // the last request or end of one
-	left     atomic.Int32 // permits held whose callers have gone
+	tally   tally
+	spec    atomic.Pointer[partitionSpec] // in force
+	gate    *Gate
+	queued  atomic.Int64 // tickets
+	touched lastUse      // the last request or end of one
+	asked   lastUse      // the last time that somebody wanted to know how long a permit is held
+	left    atomic.Int32 // permits held whose callers have gone
 
 	counts counts
+
+	recorder Recorder
+	waits    waitRecorder // the recorder, when it wants to hear of waits; nil
 	identity
 	crowd   crowd
 	shed    shed.Shedder // of the partition's own limit
 	culprit culprit
 
 	lanes [ranks]lane // who waits, by class
-
-	rejections [causeCount]atomic.Pointer[Rejection] // made when first needed
 }
 
 // identity is who a partition is.
@@ -73,23 +74,68 @@ func (u *lastUse) at() int64 { return int64(u.second.Load()) << coarseShift }
 func (u *lastUse) since(now int64) int32 { return int32(uint32(now>>coarseShift) - u.second.Load()) }
 
 // partitionSpec is what one policy says of a partition, and all that a request
-// in it is decided by. It never changes: a reload makes another.
+// in it is decided by. It never changes: a reload makes another. It is two cache
+// lines, of which a request that has nothing special reads the first.
 type partitionSpec struct {
 	part *partition
+	traits
+	mode Mode
 	purse
-	limit    Limit
-	total    int64 // bound on permits over all partitions, 0 = none
-	shared   bool  // the limit is that of all partitions
-	fleet    bool  // the limit is that of all gates
-	mode     Mode
+	limit   Limit
+	total   int64    // bound on permits over all partitions, 0 = none
+	classes *Classes // nil = there are none
+
+	shed     *shed.Shedder // of the limit that binds; nil = there are no classes
 	fallback int64
-	auto     bool          // the queue sizes itself
 	depth    int           // of the queue
 	maxWait  time.Duration // in the queue
 	policy   *PartitionPolicy
-	witness  Witness       // nil = nobody
-	classes  *Classes      // nil = there are none
-	shed     *shed.Shedder // of the limit that binds; nil = there are no classes
+	witness  Witness // nil = nobody
+}
+
+// traits are what is special about the requests of a partition, so that one look
+// tells where nothing is.
+type traits uint16
+
+const (
+	lenient   traits = 1 << iota // nothing is refused: the mode is another than Enforce
+	blocked                      // everything is
+	classed                      // there are classes, and a line
+	witnessed                    // somebody is told of every decision
+	pooled                       // there is a bound over all partitions
+	shared                       // the limit is that of all partitions
+	fleet                        // the limit is that of all gates
+	portioned                    // the partition may hold a share of the bound over all
+	queueing                     // who finds no permit may wait
+	auto                         // the queue sizes itself
+)
+
+// is reports whether one of some traits is there.
+func (t traits) is(some traits) bool { return t&some != 0 }
+
+// traitsOf returns what is special about a partition under a policy.
+func traitsOf(t *table, policy *PartitionPolicy, limit Limit) (all traits) {
+	far, _ := limit.(interface{ Shared() bool })
+	for _, row := range [...]struct {
+		there bool
+		traits
+	}{
+		{t.policy.Mode != Enforce, lenient},
+		{policy.Blocked, blocked},
+		{t.policy.Classes != nil, classed},
+		{t.policy.Witness != nil, witnessed},
+		{t.shared != nil || t.total > 0, pooled},
+		{t.shared != nil, shared},
+		{far != nil && far.Shared(), fleet},
+		{policy.MaxShare > 0 && (t.shared != nil || t.total > 0), portioned},
+		{policy.QueueAuto || policy.QueueDepth > 0, queueing},
+		{policy.QueueAuto, auto},
+	} {
+		if row.there {
+			all |= row.traits
+		}
+	}
+	return all
 }
 
 // newPartition returns a partition that has yet to adopt a policy.
@@ -107,17 +153,9 @@ func newPartition(g *Gate, name, label string, o Observer) *partition {
 func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partitionSpec {
 	next := &partitionSpec{
 		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
-		auto: policy.QueueAuto, depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait,
-		witness: t.policy.Witness, classes: t.policy.Classes, shared: t.shared != nil,
+		depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait, witness: t.policy.Witness, classes: t.policy.Classes,
 	}
-	switch {
-	case next.classes == nil:
-	case next.pooled():
-		next.shed = &p.gate.shed
-	default:
-		next.shed = &p.shed
-	}
-	if next.shared {
+	if t.shared != nil {
 		next.fallback = int64(t.policy.Default.Fallback)
 	}
 	if next.fallback <= 0 {
@@ -133,9 +171,9 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	}
 	next.purse = purse{ingress: t.bucket, own: bucket.Change(before, policy.Rate, now)}
 	switch {
-	case next.shared:
+	case t.shared != nil:
 		next.limit = t.shared
-	case old != nil && !old.shared && old.policy.Signature == policy.Signature:
+	case old != nil && !old.is(shared) && old.policy.Signature == policy.Signature:
 		next.limit = old.limit
 	default:
 		next.limit = newLimit(policy)
@@ -146,8 +184,13 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 			l.Watch(p.demand)
 		}
 	}
-	if l, ok := next.limit.(interface{ Shared() bool }); ok {
-		next.fleet = l.Shared()
+	next.traits = traitsOf(t, policy, next.limit)
+	switch {
+	case !next.is(classed):
+	case next.is(pooled):
+		next.shed = &p.gate.shed
+	default:
+		next.shed = &p.shed
 	}
 	p.spec.Store(next)
 	return next
@@ -182,12 +225,14 @@ func (p *partition) limit(s *partitionSpec) int64 {
 }
 
 // places returns the permits that may be held as far as new requests are
-// concerned: the limit in force, or none while too much of it is held for
+// concerned: the bound in force, or none while too much of it is held for
 // callers that have gone.
-func (p *partition) places(s *partitionSpec) int64 {
-	limit := s.bound()
-	if !p.mayAbandon(limit) {
-		return 0
+func (s *partitionSpec) places() int64 {
+	limit := s.part.limit(s)
+	if s.is(portioned) || s.part.left.Load() > 0 {
+		if limit = s.bound(); !s.part.mayAbandon(limit) {
+			return 0
+		}
 	}
 	return limit
 }
@@ -195,8 +240,8 @@ func (p *partition) places(s *partitionSpec) int64 {
 // demand returns how many requests asked for a permit, and how many found
 // none. Both only grow. Requests refused by a rate asked for none.
 func (p *partition) demand() (offered, refused uint64) {
-	refused = p.counts.rejected.forPermit()
-	return p.tally.granted() + refused, refused + p.counts.wouldReject.forPermit()
+	refused = p.counts.fates.forPermit((*fate).refused)
+	return p.tally.granted() + refused, refused + p.counts.fates.forPermit((*fate).passed)
 }
 
 // waited notes how long an admitted request waited in the gate.
@@ -211,19 +256,19 @@ func (p *partition) waited(d time.Duration) {
 
 // acquire takes a permit when the partition and the gate's total have room,
 // and returns the permits then held in the partition; else why there is none.
-func (p *partition) acquire(s *partitionSpec, limit, total int64) (held int64, why cause, ok bool) {
-	if !s.pooled() {
+func (p *partition) acquire(s *partitionSpec, limit int64, e entry) (held int64, why cause, ok bool) {
+	if !s.is(pooled) {
 		held, ok = p.tally.take(limit, oneHeld|oneGranted)
 		return held, fullPartition, ok
 	}
-	for {
+	for total := s.reach(s.whole(), e); ; {
 		held, ok = p.tally.take(limit, oneHeld)
 		if !ok {
 			return held, fullPartition, false
 		}
 		if all, ok := p.gate.line.takeTotal(total); ok {
 			p.tally.add(oneGranted)
-			if s.shared { // the limit looks at all
+			if s.is(shared) { // the limit looks at all
 				held = all
 			}
 			return held, admitted, true
@@ -240,10 +285,10 @@ func (p *partition) acquire(s *partitionSpec, limit, total int64) (held int64, w
 // enter takes a permit for a request that has waited: as acquire does, and
 // always when the policy has stopped to refuse meanwhile.
 func (p *partition) enter(s *partitionSpec, e entry) (held int64, why cause, ok bool) {
-	if s.mode != Enforce {
+	if s.is(lenient) {
 		return p.force(s), admitted, true
 	}
-	return p.acquire(s, s.reach(p.places(s), e), s.reach(s.whole(), e))
+	return p.acquire(s, s.reach(s.places(), e), e)
 }
 
 // stepBack ends an attempt to acquire that failed for the given reason. Who
@@ -258,9 +303,9 @@ func (p *partition) stepBack(now int64, why cause) {
 // force takes a permit beyond every limit, for exempt requests and shadow mode.
 func (p *partition) force(s *partitionSpec) (held int64) {
 	held = p.tally.add(oneHeld | oneGranted)
-	if s.pooled() {
+	if s.is(pooled) {
 		all := p.gate.line.inTotal.Add(1)
-		if s.shared {
+		if s.is(shared) {
 			held = min(all, maxHeld)
 		}
 	}
@@ -270,13 +315,15 @@ func (p *partition) force(s *partitionSpec) (held int64) {
 // grant makes the permit for a place that was taken under s.
 func (p *partition) grant(now, held int64, s *partitionSpec, shape *Shape) Permit {
 	word := newPermitWord(p.gate.clock.Epoch(), held)
-	if s.pooled() {
+	if s.is(pooled) {
 		word |= permitTotal
 	}
-	if s.shared {
+	if s.is(shared) {
 		p.gate.pool.granted.Add(1)
 	}
-	word |= p.culprit.granted(shape)
+	if shape != nil {
+		word |= p.culprit.granted(shape)
+	}
 	return Permit{spec: s, start: now, word: word, shape: shape}
 }
 
@@ -302,20 +349,24 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	if o != Ignored && permit.word&permitBare == 0 {
 		p.learn(now, latency, permit.word, o)
 	}
-	p.crowd.ended(now, latency)
+	if p.asked.since(now) <= 1 {
+		p.crowd.ended(latency)
+	}
 	if p.recorder != nil && latency >= 0 {
 		p.recorder.Ended(latency, o)
 	}
 	if t := p.gate.tracer; t != nil {
 		t.Ended(permit.start, now, latency, o)
 	}
-	if w := permit.spec.witness; w != nil {
-		w.Ended(permit.start, now, latency, o)
-	}
 	if permit.shape != nil {
 		p.settle(now, latency, permit, o)
 	}
-	permit.spec.steered(now)
+	if s := permit.spec; s.is(witnessed | classed) {
+		if s.witness != nil {
+			s.witness.Ended(permit.start, now, latency, o)
+		}
+		s.steered(now)
+	}
 	if line := &p.gate.line; line.waiting.Load() > 0 {
 		line.next(now, p)
 	}
@@ -373,23 +424,27 @@ func (s *partitionSpec) baseRTT() time.Duration {
 // late returns why a request waited in vain.
 func (p *partition) late() cause {
 	s := p.spec.Load()
-	if (s.total > 0 || s.shared) && p.tally.held() < p.places(s) {
+	if s.is(pooled) && p.tally.held() < s.places() {
 		return lateTotal // the partition itself had room
 	}
 	return latePartition
 }
 
 // reject counts a refusal and returns it.
-func (p *partition) reject(why cause) *Rejection {
-	why = p.spec.Load().named(why)
-	p.counts.rejected[why].Add(1)
-	if p.spec.Load().shared && why >= fullPartition && why <= shedTotal {
-		p.gate.pool.refused.Add(1)
+func (s *partitionSpec) reject(why cause) *Rejection {
+	p := s.part
+	if s.is(shared | fleet) {
+		why = s.named(why)
+		if s.is(shared) && why >= fullPartition && why <= shedTotal {
+			p.gate.pool.refused.Add(1)
+		}
 	}
-	if r := p.rejections[why].Load(); r != nil {
+	f := &p.counts.fates[why]
+	f.rejected.Add(1)
+	if r := f.told.Load(); r != nil {
 		return r
 	}
 	c := Causes()[why]
-	p.rejections[why].CompareAndSwap(nil, &Rejection{Reason: c.Reason, Limit: c.Limit, Ingress: p.gate.name, Partition: p.name, part: p})
-	return p.rejections[why].Load()
+	f.told.CompareAndSwap(nil, &Rejection{Reason: c.Reason, Limit: c.Limit, Ingress: p.gate.name, Partition: p.name, part: p})
+	return f.told.Load()
 }

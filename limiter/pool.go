@@ -33,12 +33,9 @@ func (r *roster) share(old *table, policy *Policy) Limit {
 	return l
 }
 
-// pooled reports whether there is a bound over all partitions.
-func (s *partitionSpec) pooled() bool { return s.shared || s.total > 0 }
-
 // whole returns the bound over all partitions, 0 = none.
 func (s *partitionSpec) whole() int64 {
-	if !s.shared {
+	if !s.is(shared) {
 		return s.total
 	}
 	limit := s.part.limit(s)
@@ -53,8 +50,8 @@ func (s *partitionSpec) whole() int64 {
 // written to be within the whole are.
 func (s *partitionSpec) bound() int64 {
 	limit := s.part.limit(s)
-	if most := s.policy.MaxShare; most > 0 && s.pooled() {
-		limit = min(limit, max(int64(most*float64(s.whole())), 1))
+	if s.is(portioned) {
+		limit = min(limit, max(int64(s.policy.MaxShare*float64(s.whole())), 1))
 	}
 	return limit
 }

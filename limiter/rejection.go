@@ -127,41 +127,56 @@ func Causes() []Cause {
 	}
 }
 
-// byCause counts per cause.
-type byCause [causeCount]atomic.Uint64
+// fate is what one cause has done in a partition. What a refusal counts lies beside
+// what it answers, on one cache line for the causes that come in floods.
+type fate struct {
+	rejected atomic.Uint64             // refused
+	told     atomic.Pointer[Rejection] // what they are told; made when first needed
+	spared   atomic.Uint64             // let through in shadow mode
+}
+
+// refused returns how many requests were refused for the cause.
+func (f *fate) refused() uint64 { return f.rejected.Load() }
+
+// passed returns how many would have been, and passed in shadow mode.
+func (f *fate) passed() uint64 { return f.spared.Load() }
+
+// fates are those of every cause.
+type fates [causeCount]fate
 
 // forPermit adds up the causes for which a request found no permit.
-func (b *byCause) forPermit() (n uint64) {
+func (f *fates) forPermit(of func(*fate) uint64) (n uint64) {
 	for i := fullPartition; i <= shedTotal; i++ {
-		n += b[i].Load()
+		n += of(&f[i])
 	}
 	return n
 }
 
 // sum adds up all causes.
-func (b *byCause) sum() (n uint64) {
-	for i := range b {
-		n += b[i].Load()
+func (f *fates) sum(of func(*fate) uint64) (n uint64) {
+	for i := range f {
+		n += of(&f[i])
 	}
 	return n
 }
 
 // add adds what o counted.
-func (b *byCause) add(o *byCause) {
-	for i := range b {
-		plus(&b[i], &o[i])
+func (f *fates) add(o *fates) {
+	for i := range f {
+		plus(&f[i].rejected, &o[i].rejected)
+		plus(&f[i].spared, &o[i].spared)
 	}
 }
 
 // snapshot reads the counts by reason and by cause; of the latter those that
 // are not zero.
-func (b *byCause) snapshot() (byReason map[labels.Reason]uint64, byCause map[Cause]uint64) {
+func (f *fates) snapshot(of func(*fate) uint64) (byReason map[labels.Reason]uint64, byCause map[Cause]uint64) {
 	byReason = make(map[labels.Reason]uint64, len(labels.Reasons()))
 	for _, reason := range labels.Reasons() {
 		byReason[reason] = 0
 	}
 	for i, c := range Causes() {
-		n := b[i].Load()
+		n := of(&f[i])
 		byReason[c.Reason] += n
 		if n == 0 {
 			continue

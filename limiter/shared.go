@@ -41,11 +41,11 @@ func (p *Policy) anyKeyShares() bool {
 // named returns the cause that stands for why where the limit is that of several
 // gates.
 func (s *partitionSpec) named(why cause) cause {
-	if !s.fleet {
+	if !s.is(fleet) {
 		return why
 	}
 	full, late := fullPartition, latePartition
-	if s.shared && s.total == 0 { // the one limit of all partitions is what lies above theirs
+	if s.is(shared) && s.total == 0 { // the one limit of all partitions is what lies above theirs
 		full, late = fullTotal, lateTotal
 	}
 	switch why {

@@ -201,7 +201,7 @@ func (g *Gate) Load() (held, limit int64) {
 	for s := range t.ofKeys() {
 		held, limit = s.load(held, limit)
 	}
-	if t.def.pooled() {
+	if t.def.is(pooled) {
 		limit = min(limit, t.def.whole())
 	}
 	return held, limit
@@ -242,7 +242,7 @@ func (l *labelSums) add(s *partitionSpec) {
 	}
 	l.threshold = min(l.threshold, s.shed.Threshold())
 	row.partitions++
-	if s.shared {
+	if s.is(shared) {
 		row.limit = max(row.limit, s.bound())
 	} else {
 		row.limit += s.bound()

@@ -127,7 +127,7 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 
 // served counts the request, which goes on now.
 func (t *Ticket) served() {
-	t.spec.classed(&t.req, admitted)
+	t.spec.classify(&t.req, admitted)
 	if t.crowded && t.spec.shed != nil {
 		t.spec.shed.Fed()
 	}
@@ -136,14 +136,14 @@ func (t *Ticket) served() {
 // refuse gives back what was paid, since no work ran (ADR 1).
 func (t *Ticket) refuse(now int64, why cause) error {
 	t.paid.Refund()
-	t.spec.classed(&t.req, why)
+	t.spec.classify(&t.req, why)
 	if !t.crowded {
 		t.spec.unroomed(now, entry{rank: t.spec.rank(&t.req)}, t.req.Shape)
 	}
 	if w := t.spec.witness; w != nil {
 		w.Waited(t.at, now, Refused)
 	}
-	return t.spec.part.reject(why)
+	return t.spec.part.spec.Load().reject(why)
 }
 
 // Abandon gives up because the caller went away; a permit granted in the

@@ -28,8 +28,8 @@ const (
 	Admitted
 )
 
-// witnessed tells what was decided.
-func (s *partitionSpec) witnessed(now int64, req *Request, waits bool, why cause) {
+// witnessing tells what was decided.
+func (s *partitionSpec) witnessing(now int64, req *Request, waits bool, why cause) {
 	v := Refused
 	switch {
 	case waits:
