@@ -105,6 +105,9 @@ func play(t *testing.T, s *scenario.Scenario, seed uint64, enforced func() *limi
 // whether it refuses at once, by a rate, or after a wait. The traffic after the
 // promotion is other than that of the prediction, and nothing was tuned on either.
 func TestPredictionHoldsAfterPromotion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays 48 worlds, each in one goroutine")
+	}
 	candidates := map[string]func() *limiter.Policy{
 		"narrow": fixed(4), "fitting": fixed(9), "wide": fixed(30), "queue": queued(fixed(9), 10, 15*time.Millisecond),
 		"vegas": of("vegas", false), "knee": of("knee", true), "gradient2": of("gradient2", false),

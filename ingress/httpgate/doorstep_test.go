@@ -254,7 +254,7 @@ func doorstepQueue(t *testing.T, l lane) {
 	}
 	queued := func(want int) {
 		t.Helper()
-		for until := time.Now().Add(5 * time.Second); g.gate.Status().Queued != want; {
+		for until := time.Now().Add(patience); g.gate.Status().Queued != want; {
 			if time.Now().After(until) {
 				t.Fatalf("%d queued, want %d", g.gate.Status().Queued, want)
 			}

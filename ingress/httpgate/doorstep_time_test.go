@@ -178,7 +178,7 @@ func endBehindARequest(t *testing.T, l lane) {
 		endings = append(endings, ending{c, br})
 	}
 	for _, e := range endings {
-		_ = e.c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = e.c.SetReadDeadline(time.Now().Add(patience))
 		if _, err := readReply(e.br); err != nil {
 			t.Fatalf("the answer: %v", err)
 		}

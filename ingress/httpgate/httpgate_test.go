@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -38,13 +39,16 @@ func (e *ends) Ended(latency time.Duration, o limiter.Outcome) {
 	}
 }
 
-// wait returns the next end, or fails after ten seconds.
+// patience is how long a test waits for what must come, however busy the machine is.
+const patience = 30 * time.Second
+
+// wait returns the next end, or fails when none comes.
 func (e *ends) wait(t *testing.T) end {
 	t.Helper()
 	select {
 	case got := <-e.c:
 		return got
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("no permit ended")
 		return end{}
 	}
@@ -98,6 +102,17 @@ func start(tb testing.TB, backend string, p limiter.Policy, o httpgate.Options) 
 	return g
 }
 
+// idle waits until n connections to the backend are kept, which come back a moment
+// after a permit has ended.
+func (g *gated) idle(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); g.Status().BackendIdle != n; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections to the backend are kept, want %d", g.Status().BackendIdle, n)
+		}
+	}
+}
+
 // serveHTTP runs a backend.
 func serveHTTP(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
@@ -121,7 +136,7 @@ func serveRaw(tb testing.TB, h func(c net.Conn, br *bufio.Reader)) string {
 			if err != nil {
 				return
 			}
-			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(patience))
 			wg.Go(func() { defer c.Close(); h(c, bufio.NewReader(c)) })
 		}
 	})
@@ -165,7 +180,7 @@ func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	return c, bufio.NewReader(c)
 }
 

@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -186,12 +188,12 @@ func TestDeadline(t *testing.T) {
 	p := full()
 	p.Default.QueueDepth, p.Default.MaxWait = 5, time.Minute
 	g := start(t, backend, p, httpgate.Options{})
-	for _, ms := range []string{"150", "40"} {
+	for _, ms := range []string{"1000", "200"} {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url, nil)
 		req.Header.Set(labels.HeaderDeadline, ms)
 		began := time.Now()
 		resp, body := do(t, req)
-		if took := time.Since(began); resp.StatusCode != http.StatusGatewayTimeout || took > 5*time.Second {
+		if took := time.Since(began); resp.StatusCode != http.StatusGatewayTimeout || took > patience {
 			t.Errorf("deadline %s ms: %s after %v, want 504 in time", ms, resp.Status, took)
 		}
 		if _, err := labels.Parse([]byte(body)); err == nil {
@@ -251,14 +253,21 @@ func TestHello(t *testing.T) {
 }
 
 // spans records what an observer is told.
-type spans struct{ got []httpgate.Result }
+type spans struct {
+	mu  sync.Mutex // guards got
+	got []httpgate.Result
+}
 
 func (s *spans) Begin(r *http.Request) (context.Context, httpgate.Span) {
 	r.Header.Set("Traceparent", "00-new")
 	return r.Context(), s
 }
 
-func (s *spans) End(res httpgate.Result) { s.got = append(s.got, res) }
+func (s *spans) End(res httpgate.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got = append(s.got, res)
+}
 
 // The observer sees each request begin and end, and its headers travel on.
 func TestObserver(t *testing.T) {
@@ -280,6 +289,7 @@ func TestObserver(t *testing.T) {
 	if len(seen.got) != 2 {
 		t.Fatalf("%d ends, want 2", len(seen.got))
 	}
+	slices.SortFunc(seen.got, func(a, b httpgate.Result) int { return a.Status - b.Status }) // each on a connection of its own
 	if r := seen.got[0]; r.Status != 200 || r.Partition != "checkout" || r.Outcome != limiter.Success || r.Err != nil {
 		t.Errorf("first end %+v", r)
 	}

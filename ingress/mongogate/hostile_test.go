@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,7 +26,8 @@ import (
 // its bytes are read. What is at work for it is finished, and nothing else.
 func TestClientLeavesFullPipeline(t *testing.T) {
 	b := startScript(t)
-	s, addr, _ := serve(t, &limiter.Policy{Mode: limiter.Off}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
+	g := limiter.New("test", &limiter.Policy{}, limiter.Options{})
+	s, addr, _ := serveBehind(t, g, mongogate.Options{Backends: []string{b.l.Addr().String()}})
 	c := dial(t, addr)
 	for i := range int32(600) {
 		write(t, c, msg(i+1, 0, cmd("find")))
@@ -33,7 +35,7 @@ func TestClientLeavesFullPipeline(t *testing.T) {
 	up := b.accept(t)
 	expectFrame(t, up, msg(1, 0, cmd("find")))
 	c.Close()
-	<-time.After(200 * time.Millisecond)
+	until(t, "the gate knows that the client has gone", func() bool { return g.Status().Labels[0].Abandoned == 1 })
 	if n := s.Status().Connections; n != 1 {
 		t.Errorf("%d connections while the backend works, want 1", n)
 	}
@@ -217,27 +219,31 @@ func TestLegacyRefusals(t *testing.T) {
 // The time that a client takes to send a large command is none of the
 // backend's, and says nothing of it.
 func TestSlowUploadIsNoLatency(t *testing.T) {
-	b := startScript(t)
-	limit := &recorder{seen: make(chan time.Duration, 1)}
-	_, addr, _ := serve(t, &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return limit }}},
-		mongogate.Options{Backends: []string{b.l.Addr().String()}})
-	c := dial(t, addr)
-	f := msg(1, 0, cmd("insert"), sequence(bson.D{{Key: "a", Value: make([]byte, 1<<20)}}))
-	write(t, c, f[:100_000])
-	up := b.accept(t)
-	<-time.After(300 * time.Millisecond)
-	go func() { _, _ = c.Write(f[100_000:]) }()
-	expectFrame(t, up, f)
-	write(t, up, reply(1, ok()))
-	expectFrame(t, c, reply(1, ok()))
-	select {
-	case got := <-limit.seen:
-		if got <= 0 || got > 200*time.Millisecond {
-			t.Errorf("latency %v, want that of the backend alone", got)
+	synctest.Test(t, func(t *testing.T) {
+		const work = 40 * time.Millisecond
+		limit := &recorder{seen: make(chan time.Duration, 1)}
+		sc := stage(t, &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return limit }}}, mongogate.Options{})
+		c, _ := sc.enter()
+		f := msg(1, 0, cmd("insert"), sequence(bson.D{{Key: "a", Value: make([]byte, 1<<20)}}))
+		say(c, f[:100_000])
+		up := sc.backend()
+		head := make([]byte, 100_000)
+		if _, err := io.ReadFull(up, head); err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(patience):
-		t.Error("no latency seen")
-	}
+		time.Sleep(300 * time.Millisecond)
+		say(c, f[100_000:])
+		rest := make([]byte, len(f)-len(head))
+		if _, err := io.ReadFull(up, rest); err != nil || !bytes.Equal(append(head, rest...), f) {
+			t.Fatalf("the backend read another command, %v", err)
+		}
+		time.Sleep(work)
+		say(up, reply(1, ok()))
+		expectFrame(t, c, reply(1, ok()))
+		if got := <-limit.seen; got != work {
+			t.Errorf("latency %v, want the backend's %v alone", got, work)
+		}
+	})
 }
 
 // recorder is a limit that tells what it observes.
@@ -277,28 +283,29 @@ func TestIdleCompressedConnectionsAreSmall(t *testing.T) {
 // Sessions that wait in a drain for a cursor of another one leave the processor
 // to it.
 func TestDrainingSessionsPollSeldom(t *testing.T) {
-	b := startScript(t)
-	s, addr, _ := serve(t, &limiter.Policy{}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
-	c := dial(t, addr)
-	write(t, c, msg(1, 0, cmd("find")))
-	up := b.accept(t)
-	readFrame(t, up)
-	write(t, up, reply(1, append(ok(), bson.E{Key: "cursor", Value: bson.D{{Key: "id", Value: int64(7)}}})))
-	readFrame(t, c)
+	synctest.Test(t, func(t *testing.T) {
+		sc := stage(t, &limiter.Policy{}, mongogate.Options{})
+		reader, _ := sc.enter()
+		say(reader, msg(1, 0, cmd("find")))
+		up := sc.backend()
+		readFrame(t, up)
+		say(up, reply(1, opens(7)))
+		readFrame(t, reader)
 
-	near, far := net.Pipe()
-	defer near.Close()
-	counted := &deadlines{Conn: far}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	ended := make(chan struct{})
-	go func() { defer close(ended); s.ServeConn(ctx, counted) }()
-	<-time.After(700 * time.Millisecond)
-	if n := counted.set.Load(); n < 2 || n > 10 {
-		t.Errorf("%d deadlines set in 0.7 s, want 2 to 10", n)
-	}
-	near.Close()
-	<-ended
+		near, far := net.Pipe()
+		counted := &deadlines{Conn: far}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		ended := make(chan struct{})
+		go func() { defer close(ended); sc.s.ServeConn(ctx, counted) }()
+		time.Sleep(700 * time.Millisecond)
+		synctest.Wait()
+		if n := counted.set.Load(); n < 2 || n > 10 {
+			t.Errorf("%d deadlines set in 0.7 s, want 2 to 10", n)
+		}
+		_ = near.Close()
+		<-ended
+	})
 }
 
 // deadlines counts the read deadlines that are set.

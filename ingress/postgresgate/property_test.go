@@ -215,7 +215,8 @@ func playPipeline(t *testing.T, seed uint64, rnd *rand.Rand) {
 	c, ended := sc.enter()
 	say(c, hello())
 	up := sc.backend()
-	go server.serve(up)
+	read := make(chan struct{})
+	go func() { defer close(read); server.serve(up) }()
 	if kinds, _ := hear(t, c); kinds != "RKZI" {
 		t.Fatalf("login: %s", kinds)
 	}
@@ -238,6 +239,7 @@ func playPipeline(t *testing.T, seed uint64, rnd *rand.Rand) {
 	got, _ := io.ReadAll(c)
 	_, _ = c.Close(), up.Close()
 	<-ended
+	<-read
 	stream, ran, asked := wanted(messages, g.said)
 	if !bytes.Equal(got, stream) || fmt.Sprint(server.ran) != fmt.Sprint(ran) || asked != len(g.said) {
 		t.Errorf("seed %d: %q\nread %q\nwant %q\nran %q\nwant %q\nasked %d times, want %d", seed, messages, got, stream, server.ran, ran, len(g.said), asked)
