@@ -18,8 +18,10 @@ COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Rooms where goroutines share state: they are tested a second time with the
-# race detector. The rest is single-threaded arithmetic and parsing.
-RACE_ROOMS ?= admin algorithms client clock cmd daemon ingress lab limiter observe top tracing tuner vitals
+# race detector. The rest is single-threaded arithmetic and parsing; internal/arch
+# fails when a room with goroutines, locks or atomics is missing.
+RACE_ROOMS ?= admin algorithms answers askers baseline client clock cmd config/watch daemon decide fleet ingress internal \
+  lab limiter mongowire observe shadow top tracing tuner vitals
 RACE_PKGS   = $(foreach d,$(RACE_ROOMS),$(if $(wildcard $(d)),./$(d)/...))
 
 # Every directory with a go.mod of its own: heavy test parts that must stay out
