@@ -155,6 +155,7 @@ func (d *Daemon) Patch(ctx context.Context, ingress string, p admin.Patch) (befo
 // and drains. It may be called once. An error says that work was cut off or what
 // failed.
 func (d *Daemon) Run(ctx context.Context) error {
+	defer d.spool.Flush()
 	cfg := d.first
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

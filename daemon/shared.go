@@ -28,6 +28,7 @@ type shared struct {
 	metrics *observe.Metrics
 	crowd   *askers.Crowd
 	tail    *observe.Tail   // the last lines of the log
+	spool   *observe.Spool  // through which they go out
 	tracer  *tracing.Tracer // set before anything serves; nil = nothing is traced
 }
 
@@ -49,7 +50,8 @@ func newShared(cfg *config.Config, o *Options) (*shared, error) {
 	if out == nil {
 		out = io.Discard
 	}
-	tail := &observe.Tail{Out: out}
+	spool := &observe.Spool{Out: out}
+	tail := &observe.Tail{Out: spool}
 	log, level, err := observe.NewLogger(tail, observe.LogOptions{Format: logFormat(cfg.Log.Format, o.Terminal), Level: cfg.Log.Level})
 	if err != nil {
 		return nil, err
@@ -58,8 +60,11 @@ func newShared(cfg *config.Config, o *Options) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
+	spool.Lost = func(lines uint64) {
+		log.Warn("lines of the log were lost while nobody read it", slog.Uint64("lines", lines))
+	}
 	s := &shared{
-		version: o.Version, started: time.Now(), log: log, level: level, crowd: &askers.Crowd{}, tail: tail,
+		spool: spool, version: o.Version, started: time.Now(), log: log, level: level, crowd: &askers.Crowd{}, tail: tail,
 		metrics: observe.New(observe.Options{Version: o.Version, Process: true}),
 	}
 	s.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: s.clockChanged})
