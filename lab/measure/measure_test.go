@@ -65,17 +65,19 @@ func TestCount(t *testing.T) {
 	for _, e := range []measure.Ending{
 		{Verdict: measure.Answered, Tries: 1, Good: true},
 		{Verdict: measure.Answered, Tries: 3},
+		{Verdict: measure.Answered, Tries: 1},
 		{Verdict: measure.Refused, Tries: 2, Spare: true},
+		{Verdict: measure.Refused, Tries: 1},
 		{Verdict: measure.Refused, Tries: 1},
 		{Verdict: measure.Failed, Tries: 1, Spare: true},
 	} {
 		w.Count(e)
 		s.Count(e.Verdict, e.Good)
 	}
-	if want := (measure.Window{Offered: 5, Good: 1, Answered: 2, Refused: 2, FalseRefused: 1, Failed: 1, Attempts: 8}); w != want {
+	if want := (measure.Window{Offered: 7, Good: 1, Answered: 3, Refused: 3, FalseRefused: 1, Failed: 1, Attempts: 10}); w != want {
 		t.Errorf("window %+v; want %+v", w, want)
 	}
-	if want := (measure.Step{Offered: 5, Good: 1, Answered: 2, Refused: 2, Failed: 1}); s != want {
+	if want := (measure.Step{Offered: 7, Good: 1, Answered: 3, Refused: 3, Failed: 1}); s != want {
 		t.Errorf("step %+v; want %+v", s, want)
 	}
 }

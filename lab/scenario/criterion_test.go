@@ -92,6 +92,10 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%q makes the ceilings stale; it changes no run", same)
 		}
 	}
+	const kept = "2u9ffv1gurmft" // in files that were computed: who changes it computes every ceiling anew
+	if plain != kept {
+		t.Errorf("the identity of the smallest scenario is %s; was %s", plain, kept)
+	}
 	seen := map[string]string{plain: ""}
 	for _, other := range []string{"gates: 2\n", "timeout: 2s\n", "scale: 2\n", "backend: { workers: 9 }\n", "objective: 99ms\n", "health: [{ at: 1s, slow: 2 }]\n"} {
 		id := of(other)
@@ -182,6 +186,57 @@ func TestClients(t *testing.T) {
 			if d := p.Next(&state, &f, client.NoDeadline, p.NewBudget()); d.Retry != want || d.Retry && d.Wait < 0 || d.Wait > time.Minute {
 				t.Errorf("%s: a %s is answered with %+v; want a retry: %v", policy, what, d, want)
 			}
+		}
+	}
+}
+
+// A naive client waits 50 to 100 ms before it tries again, at random; who has a
+// budget spends it; and one that cannot read tries again whatever it is told.
+func TestClientsOfEachPolicy(t *testing.T) {
+	refused := labels.New(labels.CostExceedsBurst, "orders", "default") // a retry cannot succeed
+	naive := &parsed(t, "clients: { policy: naive, retries: 3 }\n").Clients
+	for random, want := range map[float64]time.Duration{0: 50 * time.Millisecond, 0.5: 75 * time.Millisecond} {
+		p, err := naive.ClientPolicy(func() float64 { return random })
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := naive.Refused(&refused)
+		if d := p.Next(&client.State{Kind: client.Read}, &f, client.NoDeadline, p.NewBudget()); !d.Retry || d.Wait != want {
+			t.Errorf("with %v at random a naive client does %+v; want a retry after %v", random, d, want)
+		}
+	}
+	driver := &parsed(t, "clients: { policy: driver }\n").Clients
+	for name, doc := range map[string]*labels.Document{"that cannot succeed": &refused, "without a word": nil} {
+		f := driver.Refused(doc)
+		if want := doc == nil; f.Transient != want {
+			t.Errorf("a driver makes of a refusal %s %+v; want that it is transient: %v", name, f, want)
+		}
+	}
+	for text, want := range map[string]bool{"policy: driver": false, "policy: driver, budget: true": true} {
+		p, err := parsed(t, "clients: { "+text+" }\n").Clients.ClientPolicy(nil)
+		if err != nil || p.AdaptiveRetries != want {
+			t.Errorf("%s: adaptive %v, %v; want %v", text, p.AdaptiveRetries, err, want)
+		}
+	}
+}
+
+// A mark weakens the bound on the side on which it is, and by something.
+func TestMarks(t *testing.T) {
+	s := parsed(t, "pass: [{ measure: good, atLeast: 0.5, known: [{ is: 0.4, why: w }] }]\n")
+	c := &s.Pass[0]
+	weaker := c.Weakened(&c.Known[0])
+	for v, want := range map[float64]bool{0.4: true, 0.39: false, 1: true} {
+		if weaker.Holds(v) != want {
+			t.Errorf("%s: %v holds: %v", weaker, v, !want)
+		}
+	}
+	if c.Holds(0.4) {
+		t.Error("the target itself was weakened")
+	}
+	for _, bound := range []string{"atLeast", "atMost"} {
+		_, err := scenario.Parse([]byte(smallest + "pass: [{ measure: good, " + bound + ": 0.5, known: [{ is: 0.5, why: w }] }]\n"))
+		if err == nil || !strings.Contains(err.Error(), "weaker than the target") {
+			t.Errorf("%s: a mark that is the target: %v", bound, err)
 		}
 	}
 }

@@ -78,6 +78,31 @@ func TestHealthSteps(t *testing.T) {
 	}
 }
 
+// Each ramp begins at the health before it, is as long as it is said to be, and
+// moves what it moves evenly; a pause that would begin with the end does not come.
+func TestRampsOfHealth(t *testing.T) {
+	s := parsed(t, `
+health: [{ at: 1s, slow: 3, delay: 100ms }, { at: 2s, slow: 1, delay: 50ms, over: 5s }, { at: 8s, slow: 2 }]
+pauses: { every: 5s, for: 1s }
+`)
+	steps := s.HealthSteps()
+	if len(steps) != 1+50+1+2 {
+		t.Fatalf("%d steps; want 1, 50 of the ramp, 1, and 2 of the one pause", len(steps))
+	}
+	for i, want := range map[int]string{
+		0: "1s: 3.00 slower, +100ms", 1: "2s: 2.96 slower, +99ms", 25: "4.4s: 2.00 slower, +75ms", 50: "6.9s: 1.00 slower, +50ms",
+		51: "8s: 2.00 slower, +0s", 52: "5s: 1.00 slower, +0s", 53: "6s: 1.00 slower, +0s",
+	} {
+		h := steps[i].State(&s.Backend)
+		if got := fmt.Sprintf("%v: %.2f slower, +%v", time.Duration(steps[i].At), h.Speed, h.Delay); got != want {
+			t.Errorf("step %d is %s; want %s", i, got, want)
+		}
+		if h.Frozen != (i == 52) {
+			t.Errorf("step %d is frozen: %v", i, h.Frozen)
+		}
+	}
+}
+
 // The capacity is what the workers can do in a state, and with contention what they
 // can do at their best.
 func TestCapacity(t *testing.T) {
@@ -86,13 +111,14 @@ func TestCapacity(t *testing.T) {
 		health  scenario.Health
 		want    float64
 	}{
-		"healthy":             {"workers: 8", scenario.Health{Speed: 1, Workers: 8}, 800},
-		"half as fast":        {"workers: 8", scenario.Health{Speed: 2, Workers: 8}, 400},
-		"fewer workers":       {"workers: 8", scenario.Health{Speed: 1, Workers: 2}, 200},
-		"frozen":              {"workers: 8", scenario.Health{Speed: 1, Workers: 8, Frozen: true}, 0},
-		"delay costs nothing": {"workers: 8", scenario.Health{Speed: 1, Workers: 8, Delay: time.Second}, 800},
-		"two classes":         {"workers: 8, service: { kind: classes, mean: 10ms, other: 30ms, share: 0.5 }", scenario.Health{Speed: 1, Workers: 8, Share: 0.5}, 400},
-		"contention":          {"workers: 64, contention: { serial: 0.1, crosstalk: 0.01 }", scenario.Health{Speed: 1, Workers: 64}, 357.1},
+		"healthy":              {"workers: 8", scenario.Health{Speed: 1, Workers: 8}, 800},
+		"half as fast":         {"workers: 8", scenario.Health{Speed: 2, Workers: 8}, 400},
+		"fewer workers":        {"workers: 8", scenario.Health{Speed: 1, Workers: 2}, 200},
+		"frozen":               {"workers: 8", scenario.Health{Speed: 1, Workers: 8, Frozen: true}, 0},
+		"delay costs nothing":  {"workers: 8", scenario.Health{Speed: 1, Workers: 8, Delay: time.Second}, 800},
+		"two classes":          {"workers: 8, service: { kind: classes, mean: 10ms, other: 30ms, share: 0.5 }", scenario.Health{Speed: 1, Workers: 8, Share: 0.5}, 400},
+		"contention, all busy": {"workers: 2, contention: { serial: 0.1 }", scenario.Health{Speed: 1, Workers: 2}, 181.8},
+		"contention":           {"workers: 64, contention: { serial: 0.1, crosstalk: 0.01 }", scenario.Health{Speed: 1, Workers: 64}, 357.1},
 	} {
 		s := parsed(t, "backend: { "+tc.backend+" }\n")
 		if got := s.Backend.CapacityIn(tc.health); math.Abs(got-tc.want) > 0.1 {
