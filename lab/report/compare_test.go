@@ -28,3 +28,31 @@ func TestCompare(t *testing.T) {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 }
+
+// What is compared is what both sets have, window by window and contender by
+// contender, once; a difference that is just that of the seeds is none.
+func TestCompareWhatBothHave(t *testing.T) {
+	result := func(contender string, seed uint64, windows ...measure.Window) *measure.Result {
+		for i := range windows {
+			windows[i].Seconds, windows[i].Capacity, windows[i].Offered = 1, 100, 100
+		}
+		return &measure.Result{Scenario: "x", Variant: "v", Contender: contender, Seed: seed, Windows: windows}
+	}
+	before := []*measure.Result{
+		result("a", 1, measure.Window{Name: "all"}, measure.Window{Name: "late", Failed: 10}),
+		result("a", 2, measure.Window{Name: "all", Failed: 50}, measure.Window{Name: "late", Failed: 10}),
+		result("gone", 1, measure.Window{Name: "all", Failed: 10}),
+	}
+	after := []*measure.Result{
+		result("a", 1, measure.Window{Name: "all", Failed: 75}, measure.Window{Name: "later", Failed: 90}),
+		result("new", 1, measure.Window{Name: "all", Failed: 90}),
+	}
+	if got := report.Compare(before, after); len(got) != 0 {
+		t.Errorf("changed: %+v; want nothing, 25 to 75 per cent is as far as the seeds are apart", got)
+	}
+	after[0].Windows[0].Failed = 80
+	want := []report.Change{{Scenario: "x", Variant: "v", Window: "all", Contender: "a", Measure: "failed", Before: 0.25, After: 0.8}}
+	if diff := cmp.Diff(want, report.Compare(before, after)); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+}

@@ -161,11 +161,12 @@ func word(state string) string {
 	return state
 }
 
-// cell returns one contender's value, bold when it keeps the bound.
+// cell returns one contender's value, bold when it keeps the bound; a dash when there
+// is none, or nothing to compare it with.
 func (v *Verdicts) cell(contender string, text func(float64) string) string {
 	x, ran := v.Values[contender]
 	switch {
-	case !ran:
+	case !ran, v.State == stateUnknown:
 		return "–"
 	case slices.Contains(v.Passing, contender):
 		return "**" + text(x) + "**"

@@ -8,7 +8,8 @@ import (
 
 // session matches the ends of a session with its arrivals: a permit that was
 // granted at once began at the very moment of an arrival; those that waited
-// began later, and are taken for the oldest arrivals that are left.
+// began later, and are taken for the latest arrivals before them that are left:
+// the others were refused, or waited in vain.
 func (d *decoder) session() {
 	arrivals := d.out.Arrivals[d.open:]
 	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
