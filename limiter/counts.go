@@ -125,3 +125,187 @@ func (c *Counts) wastedShare(inFlight int) float64 {
 	}
 	return min(float64(c.Wasted)/ended, 1)
 }
+
+// decision is what became of a request, as far as classes are counted.
+type decision uint8
+
+const (
+	decidedAdmitted decision = iota
+	decidedRejected
+	decidedShed
+	decisions
+)
+
+// classCounts count the decisions of each class; they stay zero where the policy
+// has no classes.
+type classCounts struct {
+	by      [ranks][decisions]atomic.Uint64
+	unknown atomic.Uint64
+}
+
+// add adds what o counted.
+func (c *classCounts) add(o *classCounts) {
+	for r := range c.by {
+		for d := range c.by[r] {
+			plus(&c.by[r][d], &o.by[r][d])
+		}
+	}
+	plus(&c.unknown, &o.unknown)
+}
+
+// ClassCounts are totals of one class since the gate was made.
+type ClassCounts struct {
+	Class                              labels.Class
+	Admitted, Rejected, Shed, Exempted uint64
+}
+
+// snapshot reads the counts of every class; exempted is those that are exempt.
+func (c *classCounts) snapshot(exempted uint64) []ClassCounts {
+	all := make([]ClassCounts, 0, ranks+1)
+	for r := range c.by {
+		n := &c.by[r]
+		all = append(all, ClassCounts{
+			Class: rank(r).Class(), Admitted: n[decidedAdmitted].Load(), Rejected: n[decidedRejected].Load(), Shed: n[decidedShed].Load(),
+		})
+	}
+	return append(all, ClassCounts{Class: labels.ExemptClass, Exempted: exempted})
+}
+
+// classify counts what became of a request, where there are classes.
+func (s *partitionSpec) classify(req *Request, why cause) {
+	if s.is(classed) && !req.Exempt {
+		s.countClass(req, why)
+	}
+}
+
+// countClass is classify where there are classes.
+func (s *partitionSpec) countClass(req *Request, why cause) {
+	d := decidedRejected
+	switch {
+	case why == admitted:
+		d = decidedAdmitted
+	case why >= shedPartition && why <= shedTotal:
+		d = decidedShed
+	}
+	c := &s.part.counts.classes
+	c.by[s.classes.rank(req.Class)][d].Add(1)
+	if req.Unclear {
+		c.unknown.Add(1)
+	}
+}
+
+// Cause is why a request was refused and which limit refused it. The set is
+// closed, see [Causes].
+type Cause struct {
+	Reason labels.Reason
+	Limit  labels.Limit
+}
+
+// cause is a position in [Causes], or admitted.
+type cause int
+
+// admitted stands where there is no cause to refuse.
+const admitted cause = -1
+
+// The causes, in the order of [Causes].
+const (
+	rateOfPartition cause = iota
+	rateOfIngress
+	costOfPartition
+	costOfIngress
+	rateOfFleet
+	costOfFleet
+	fullPartition
+	fullTotal
+	latePartition
+	lateTotal
+	fullFleet
+	lateFleet
+	shedPartition
+	shedTotal
+	drainingIngress
+	causeCount = iota
+)
+
+// Causes returns every cause for which a gate refuses, in a fixed order.
+func Causes() []Cause {
+	return []Cause{
+		{labels.RequestRate, labels.ByPartition},
+		{labels.RequestRate, labels.ByIngress},
+		{labels.CostExceedsBurst, labels.ByPartition},
+		{labels.CostExceedsBurst, labels.ByIngress},
+		{labels.RequestRate, labels.ByFleet},
+		{labels.CostExceedsBurst, labels.ByFleet},
+		{labels.ConcurrencyLimit, labels.ByPartition},
+		{labels.ConcurrencyLimit, labels.ByTotal},
+		{labels.QueueTimeout, labels.ByPartition},
+		{labels.QueueTimeout, labels.ByTotal},
+		{labels.ConcurrencyLimit, labels.ByFleet},
+		{labels.QueueTimeout, labels.ByFleet},
+		{labels.Shed, labels.ByPartition},
+		{labels.Shed, labels.ByTotal},
+		{labels.Draining, labels.ByIngress},
+	}
+}
+
+// fate is what one cause has done in a partition. What a refusal counts lies beside
+// what it answers, on one cache line for the causes that come in floods.
+type fate struct {
+	rejected atomic.Uint64             // refused
+	told     atomic.Pointer[Rejection] // what they are told; made when first needed
+	spared   atomic.Uint64             // let through in shadow mode
+}
+
+// refused returns how many requests were refused for the cause.
+func (f *fate) refused() uint64 { return f.rejected.Load() }
+
+// passed returns how many would have been, and passed in shadow mode.
+func (f *fate) passed() uint64 { return f.spared.Load() }
+
+// fates are those of every cause.
+type fates [causeCount]fate
+
+// forPermit adds up the causes for which a request found no permit.
+func (f *fates) forPermit(of func(*fate) uint64) (n uint64) {
+	for i := fullPartition; i <= shedTotal; i++ {
+		n += of(&f[i])
+	}
+	return n
+}
+
+// sum adds up all causes.
+func (f *fates) sum(of func(*fate) uint64) (n uint64) {
+	for i := range f {
+		n += of(&f[i])
+	}
+	return n
+}
+
+// add adds what o counted.
+func (f *fates) add(o *fates) {
+	for i := range f {
+		plus(&f[i].rejected, &o[i].rejected)
+		plus(&f[i].spared, &o[i].spared)
+	}
+}
+
+// snapshot reads the counts by reason and by cause; of the latter those that
+// are not zero.
+func (f *fates) snapshot(of func(*fate) uint64) (byReason map[labels.Reason]uint64, byCause map[Cause]uint64) {
+	byReason = make(map[labels.Reason]uint64, len(labels.Reasons()))
+	for _, reason := range labels.Reasons() {
+		byReason[reason] = 0
+	}
+	for i, c := range Causes() {
+		n := of(&f[i])
+		byReason[c.Reason] += n
+		if n == 0 {
+			continue
+		}
+		if byCause == nil {
+			byCause = map[Cause]uint64{}
+		}
+		byCause[c] = n
+	}
+	return byReason, byCause
+}

@@ -75,8 +75,8 @@ func (s *partitionSpec) special(now int64, req *Request) (permit Permit, e entry
 			return Permit{}, e, s.sheds(), true
 		}
 	}
-	if req.Shape != nil && p.culprit.capped(req.Shape) {
-		req.Shape.refused.Add(1)
+	if req.Shape != nil && p.culprit.Capped(req.Shape) {
+		req.Shape.Refused()
 		return Permit{}, e, fullPartition, true
 	}
 	return Permit{}, e, admitted, false
@@ -189,4 +189,80 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	permit := p.grant(now, p.force(s), s, req.Shape)
 	permit.word |= permitUnpaid
 	return permit
+}
+
+// headroom returns how many of limit permits are out of reach of the sheddable
+// classes, so that a spike of critical work finds room before anything is shed:
+// one in twenty, at least one. A limit below 4 has none to spare.
+func headroom(limit int64) int64 {
+	if limit < 4 {
+		return 0
+	}
+	return max(limit/20, 1)
+}
+
+// reach returns how many permits of a limit a request may be among.
+func (s *partitionSpec) reach(limit int64, e entry) int64 {
+	if s.is(classed) && e.how != shed.ByFloor && e.rank.Sheddable() {
+		limit -= headroom(limit)
+	}
+	return limit
+}
+
+// entry is how a request comes to ask for a permit. The zero entry is that of all
+// where there are no classes.
+type entry struct {
+	rank rank
+	how  shed.Pass
+}
+
+// passes asks the line about a request. now may be unread.
+func (s *partitionSpec) passes(now int64, req *Request) entry {
+	e, p := entry{rank: s.classes.rank(req.Class)}, s.part
+	var due bool
+	e.how, due = s.shed.Decide(e.rank, p.hash, p.gate.dice)
+	switch {
+	case e.how == shed.Refused && s.hasRoom() && s.shed.Lapse(p.gate.clock.at(now)):
+		e.how = shed.Below
+	case due:
+		s.shed.Turn(p.gate.clock.at(now), &s.classes.Floor)
+	}
+	return e
+}
+
+// hasRoom reports whether less than half of the limit is held whose line it is.
+func (s *partitionSpec) hasRoom() bool {
+	if s.is(pooled) {
+		return 2*s.part.gate.line.inTotal.Load() < s.whole()
+	}
+	return 2*s.part.tally.held() < s.bound()
+}
+
+// unroomed notes that a request passed the line and found no room. Those who only
+// wait behind a few others have found it.
+func (s *partitionSpec) unroomed(now int64, e entry, of *Shape) {
+	if of != nil || s.is(classed) {
+		s.tell(now, e, of)
+	}
+}
+
+// tell tells of it those who make room.
+func (s *partitionSpec) tell(now int64, e entry, of *Shape) {
+	if of != nil {
+		s.part.culprit.Unroomed(of)
+	}
+	if !s.is(classed) {
+		return
+	}
+	if !s.shed.Watching() {
+		s.shed.Begin(s.part.gate.clock.at(now), e.rank, s.part.hash)
+	}
+	s.shed.Short(e.rank, e.how)
+}
+
+// steered moves the line when that is due; now is read.
+func (s *partitionSpec) steered(now int64) {
+	if s.is(classed) {
+		s.shed.Turn(now, &s.classes.Floor)
+	}
 }

@@ -4,30 +4,10 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync/atomic"
-	"time"
 
+	"github.com/admitd/admitd/limiter/shape"
 	"github.com/admitd/admitd/limiter/shed"
 )
-
-// Options are the collaborators of a [Gate]. The zero value works.
-type Options struct {
-	// Clock is where the gate reads the time; nil = the monotonic clock.
-	Clock Clock
-	// Observer records latencies; nil = nobody does.
-	Observer Observer
-	// Tracer is told of every request and of every permit that ends; nil =
-	// nobody is.
-	Tracer Tracer
-	// Recall returns the latency without load of a partition as the algorithm
-	// learned it in an earlier life, 0 = nothing is known; key says that it stands
-	// for a client's key. It is asked at most once for each limit that is made, and
-	// told to those that have a method Recall, see [Limit]. It must not call the
-	// gate, nor wait. nil = nothing is known of any.
-	Recall func(partition string, key bool, algorithm string) time.Duration
-	// Rand returns uniform 64-bit values for the jitter of hints; nil =
-	// math/rand/v2. It must be safe for concurrent use.
-	Rand func() uint64
-}
 
 // Gate admits or rejects the requests of one ingress: first by rate, then by
 // concurrency. It is safe for concurrent use.
@@ -43,7 +23,7 @@ type Gate struct {
 	line     line         // who waits, and the total
 	shed     shed.Shedder // of the total
 	pool     pool         // of the one limit, if there is one
-	shapes   shapes
+	shapes   shape.Table
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 	census   census
 }
@@ -54,7 +34,6 @@ func New(name string, p *Policy, o Options) *Gate {
 	if g.dice == nil {
 		g.dice = rand.Uint64
 	}
-	g.shapes.other.name = "other"
 	g.roster.gate, g.roster.observer, g.roster.recall = g, o.Observer, o.Recall
 	g.Apply(p)
 	return g
@@ -76,7 +55,7 @@ func (g *Gate) Drain() { g.draining.Store(true) }
 // never a mixture; those that wait go on under the new one.
 func (g *Gate) Apply(policy *Policy) {
 	now := g.clock.Now()
-	g.shapes.apply(policy.Shapes)
+	g.shapes.Apply(policy.Shapes)
 	g.roster.apply(now, policy)
 	g.line.review(now, g.roster.find)
 }
@@ -165,3 +144,15 @@ func (g *Gate) Rate(name string) Rate {
 	}
 	return s.ingress.Rate()
 }
+
+// Shape returns the shape with the given hash, which name describes; it is asked
+// for only when the shape is new. nil when the policy learns nothing. Shapes that
+// are asked for least make room for new ones, at most an eighth of them a
+// second; until then what is new is one shape, "other".
+func (g *Gate) Shape(hash uint64, name func() string) *Shape {
+	return g.shapes.Find(hash, name, g.clock.Now)
+}
+
+// Learns reports whether the gate learns what shapes cost, so that callers need
+// not find them otherwise.
+func (g *Gate) Learns() bool { return g.shapes.Learns() }

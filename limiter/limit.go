@@ -1,7 +1,7 @@
 package limiter
 
 import (
-	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,105 +43,6 @@ type Limit interface {
 	Observe(now int64, latency time.Duration, inFlight int, dropped bool)
 }
 
-// Clock is where a gate reads the time. The default is the process's monotonic
-// clock, always trusted. Implementations are safe for concurrent use and
-// cheap: Now is called twice per request. A clock that also has a method
-// Sample(ok bool) is told of every latency, and whether it can be true: whether
-// it is above zero.
-type Clock interface {
-	// Now returns monotonic nanoseconds from an arbitrary start.
-	Now() int64
-	// Trusted reports whether intervals measured with Now mean anything. While
-	// it is false, limits behave as their fixed fallback and samples are
-	// discarded.
-	Trusted() bool
-	// Epoch changes whenever the process was paused or the machine suspended.
-	// A sample that began in another epoch is discarded.
-	Epoch() uint32
-}
-
-// Observer is told what the gate cannot count by itself. Its methods are
-// called on the request path and must not block.
-type Observer interface {
-	// Recorder returns where the latencies of one partition are recorded. It
-	// is called once per partition, with a label that is bounded by the
-	// configuration: the name of a named partition, "default" for every
-	// partition that stands for a client's key, or "overflow".
-	Recorder(partition string) Recorder
-}
-
-// Recorder records the end of permits in one partition.
-type Recorder interface {
-	// Ended is called once per permit with the time it was held.
-	Ended(latency time.Duration, o Outcome)
-}
-
-// waitRecorder is a [Recorder] that wants to hear how long requests waited in
-// the gate, for tokens or for a permit, before they were admitted. Those that
-// did not wait are not told of.
-type waitRecorder interface{ Waited(d time.Duration) }
-
-// Tracer is told of single requests, so that traffic can be recorded and
-// replayed. Its methods are called on the request path, by many goroutines, and
-// must not block.
-type Tracer interface {
-	// Offered is called before anything is decided, with the gate's clock in
-	// monotonic nanoseconds, the request's key and its cost in tokens.
-	Offered(now int64, key string, cost float64)
-	// Ended is called when a permit ends. start and now are when it was granted
-	// and when it ended; a request that did not wait was granted at the very
-	// now it was offered at.
-	Ended(start, now int64, latency time.Duration, o Outcome)
-}
-
-// timekeeper is the [Clock] of a gate: the one it was given, or else the
-// process's monotonic clock, which is then read without calls through an
-// interface.
-type timekeeper struct {
-	given   Clock // nil = the monotonic clock
-	base    time.Time
-	sampler sampler // nil when the clock wants to hear of no samples
-}
-
-// sampler is a clock that judges itself by the latencies measured with it.
-type sampler interface{ Sample(ok bool) }
-
-func newTimekeeper(given Clock) timekeeper {
-	t := timekeeper{given: given, base: time.Now()}
-	t.sampler, _ = given.(sampler)
-	return t
-}
-
-// Now is [Clock.Now].
-func (t *timekeeper) Now() int64 {
-	if t.given == nil {
-		return int64(time.Since(t.base))
-	}
-	return t.given.Now()
-}
-
-// unread stands for the present where nobody has read the clock yet.
-const unread = math.MinInt64
-
-// at returns now, reading the clock when that was not done yet.
-func (t *timekeeper) at(now int64) int64 {
-	if now == unread {
-		return t.Now()
-	}
-	return now
-}
-
-// Trusted is [Clock.Trusted].
-func (t *timekeeper) Trusted() bool { return t.given == nil || t.given.Trusted() }
-
-// Epoch is [Clock.Epoch].
-func (t *timekeeper) Epoch() uint32 {
-	if t.given == nil {
-		return 0
-	}
-	return t.given.Epoch()
-}
-
 // defaultFallback is the fixed limit used when a policy names none.
 const defaultFallback = 20
 
@@ -164,3 +65,113 @@ func (fixed) Observe(int64, time.Duration, int, bool) {}
 
 // Algorithm names the limit for operators.
 func (fixed) Algorithm() string { return "fixed" }
+
+// limit returns the limit in force: the algorithm's, or the fixed fallback
+// while the clock cannot be trusted.
+func (p *partition) limit(s *partitionSpec) int64 {
+	if !p.gate.clock.Trusted() {
+		return s.fallback
+	}
+	return int64(min(max(s.limit.Current(), 1), maxHeld))
+}
+
+// places returns the permits that may be held as far as new requests are
+// concerned: the bound in force, or none while too much of it is held for
+// callers that have gone.
+func (s *partitionSpec) places() int64 {
+	limit := s.part.limit(s)
+	if s.is(portioned) || s.part.left.Load() > 0 {
+		if limit = s.bound(); !s.part.mayAbandon(limit) {
+			return 0
+		}
+	}
+	return limit
+}
+
+// baseRTT returns the latency without load as the limit believes it, 0 when it
+// does not know.
+func (s *partitionSpec) baseRTT() time.Duration {
+	if l, ok := s.limit.(interface{ BaseRTT() time.Duration }); ok {
+		return l.BaseRTT()
+	}
+	return 0
+}
+
+// algorithm returns the name of the limit's algorithm, "" when it has none.
+func (s *partitionSpec) algorithm() string {
+	if l, ok := s.limit.(interface{ Algorithm() string }); ok {
+		return l.Algorithm()
+	}
+	return ""
+}
+
+// state returns the inner state of the limit, nil when it tells none.
+func (s *partitionSpec) state() map[string]float64 {
+	if l, ok := s.limit.(interface{ State() map[string]float64 }); ok {
+		return l.State()
+	}
+	return nil
+}
+
+// mayAbandon reports whether the permits whose callers have left leave room for
+// another request: work for nobody may fill half of the limit, and always one
+// place, but no more, or callers with little patience would keep the backend
+// busy with nothing else.
+func (p *partition) mayAbandon(limit int64) bool {
+	left := int64(p.left.Load())
+	return left <= 0 || left <= max(limit/2, 1)
+}
+
+// pool is what the partitions of a gate share when they are under one limit, and
+// what it learns from. See [Policy.Shared].
+type pool struct {
+	granted, refused atomic.Uint64 // permits, of the partitions that are under the limit
+}
+
+// demand is [partition.demand] for all that share a limit.
+func (g *Gate) demand() (offered, refused uint64) {
+	refused = g.pool.refused.Load()
+	return g.pool.granted.Load() + refused, refused
+}
+
+// share returns the one limit of a policy's partitions, nil when each has its own:
+// the one before while its signature is the same.
+func (r *roster) share(old *table, policy *Policy) Limit {
+	if !policy.Shared {
+		return nil
+	}
+	form := &policy.Default
+	if old != nil && old.shared != nil && old.policy.Default.Signature == form.Signature {
+		return old.shared
+	}
+	l := newLimit(form)
+	if w, ok := l.(interface {
+		Watch(demand func() (offered, refused uint64))
+	}); ok {
+		w.Watch(r.gate.demand)
+	}
+	return l
+}
+
+// whole returns the bound over all partitions, 0 = none.
+func (s *partitionSpec) whole() int64 {
+	if !s.is(shared) {
+		return s.total
+	}
+	limit := s.part.limit(s)
+	if s.total > 0 {
+		limit = min(limit, s.total)
+	}
+	return limit
+}
+
+// bound returns how many permits the partition may hold: its own limit, and no
+// more than its share of what all hold. It rounds down, so that shares that are
+// written to be within the whole are.
+func (s *partitionSpec) bound() int64 {
+	limit := s.part.limit(s)
+	if s.is(portioned) {
+		limit = min(limit, max(int64(s.policy.MaxShare*float64(s.whole())), 1))
+	}
+	return limit
+}

@@ -154,3 +154,62 @@ func (s *partitionSpec) glance() Glance {
 	}
 	return v
 }
+
+// Shared calls yield with every bucket of the gate whose rate several gates
+// share, until it returns false: the ingress's under the name "", those of
+// partitions under the name that tells them from each other, "=" and the name of
+// one of the configuration or "~" and a client's key. label is what metrics may
+// call it.
+func (g *Gate) Shared(yield func(name, label string, b *Bucket) bool) {
+	t := g.roster.table.Load()
+	if t.bucket.Rate().Sharers > 0 && !yield("", "", t.bucket) {
+		return
+	}
+	for _, s := range t.configured() {
+		if s.own.Rate().Sharers > 0 && !yield("="+s.part.name, s.part.label, s.own) {
+			return
+		}
+	}
+	if !t.policy.Default.sharesRate() && !t.policy.anyKeyShares() {
+		return
+	}
+	for s := range t.ofKeys() {
+		if s.own.Rate().Sharers > 0 && !yield("~"+s.part.name, s.part.label, s.own) {
+			return
+		}
+	}
+}
+
+// sharesRate reports whether the rate of the partition is shared.
+func (p *PartitionPolicy) sharesRate() bool { return p.Rate.Sharers > 0 }
+
+// anyKeyShares reports whether a single key has a rate that is shared.
+func (p *Policy) anyKeyShares() bool {
+	for _, k := range p.Keys {
+		if k.sharesRate() {
+			return true
+		}
+	}
+	return false
+}
+
+// Limits calls yield with the limit of every partition, until it returns false,
+// under the names of [Gate.Shared]; one that partitions share comes once, as that
+// of the partition default.
+func (g *Gate) Limits(yield func(name, label string, l Limit) bool) {
+	t := g.roster.table.Load()
+	if t.shared != nil {
+		yield("="+DefaultPartition, DefaultPartition, t.shared)
+		return
+	}
+	for _, s := range t.configured() {
+		if !yield("="+s.part.name, s.part.label, s.limit) {
+			return
+		}
+	}
+	for s := range t.ofKeys() {
+		if !yield("~"+s.part.name, s.part.label, s.limit) {
+			return
+		}
+	}
+}

@@ -5,12 +5,9 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/limiter/bucket"
+	"github.com/admitd/admitd/limiter/shape"
 	"github.com/admitd/admitd/limiter/shed"
 )
-
-// maxLatency is the longest latency that teaches a limit; longer ones are cut
-// to it when dropped and discarded otherwise.
-const maxLatency = time.Minute
 
 // Times of a partition.
 const (
@@ -37,7 +34,7 @@ type partition struct {
 	identity
 	crowd   crowd
 	shed    shed.Shedder // of the partition's own limit
-	culprit culprit
+	culprit shape.Culprit
 
 	lanes [ranks]lane // who waits, by class
 }
@@ -215,28 +212,6 @@ func (s *partitionSpec) recall(old *partitionSpec) {
 	}
 }
 
-// limit returns the limit in force: the algorithm's, or the fixed fallback
-// while the clock cannot be trusted.
-func (p *partition) limit(s *partitionSpec) int64 {
-	if !p.gate.clock.Trusted() {
-		return s.fallback
-	}
-	return int64(min(max(s.limit.Current(), 1), maxHeld))
-}
-
-// places returns the permits that may be held as far as new requests are
-// concerned: the bound in force, or none while too much of it is held for
-// callers that have gone.
-func (s *partitionSpec) places() int64 {
-	limit := s.part.limit(s)
-	if s.is(portioned) || s.part.left.Load() > 0 {
-		if limit = s.bound(); !s.part.mayAbandon(limit) {
-			return 0
-		}
-	}
-	return limit
-}
-
 // demand returns how many requests asked for a permit, and how many found
 // none. Both only grow. Requests refused by a rate asked for none.
 func (p *partition) demand() (offered, refused uint64) {
@@ -312,115 +287,6 @@ func (p *partition) force(s *partitionSpec) (held int64) {
 	return held
 }
 
-// grant makes the permit for a place that was taken under s.
-func (p *partition) grant(now, held int64, s *partitionSpec, shape *Shape) Permit {
-	word := newPermitWord(p.gate.clock.Epoch(), held)
-	if s.is(pooled) {
-		word |= permitTotal
-	}
-	if s.is(shared) {
-		p.gate.pool.granted.Add(1)
-	}
-	if shape != nil {
-		word |= p.culprit.granted(shape)
-	}
-	return Permit{spec: s, start: now, word: word, shape: shape}
-}
-
-// end releases a permit, teaches the limit and wakes who waits.
-func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outcome) {
-	p.touched.note(now) // while it is held, refusals may not read the clock
-	if permit.word&permitLeft != 0 {
-		p.left.Add(-1)
-		p.counts.wasted.Add(1)
-	}
-	p.tally.release()
-	if permit.word&permitTotal != 0 {
-		p.gate.line.inTotal.Add(-1)
-	}
-	switch o {
-	case Success:
-		p.counts.busy.Add(int64(min(max(latency, 0), maxLatency)))
-	case Ignored:
-		p.counts.ignored.Add(1)
-	default:
-		p.counts.dropped.Add(1)
-	}
-	if o != Ignored && permit.word&permitBare == 0 {
-		p.learn(now, latency, permit.word, o)
-	}
-	if p.asked.since(now) <= 1 {
-		p.crowd.ended(latency)
-	}
-	if p.recorder != nil && latency >= 0 {
-		p.recorder.Ended(latency, o)
-	}
-	if t := p.gate.tracer; t != nil {
-		t.Ended(permit.start, now, latency, o)
-	}
-	if permit.shape != nil {
-		p.settle(now, latency, permit, o)
-	}
-	if s := permit.spec; s.is(witnessed | classed) {
-		if s.witness != nil {
-			s.witness.Ended(permit.start, now, latency, o)
-		}
-		s.steered(now)
-	}
-	if line := &p.gate.line; line.waiting.Load() > 0 {
-		line.next(now, p)
-	}
-}
-
-// settle notes what a request of a shape took, and charges or refunds what it cost
-// more or less than its shape is taken to.
-func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Outcome) {
-	p.culprit.released(permit.word)
-	if o == Ignored || latency <= 0 {
-		return
-	}
-	s := permit.spec
-	more := p.gate.shapes.learned(now, permit.shape, latency)
-	p.culprit.ended(now, permit.shape, latency, s.bound())
-	switch {
-	case permit.word&(permitBare|permitUnpaid) != 0 || s.ingress == nil && s.own == nil:
-	case more > 0:
-		s.spend(now, more)
-	case more < 0:
-		s.refund(-more)
-	}
-}
-
-// learn feeds one latency to the limit, unless it means nothing.
-func (p *partition) learn(now int64, latency time.Duration, word permitWord, o Outcome) {
-	clock := &p.gate.clock
-	sameEpoch := word.epoch() == clock.Epoch()
-	if s := clock.sampler; s != nil && sameEpoch {
-		s.Sample(latency > 0) // a long one proves nothing: streams and long queries are true
-	}
-	switch {
-	case latency <= 0 || !clock.Trusted():
-		p.counts.discarded[discardedClock].Add(1)
-		return
-	case !sameEpoch:
-		p.counts.discarded[discardedEpoch].Add(1)
-		return
-	case latency > maxLatency && o == Success:
-		p.counts.discarded[discardedTooLong].Add(1)
-		return
-	}
-	p.spec.Load().limit.Observe(now, min(latency, maxLatency), word.seen(), o == Dropped)
-}
-
-// baseRTT returns the latency without load as the limit believes it, 0 when it
-// does not know.
-func (s *partitionSpec) baseRTT() time.Duration {
-	if l, ok := s.limit.(interface{ BaseRTT() time.Duration }); ok {
-		return l.BaseRTT()
-	}
-	return 0
-}
-
 // late returns why a request waited in vain.
 func (p *partition) late() cause {
 	s := p.spec.Load()
@@ -428,23 +294,4 @@ func (p *partition) late() cause {
 		return lateTotal // the partition itself had room
 	}
 	return latePartition
-}
-
-// reject counts a refusal and returns it.
-func (s *partitionSpec) reject(why cause) *Rejection {
-	p := s.part
-	if s.is(shared | fleet) {
-		why = s.named(why)
-		if s.is(shared) && why >= fullPartition && why <= shedTotal {
-			p.gate.pool.refused.Add(1)
-		}
-	}
-	f := &p.counts.fates[why]
-	f.rejected.Add(1)
-	if r := f.told.Load(); r != nil {
-		return r
-	}
-	c := Causes()[why]
-	f.told.CompareAndSwap(nil, &Rejection{Reason: c.Reason, Limit: c.Limit, Ingress: p.gate.name, Partition: p.name, part: p})
-	return f.told.Load()
 }

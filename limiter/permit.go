@@ -206,11 +206,119 @@ func (p *Permit) Leave() {
 	}
 }
 
-// mayAbandon reports whether the permits whose callers have left leave room for
-// another request: work for nobody may fill half of the limit, and always one
-// place, but no more, or callers with little patience would keep the backend
-// busy with nothing else.
-func (p *partition) mayAbandon(limit int64) bool {
-	left := int64(p.left.Load())
-	return left <= 0 || left <= max(limit/2, 1)
+// grant makes the permit for a place that was taken under s.
+func (p *partition) grant(now, held int64, s *partitionSpec, of *Shape) Permit {
+	word := newPermitWord(p.gate.clock.Epoch(), held)
+	if s.is(pooled) {
+		word |= permitTotal
+	}
+	if s.is(shared) {
+		p.gate.pool.granted.Add(1)
+	}
+	if of != nil {
+		if term, capped := p.culprit.Granted(of); capped {
+			word |= permitCapped | permitWord(term)<<termShift
+		}
+	}
+	return Permit{spec: s, start: now, word: word, shape: of}
+}
+
+// end releases a permit, teaches the limit and wakes who waits.
+func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outcome) {
+	p.touched.note(now) // while it is held, refusals may not read the clock
+	if permit.word&permitLeft != 0 {
+		p.left.Add(-1)
+		p.counts.wasted.Add(1)
+	}
+	p.tally.release()
+	if permit.word&permitTotal != 0 {
+		p.gate.line.inTotal.Add(-1)
+	}
+	switch o {
+	case Success:
+		p.counts.busy.Add(int64(min(max(latency, 0), maxLatency)))
+	case Ignored:
+		p.counts.ignored.Add(1)
+	default:
+		p.counts.dropped.Add(1)
+	}
+	if o != Ignored && permit.word&permitBare == 0 {
+		p.learn(now, latency, permit.word, o)
+	}
+	if p.asked.since(now) <= 1 {
+		p.crowd.ended(latency)
+	}
+	if p.recorder != nil && latency >= 0 {
+		p.recorder.Ended(latency, o)
+	}
+	if t := p.gate.tracer; t != nil {
+		t.Ended(permit.start, now, latency, o)
+	}
+	if permit.shape != nil {
+		p.settle(now, latency, permit, o)
+	}
+	if s := permit.spec; s.is(witnessed | classed) {
+		if s.witness != nil {
+			s.witness.Ended(permit.start, now, latency, o)
+		}
+		s.steered(now)
+	}
+	if line := &p.gate.line; line.waiting.Load() > 0 {
+		line.next(now, p)
+	}
+}
+
+// settle notes what a request of a shape took, and charges or refunds what it cost
+// more or less than its shape is taken to.
+func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Outcome) {
+	if permit.word&permitCapped != 0 {
+		p.culprit.Released(uint32(permit.word & permitTerm >> termShift))
+	}
+	if o == Ignored || latency <= 0 {
+		return
+	}
+	s := permit.spec
+	latency = min(latency, maxLatency)
+	more := p.gate.shapes.Learned(now, permit.shape, latency)
+	p.culprit.Ended(now, permit.shape, latency, s.bound())
+	switch {
+	case permit.word&(permitBare|permitUnpaid) != 0 || s.ingress == nil && s.own == nil:
+	case more > 0:
+		s.spend(now, more)
+	case more < 0:
+		s.refund(-more)
+	}
+}
+
+// learn feeds one latency to the limit, unless it means nothing.
+func (p *partition) learn(now int64, latency time.Duration, word permitWord, o Outcome) {
+	clock := &p.gate.clock
+	sameEpoch := word.epoch() == clock.Epoch()
+	if s := clock.sampler; s != nil && sameEpoch {
+		s.Sample(latency > 0) // a long one proves nothing: streams and long queries are true
+	}
+	switch {
+	case latency <= 0 || !clock.Trusted():
+		p.counts.discarded[discardedClock].Add(1)
+		return
+	case !sameEpoch:
+		p.counts.discarded[discardedEpoch].Add(1)
+		return
+	case latency > maxLatency && o == Success:
+		p.counts.discarded[discardedTooLong].Add(1)
+		return
+	}
+	p.spec.Load().limit.Observe(now, min(latency, maxLatency), word.seen(), o == Dropped)
+}
+
+// maxLatency is the longest latency that teaches a limit; longer ones are cut
+// to it when dropped and discarded otherwise.
+const maxLatency = time.Minute
+
+// Carried tells how many bytes a request moved, which is a part of what its shape
+// costs. Without a shape it does nothing.
+func (p *Permit) Carried(bytes int64) {
+	if p.shape != nil && bytes > 0 {
+		p.spec.part.gate.shapes.Carried(p.shape, uint64(bytes))
+	}
 }

@@ -1,6 +1,11 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter/shed"
+)
 
 // Bounds that keep arithmetic exact and memory finite, whatever the
 // configuration says.
@@ -97,3 +102,24 @@ type PartitionPolicy struct {
 	// Blocked refuses every request, as by a rate of nothing.
 	Blocked bool
 }
+
+// Classes says who goes first when not everything fits. A request above the line
+// of its gate is shed: refused before it spends anything (see package shed).
+type Classes struct {
+	// Default is the class of requests that name none or an unknown one; 0 =
+	// critical.
+	Default labels.Class
+	// Floor is the share of the requests that get in which shedding leaves to a
+	// class, 0 to 1, from critical-plus to sheddable; never less than one request
+	// a second where it is not 0.
+	Floor [ranks]float64
+}
+
+// rank returns the place of a request's class.
+func (c *Classes) rank(class labels.Class) rank { return shed.RankOf(class, c.Default) }
+
+// ranks is how many classes there are that can be refused.
+const ranks = shed.Ranks
+
+// rank is the place of a class that can be refused: 0 goes first.
+type rank = shed.Rank

@@ -1,6 +1,9 @@
 package limiter
 
-import "github.com/admitd/admitd/limiter/bucket"
+import (
+	"github.com/admitd/admitd/limiter/bucket"
+	"github.com/admitd/admitd/limiter/shape"
+)
 
 // What is paid, and to whom; see package bucket.
 type (
@@ -90,4 +93,11 @@ func (p *purse) blame(refused *Bucket, cost float64) cause {
 	default:
 		return rateOfPartition
 	}
+}
+
+// priced returns the tokens of a request of a shape. What a bucket can never hold
+// is not asked of it at once; the rest is charged when the request ends.
+func (s *partitionSpec) priced(cost float64, of *Shape) float64 {
+	cost = tokens(cost) * s.part.gate.shapes.Cost(of)
+	return min(cost, max(s.ingress.Burst(), shape.Least), max(s.own.Burst(), shape.Least))
 }

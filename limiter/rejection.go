@@ -2,6 +2,8 @@ package limiter
 
 import (
 	"errors"
+	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,118 +75,246 @@ func ceilMS(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// Cause is why a request was refused and which limit refused it. The set is
-// closed, see [Causes].
-type Cause struct {
-	Reason labels.Reason
-	Limit  labels.Limit
+// reject counts a refusal and returns it.
+func (s *partitionSpec) reject(why cause) *Rejection {
+	p := s.part
+	if s.is(shared | fleet) {
+		why = s.named(why)
+		if s.is(shared) && why >= fullPartition && why <= shedTotal {
+			p.gate.pool.refused.Add(1)
+		}
+	}
+	f := &p.counts.fates[why]
+	f.rejected.Add(1)
+	if r := f.told.Load(); r != nil {
+		return r
+	}
+	c := Causes()[why]
+	f.told.CompareAndSwap(nil, &Rejection{Reason: c.Reason, Limit: c.Limit, Ingress: p.gate.name, Partition: p.name, part: p})
+	return f.told.Load()
 }
 
-// cause is a position in [Causes], or admitted.
-type cause int
+// named returns the cause that stands for why where the limit is that of several
+// gates.
+func (s *partitionSpec) named(why cause) cause {
+	if !s.is(fleet) {
+		return why
+	}
+	full, late := fullPartition, latePartition
+	if s.is(shared) && s.total == 0 { // the one limit of all partitions is what lies above theirs
+		full, late = fullTotal, lateTotal
+	}
+	switch why {
+	case full:
+		return fullFleet
+	case late:
+		return lateFleet
+	default:
+		return why
+	}
+}
 
-// admitted stands where there is no cause to refuse.
-const admitted cause = -1
-
-// The causes, in the order of [Causes].
+// Bounds of hints.
 const (
-	rateOfPartition cause = iota
-	rateOfIngress
-	costOfPartition
-	costOfIngress
-	rateOfFleet
-	costOfFleet
-	fullPartition
-	fullTotal
-	latePartition
-	lateTotal
-	fullFleet
-	lateFleet
-	shedPartition
-	shedTotal
-	drainingIngress
-	causeCount = iota
+	minRetryAfter  = time.Millisecond
+	maxRetryAfter  = 30 * time.Second
+	minBaseBackoff = time.Millisecond
+	maxBaseBackoff = 5 * time.Second // drivers double it twice, and cap at 10 s
+	// elsewhere bounds the base where other gates may be idle: it is what drivers
+	// start from by themselves.
+	elsewhere = 100 * time.Millisecond
+	// A client doubles the base before its first retry and its second, so that a
+	// quarter of its deadline leaves time for both.
+	deadlineShare = 4
 )
 
-// Causes returns every cause for which a gate refuses, in a fixed order.
-func Causes() []Cause {
-	return []Cause{
-		{labels.RequestRate, labels.ByPartition},
-		{labels.RequestRate, labels.ByIngress},
-		{labels.CostExceedsBurst, labels.ByPartition},
-		{labels.CostExceedsBurst, labels.ByIngress},
-		{labels.RequestRate, labels.ByFleet},
-		{labels.CostExceedsBurst, labels.ByFleet},
-		{labels.ConcurrencyLimit, labels.ByPartition},
-		{labels.ConcurrencyLimit, labels.ByTotal},
-		{labels.QueueTimeout, labels.ByPartition},
-		{labels.QueueTimeout, labels.ByTotal},
-		{labels.ConcurrencyLimit, labels.ByFleet},
-		{labels.QueueTimeout, labels.ByFleet},
-		{labels.Shed, labels.ByPartition},
-		{labels.Shed, labels.ByTotal},
-		{labels.Draining, labels.ByIngress},
+// Hint computes when the refused request may be tried again. The base of the
+// backoff is the slot that the request gets among those who were refused and
+// have not come back yet, as far apart as the capacity allows that it lacked.
+// It stays below a quarter of the caller's deadline, and small where clients may
+// turn to other gates. The wait is near that base, and at least the time until
+// there are tokens. At their bounds both are spread downwards.
+func (r *Rejection) Hint(req Request) Hint {
+	if r.part == nil || r.Reason == labels.CostExceedsBurst {
+		return Hint{}
 	}
+	p, g := r.part, r.part.gate
+	now := g.clock.Now()
+	wait, pace := r.lack(now, &req)
+	most := maxBaseBackoff
+	if g.roster.table.Load().policy.Gates > 1 {
+		most = elsewhere
+	}
+	if req.Deadline > 0 {
+		most = min(most, req.Deadline/deadlineShare)
+	}
+	p.asked.note(now)
+	base := g.dice.spread(p.crowd.join(now, pace), most, 8)
+	// Half the base to one and a half: as long as a driver sleeps on average.
+	after := time.Duration(float64(base) * (0.5 + g.dice.fraction()))
+	after = g.dice.spread(max(after, wait), maxRetryAfter, 2)
+	g.lastHint.Store(int64(max(after, minRetryAfter)))
+	return Hint{RetryAfter: max(after, minRetryAfter), BaseBackoff: max(base, minBaseBackoff)}
 }
 
-// fate is what one cause has done in a partition. What a refusal counts lies beside
-// what it answers, on one cache line for the causes that come in floods.
-type fate struct {
-	rejected atomic.Uint64             // refused
-	told     atomic.Pointer[Rejection] // what they are told; made when first needed
-	spared   atomic.Uint64             // let through in shadow mode
+// dice returns uniform 64-bit values.
+type dice func() uint64
+
+// spread returns d, or where that reaches most a random value below most, by
+// at most its nth part.
+func (roll dice) spread(d, most time.Duration, n float64) time.Duration {
+	if d < most {
+		return d
+	}
+	return time.Duration(float64(most) * (1 - roll.fraction()/n))
 }
 
-// refused returns how many requests were refused for the cause.
-func (f *fate) refused() uint64 { return f.rejected.Load() }
-
-// passed returns how many would have been, and passed in shadow mode.
-func (f *fate) passed() uint64 { return f.spared.Load() }
-
-// fates are those of every cause.
-type fates [causeCount]fate
-
-// forPermit adds up the causes for which a request found no permit.
-func (f *fates) forPermit(of func(*fate) uint64) (n uint64) {
-	for i := fullPartition; i <= shedTotal; i++ {
-		n += of(&f[i])
+// lack returns how long until the tokens of the refused request are there, and
+// the pace at which the capacity that it lacked serves such requests. What is
+// the gate's is shared by the partitions that lack it.
+func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
+	p := r.part
+	spec := p.spec.Load()
+	sharers := 1.0
+	if r.Limit != labels.ByPartition {
+		sharers = p.gate.census.sharers(now, p)
 	}
-	return n
-}
-
-// sum adds up all causes.
-func (f *fates) sum(of func(*fate) uint64) (n uint64) {
-	for i := range f {
-		n += of(&f[i])
-	}
-	return n
-}
-
-// add adds what o counted.
-func (f *fates) add(o *fates) {
-	for i := range f {
-		plus(&f[i].rejected, &o[i].rejected)
-		plus(&f[i].spared, &o[i].spared)
-	}
-}
-
-// snapshot reads the counts by reason and by cause; of the latter those that
-// are not zero.
-func (f *fates) snapshot(of func(*fate) uint64) (byReason map[labels.Reason]uint64, byCause map[Cause]uint64) {
-	byReason = make(map[labels.Reason]uint64, len(labels.Reasons()))
-	for _, reason := range labels.Reasons() {
-		byReason[reason] = 0
-	}
-	for i, c := range Causes() {
-		n := of(&f[i])
-		byReason[c.Reason] += n
-		if n == 0 {
-			continue
+	if r.Reason != labels.RequestRate {
+		limit := p.limit(spec)
+		if r.Limit == labels.ByTotal {
+			limit = spec.whole()
 		}
-		if byCause == nil {
-			byCause = map[Cause]uint64{}
-		}
-		byCause[c] = n
+		return 0, pace{sharers * p.crowd.held() / float64(max(limit, 1)), permitShare}
 	}
-	return byReason, byCause
+	b := spec.own
+	if r.Limit == labels.ByIngress || r.Limit == labels.ByFleet && spec.ingress.Rate().Sharers > 0 && !(b.Rate().Sharers > 0 && b.Wait(now, req.cost()) > 0) {
+		b = spec.ingress
+	}
+	if b == nil { // the rate was lifted meanwhile
+		return 0, pace{1, rateShare}
+	}
+	// A retry needs the tokens of both buckets, whichever was empty.
+	wait = max(spec.ingress.Wait(now, req.cost()), spec.own.Wait(now, req.cost()))
+	returns := minReturns * req.cost() / b.Burst()
+	return wait, pace{sharers * req.cost() * b.Each(), min(max(returns, rateShare), maxShare)}
+}
+
+// fraction returns a uniform value in [0, 1).
+func (roll dice) fraction() float64 { return float64(roll()>>11) / (1 << 53) }
+
+// How the base of the clients' backoff follows the overload.
+const (
+	// rateShare of a rate is for those who come back. Who comes back takes all
+	// tokens that have gathered meanwhile, so the next one finds the bucket empty
+	// with about this probability, and three attempts fail with its cube.
+	rateShare = 0.3
+	// minReturns come back, on average, in the time that fills the bucket: fewer,
+	// and tokens overflow while everybody sleeps.
+	minReturns = 3.5
+	// maxShare bounds what a small bucket makes of that.
+	maxShare = 1.5
+	// permitShare of a limit's throughput is for those who come back. Clients
+	// that were just answered take the place that they left, so one that returns
+	// finds it taken most of the time. What keeps operations from failing is
+	// that few have to return.
+	permitShare = 0.06
+	// calmAfter is how long everybody may have come back before an overload is
+	// over.
+	calmAfter = int64(time.Second)
+	// holdWeight is the weight of the newest permit in the time one is held.
+	holdWeight = 0.05
+	// holdAssumed stands until a permit has ended.
+	holdAssumed = 100 * time.Millisecond
+)
+
+// crowd is who was refused by one partition and is to come back. It keeps two
+// lines of slots that exist only as the times when they end: one in which slots
+// are as far apart as the capacity allows, which is what a burst needs to
+// drain, and one in which they are as far apart as a share of the capacity
+// allows, which is what keeps clients apart that come back for ever.
+//
+// Neither knows the throughput. Sleeping lowers that, and a wait that follows
+// it grows by itself until everybody sleeps (ADR 12).
+type crowd struct {
+	mu    sync.Mutex // guards the fields below; never held across a wait
+	since int64      // monotonic ns when the present overload began
+	soon  int64      // monotonic ns at which the dense line ends
+	later int64      // monotonic ns at which the sparse line ends; 0 = nobody was refused yet
+
+	counted atomic.Int64  // coarse second after the one in which the census counted this crowd; 0 = never
+	hold    atomic.Uint64 // float64 bits: ns that a permit is held, moving average; 0 = unknown
+}
+
+// pace is what a refused request asks of the capacity that it lacked.
+type pace struct {
+	each  float64 // ns of the partition's capacity that the request needs, > 0
+	share float64 // of the capacity is for those who come back, > 0
+}
+
+// join gives away the next slot of each line as of now and returns the base
+// that makes the mean of a driver's first backoff end there: the dense line's,
+// or the sparse line's as far as the overload has lasted that long already.
+func (c *crowd) join(now int64, p pace) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.later == 0 || now-c.later > calmAfter || now < c.since {
+		c.since, c.soon, c.later = now, now, now
+	}
+	limit := now + int64(maxBaseBackoff)
+	c.soon = min(max(c.soon, now)+int64(min(p.each/max(p.share, 1), float64(maxBaseBackoff))), limit)
+	c.later = min(max(c.later, now)+int64(min(p.each/p.share, float64(maxBaseBackoff))), limit)
+	return time.Duration(max(c.soon-now, min(c.later-now, now-c.since)))
+}
+
+// ended notes how long a permit was held, while there is somebody to tell (see
+// partition.asked). An update that another one overtakes is lost.
+func (c *crowd) ended(latency time.Duration) {
+	if latency <= 0 {
+		return
+	}
+	old := c.hold.Load()
+	hold := float64(min(latency, maxLatency))
+	if mean := math.Float64frombits(old); mean > 0 {
+		hold = mean + holdWeight*(hold-mean)
+	}
+	c.hold.CompareAndSwap(old, math.Float64bits(hold))
+}
+
+// held returns for how long a permit is held, in ns, > 0.
+func (c *crowd) held() float64 {
+	if hold := math.Float64frombits(c.hold.Load()); hold > 0 {
+		return hold
+	}
+	return float64(holdAssumed)
+}
+
+// census counts the partitions that refuse for lack of what the gate's
+// partitions share.
+type census struct {
+	mu             sync.Mutex // guards the fields below; never held across a wait
+	second         int64      // coarse second that recent counts
+	before, recent int64
+
+	sharing atomic.Int64 // the greater of the two
+}
+
+// sharers returns how many partitions share the capacity that p lacked, each an
+// equal part. It counts p once in each coarse second.
+func (c *census) sharers(now int64, p *partition) float64 {
+	second := now >> coarseShift
+	if p.crowd.counted.Swap(second+1) == second+1 {
+		return float64(max(c.sharing.Load(), 1))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if second != c.second {
+		c.before = 0
+		if second == c.second+1 {
+			c.before = c.recent
+		}
+		c.second, c.recent = second, 0
+	}
+	c.recent++
+	c.sharing.Store(max(c.before, c.recent))
+	return float64(c.sharing.Load())
 }

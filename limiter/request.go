@@ -6,6 +6,7 @@ import (
 
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter/bucket"
+	"github.com/admitd/admitd/limiter/shape"
 )
 
 // NoWait is a Request.MaxWait of a caller that cannot wait; any negative value
@@ -45,6 +46,9 @@ type Request struct {
 	// It bounds the hint that the caller is given, and nothing else.
 	Deadline time.Duration
 }
+
+// Shape is what requests have in common, see [shape.Shape]; [Gate.Shape] returns them.
+type Shape = shape.Shape
 
 // cost returns the tokens that r spends: 0 when it is free, else finite and > 0.
 func (r *Request) cost() float64 {

@@ -3,6 +3,7 @@ package limiter
 import (
 	"cmp"
 	"hash/maphash"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/limiter/bucket"
+	"github.com/admitd/admitd/limiter/index"
 )
 
 // Bounds of the roster.
@@ -203,4 +205,141 @@ func (r *roster) forget(second int64) {
 		}
 		return true
 	})
+}
+
+// recentKeys is how many keys are added before the table is merged.
+const recentKeys = 256
+
+// defaultMaxPartitions is [Policy.MaxPartitions] where that is 0.
+const defaultMaxPartitions = 1000
+
+// table is what a request is decided with: a policy and its partitions. It is
+// immutable, so that looking up takes no lock; changes replace it.
+type table struct {
+	policy *Policy
+	bucket *Bucket
+	total  int64 // bound on permits over all partitions, 0 = none
+	shared Limit // of all partitions; nil = each has its own
+
+	// seed makes hashes that clients cannot foresee, so that no choice of keys
+	// makes lookups slow.
+	seed     maphash.Seed
+	keys     index.Index[partitionSpec] // exact matches and clients' keys
+	recent   index.Index[partitionSpec] // clients' keys added since the last merge
+	prefixes []prefix                   // longest first
+	named    []*partitionSpec
+	def      *partitionSpec
+	overflow *partitionSpec
+	dynamic  int // partitions that stand for a client's key
+}
+
+// prefix is a named partition that matches a prefix of the key.
+type prefix struct {
+	text string
+	spec *partitionSpec
+}
+
+// lookup finds what holds for a key, nil when the key is new.
+func (t *table) lookup(key string) *partitionSpec {
+	hash := maphash.String(t.seed, key)
+	if s := t.keys.Find(hash, key); s != nil {
+		return s
+	}
+	if s := t.recent.Find(hash, key); s != nil {
+		return s
+	}
+	for i := range t.prefixes {
+		if strings.HasPrefix(key, t.prefixes[i].text) {
+			return t.prefixes[i].spec
+		}
+	}
+	return nil
+}
+
+// put enters a partition. t must not be published yet.
+func (t *table) put(key string, s *partitionSpec) {
+	t.keys.Put(maphash.String(t.seed, key), key, s)
+}
+
+// name enters a partition that the configuration names.
+func (t *table) name(s *partitionSpec) {
+	t.named = append(t.named, s)
+	match := cmp.Or(s.policy.Match, s.policy.Name)
+	if text, isPrefix := strings.CutSuffix(match, "*"); isPrefix {
+		t.prefixes = append(t.prefixes, prefix{text, s})
+	} else {
+		t.put(match, s)
+	}
+}
+
+// with returns a table that knows one key more.
+func (t *table) with(key string, s *partitionSpec) *table {
+	next := *t
+	next.dynamic++
+	next.recent = t.recent.Clone()
+	next.recent.Put(maphash.String(t.seed, key), key, s)
+	if next.recent.Len() >= recentKeys {
+		next.keys = t.keys.Clone()
+		next.keys.PutAll(&next.recent)
+		next.recent = index.Index[partitionSpec]{}
+	}
+	return &next
+}
+
+// without returns a table that lacks some partitions of clients' keys.
+func (t *table) without(leaving map[*partition]bool) *table {
+	next := *t
+	next.keys, next.recent = index.Index[partitionSpec]{}, index.Index[partitionSpec]{}
+	for _, x := range [2]*index.Index[partitionSpec]{&t.keys, &t.recent} {
+		for s := range x.Entries() {
+			if !leaving[s.Value.part] {
+				next.keys.Put(s.Hash, s.Key, s.Value)
+			}
+		}
+	}
+	next.dynamic = t.dynamic - len(leaving)
+	return &next
+}
+
+// byName finds a partition that the configuration names.
+func (t *table) byName(name string) *partitionSpec {
+	switch {
+	case t == nil:
+		return nil
+	case name == DefaultPartition:
+		return t.def
+	case name == OverflowPartition:
+		return t.overflow
+	}
+	for _, s := range t.named {
+		if s.part.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// configured lists the partitions that the configuration names, and those that
+// exist in every gate.
+func (t *table) configured() []*partitionSpec { return append(slices.Clip(t.named), t.def, t.overflow) }
+
+// ofKeys lists the partitions that stand for clients' keys, in no order.
+func (t *table) ofKeys() iter.Seq[*partitionSpec] {
+	return func(yield func(*partitionSpec) bool) {
+		for _, x := range [2]*index.Index[partitionSpec]{&t.keys, &t.recent} {
+			for s := range x.Entries() {
+				if s.Value.part.isDynamic() && !yield(s.Value) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// maxPartitions returns the bound on dynamic partitions with its default.
+func (p *Policy) maxPartitions() int {
+	if p.MaxPartitions <= 0 {
+		return defaultMaxPartitions
+	}
+	return min(p.MaxPartitions, maxPartitions)
 }

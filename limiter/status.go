@@ -3,6 +3,7 @@ package limiter
 import (
 	"time"
 
+	"github.com/admitd/admitd/limiter/shape"
 	"github.com/admitd/admitd/limiter/shed"
 )
 
@@ -285,22 +286,6 @@ func (s *partitionSpec) status(now int64) PartitionStatus {
 	return st
 }
 
-// algorithm returns the name of the limit's algorithm, "" when it has none.
-func (s *partitionSpec) algorithm() string {
-	if l, ok := s.limit.(interface{ Algorithm() string }); ok {
-		return l.Algorithm()
-	}
-	return ""
-}
-
-// state returns the inner state of the limit, nil when it tells none.
-func (s *partitionSpec) state() map[string]float64 {
-	if l, ok := s.limit.(interface{ State() map[string]float64 }); ok {
-		return l.State()
-	}
-	return nil
-}
-
 // bucketStatus reads a bucket, nil for an unlimited one.
 func bucketStatus(b *Bucket, now int64) *BucketStatus {
 	if b == nil {
@@ -312,3 +297,10 @@ func bucketStatus(b *Bucket, now int64) *BucketStatus {
 		QueueDepth: r.QueueDepth, Waiting: b.Waiting(),
 	}
 }
+
+// ShapeStatus is what is known of a shape.
+type ShapeStatus = shape.Status
+
+// Shapes returns the shapes that took most of the backend's time, the greatest
+// first, most of them at most.
+func (g *Gate) Shapes(most int) []ShapeStatus { return g.shapes.List(most) }

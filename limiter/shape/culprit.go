@@ -1,4 +1,4 @@
-package limiter
+package shape
 
 import (
 	"sync"
@@ -13,14 +13,16 @@ const (
 	culpritCalm  = 20           // turns without that before the cap rises
 	culpritRise  = 1.1
 	culpritFade  = 0.9 // of what was seen, for each turn
+	terms        = 4   // are told from each other
 	culpritShare = 0.5 // of the time at the backend makes one,
 	culpritCost  = 2   // when a request takes so many times what others take
 )
 
-// culprit is the shape of a partition that takes more than half of its backend's
+// Culprit is the shape of a partition that takes more than half of its backend's
 // time, and how many permits it may hold. When others find no room it is capped
-// before they are refused for long; while they find room it is not.
-type culprit struct {
+// before they are refused for long; while they find room it is not. The zero Culprit is
+// nobody. It is safe for concurrent use.
+type Culprit struct {
 	shape   atomic.Pointer[Shape] // nil = nobody is capped
 	suspect atomic.Pointer[Shape] // who takes most, by majority vote over time
 	cap     atomic.Int64
@@ -44,42 +46,42 @@ func (t *taken) add(nanos float64) { t.nanos, t.requests = t.nanos+nanos, t.requ
 // fade makes the past count less.
 func (t *taken) fade() { t.nanos, t.requests = t.nanos*culpritFade, t.requests*culpritFade }
 
-// capped reports whether a request of the shape finds its cap reached.
-func (c *culprit) capped(s *Shape) bool {
+// Capped reports whether a request of the shape finds its cap reached.
+func (c *Culprit) Capped(s *Shape) bool {
 	return s != nil && c.shape.Load() == s && c.held.Load() >= c.cap.Load()
 }
 
-// granted counts a permit of a shape that is capped, and returns what the permit
-// is to know of that.
-func (c *culprit) granted(s *Shape) permitWord {
-	if s == nil || c.shape.Load() != s {
-		return 0
+// Granted counts a permit of a shape that is capped, and returns the term of the
+// culprit, 0 to 3, which [Culprit.Released] is to be told. Others are not counted.
+func (c *Culprit) Granted(s *Shape) (term uint32, capped bool) {
+	if c.shape.Load() != s {
+		return 0, false
 	}
-	term := permitWord(c.term.Load()) << termShift & permitTerm
+	term = c.term.Load() % terms
 	c.held.Add(1)
-	return permitCapped | term
+	return term, true
 }
 
-// released counts the end of one, unless it was granted in an earlier term.
-func (c *culprit) released(word permitWord) {
-	if word&permitCapped != 0 && word&permitTerm == permitWord(c.term.Load())<<termShift&permitTerm {
+// Released counts the end of one that was counted, unless that was in an earlier term.
+func (c *Culprit) Released(term uint32) {
+	if c.term.Load()%terms == term {
 		c.held.Add(-1)
 	}
 }
 
-// unroomed notes that a request of the shape found no room.
-func (c *culprit) unroomed(s *Shape) {
+// Unroomed notes that a request of the shape found no room.
+func (c *Culprit) Unroomed(s *Shape) {
 	if s != nil && c.suspect.Load() != s {
 		c.victims.Add(1)
 	}
 }
 
-// ended notes what a request of the shape took, and turns when that is due. limit
-// is the partition's.
-func (c *culprit) ended(now int64, s *Shape, latency time.Duration, limit int64) {
+// Ended notes what a request of the shape took, and turns when that is due. limit
+// is the partition's, latency above zero.
+func (c *Culprit) Ended(now int64, s *Shape, latency time.Duration, limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	took := s.alone(float64(min(max(latency, 1), maxLatency)))
+	took := s.alone(float64(latency))
 	c.all.add(took)
 	switch {
 	case c.suspect.Load() == s:
@@ -102,13 +104,13 @@ func (c *culprit) ended(now int64, s *Shape, latency time.Duration, limit int64)
 
 // guiltyLocked reports whether the suspect takes most of the time, and not because
 // it is asked most.
-func (c *culprit) guiltyLocked() bool {
+func (c *Culprit) guiltyLocked() bool {
 	others := taken{c.all.nanos - c.own.nanos, c.all.requests - c.own.requests}
 	return c.own.nanos > culpritShare*c.all.nanos && others.requests > 0.5 && c.own.nanos/c.own.requests >= culpritCost*others.nanos/others.requests
 }
 
 // turnLocked moves the cap.
-func (c *culprit) turnLocked(limit int64) {
+func (c *Culprit) turnLocked(limit int64) {
 	victims := c.victims.Swap(0)
 	switch bound := c.shape.Load(); {
 	case victims > 0 && bound != c.suspect.Load():

@@ -1,4 +1,4 @@
-package limiter
+package shape
 
 import (
 	"cmp"
@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// Bounds of what is learned of shapes.
+// Bounds of what is learned.
 const (
-	defaultShapes = 1000
-	maxShapes     = 100_000
-	maxShapeName  = 512 // bytes
+	most    = 100_000 // shapes
+	maxName = 512     // bytes
+	// secondShift makes coarse seconds of monotonic ns.
+	secondShift = 30
 	// knownAfter is how many of a shape have ended before its cost is believed.
 	knownAfter = 8
 	// shapeFade is how much the past counts, for each second that passes: for a
 	// shape as for all, so that a backend which slows down makes nobody dear.
 	shapeFade = 0.8
 	// The cost of a shape stays within these multiples of the usual one.
-	leastCost, mostCost = 0.05, 1000
+	Least, mostCost = 0.05, 1000
 )
 
 // Shape is what requests have in common that ask for the same with other values:
@@ -35,7 +36,7 @@ type Shape struct {
 	bytes   atomic.Uint64 // added up
 	mean    recent        // ns
 	best    atomic.Uint64 // float64 bits: ns that a request takes when nobody is in its way
-	touched lastUse       // the last end
+	touched atomic.Uint32 // coarse second of the last end
 }
 
 // recent is a mean over the last seconds, each of which counts less than the next.
@@ -62,14 +63,15 @@ func (r *recent) add(second uint32, value float64) {
 // mean returns it.
 func (r *recent) mean() float64 { return math.Float64frombits(r.value.Load()) }
 
-// shapes are the shapes that a gate has seen, by a hash of what they are.
-type shapes struct {
+// Table is the shapes that a gate has seen, by a hash of what they are. The zero Table
+// learns nothing until [Table.Apply]. It is safe for concurrent use.
+type Table struct {
 	all   atomic.Pointer[map[uint64]*Shape]
 	other Shape  // of all beyond the bound
 	mean  recent // ns that a request takes, over all
 	bytes atomic.Uint64
 	ended atomic.Uint64
-	most  atomic.Int64 // 0 = nothing is learned
+	bound atomic.Int64 // 0 = nothing is learned
 	// evictAt is the coarse second before which nobody makes room. It is read without
 	// mu, or a flood of new shapes would wait for each other.
 	evictAt atomic.Int64
@@ -77,82 +79,80 @@ type shapes struct {
 	mu sync.Mutex // guards changes of all and evictAt
 }
 
-// Shape returns the shape with the given hash, which name describes; it is asked
-// for only when the shape is new. nil when the policy learns nothing. Shapes that
+// Find returns the shape with the given hash, which name describes; it is asked for
+// only when the shape is new. nil when nothing is learned. Shapes that
 // are asked for least make room for new ones, at most an eighth of them a
-// second; until then what is new is one shape, "other".
-func (g *Gate) Shape(hash uint64, name func() string) *Shape {
-	sh := &g.shapes
-	most := sh.most.Load()
-	if most == 0 {
+// second; until then what is new is one shape, "other". now reads monotonic ns.
+func (t *Table) Find(hash uint64, name func() string, now func() int64) *Shape {
+	bound := t.bound.Load()
+	if bound == 0 {
 		return nil
 	}
-	if all := sh.all.Load(); all != nil {
+	if all := t.all.Load(); all != nil {
 		if s := (*all)[hash]; s != nil {
 			return s
 		}
-		if int64(len(*all)) >= most && !sh.mayEvict(g.clock.Now()) {
-			return &sh.other
+		if int64(len(*all)) >= bound && !t.mayEvict(now()) {
+			return &t.other
 		}
 	}
-	return sh.add(hash, name, g.clock.Now())
+	return t.add(hash, name, now())
 }
 
-// Learns reports whether the gate learns what shapes cost, so that callers need
-// not find them otherwise.
-func (g *Gate) Learns() bool { return g.shapes.most.Load() > 0 }
+// Learns reports whether anything is learned.
+func (t *Table) Learns() bool { return t.bound.Load() > 0 }
 
 // mayEvict reports whether it is time to make room again.
-func (sh *shapes) mayEvict(now int64) bool { return now>>coarseShift >= sh.evictAt.Load() }
+func (t *Table) mayEvict(now int64) bool { return now>>secondShift >= t.evictAt.Load() }
 
 // add enters a shape. It copies the table, since shapes are new seldom.
-func (sh *shapes) add(hash uint64, name func() string, now int64) *Shape {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+func (t *Table) add(hash uint64, name func() string, now int64) *Shape {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	next := map[uint64]*Shape{}
-	if all := sh.all.Load(); all != nil {
+	if all := t.all.Load(); all != nil {
 		if s := (*all)[hash]; s != nil {
 			return s
 		}
 		next = maps.Clone(*all)
 	}
-	if most := int(sh.most.Load()); len(next) >= most {
-		sh.evictAt.Store(now>>coarseShift + 1)
+	if bound := int(t.bound.Load()); len(next) >= bound {
+		t.evictAt.Store(now>>secondShift + 1)
 		oldest := slices.SortedFunc(maps.Keys(next), func(a, b uint64) int {
-			if age := int(next[b].touched.since(next[a].touched.at())); age != 0 {
-				return age
+			if age := int32(next[a].touched.Load() - next[b].touched.Load()); age != 0 {
+				return int(age)
 			}
 			return cmp.Compare(next[a].ended.Load(), next[b].ended.Load())
 		})
-		for _, h := range oldest[:min(max(len(next)-most+1, most/8, 1), len(oldest))] {
+		for _, h := range oldest[:min(max(len(next)-bound+1, bound/8, 1), len(oldest))] {
 			delete(next, h)
 		}
 	}
 	text := name()
-	s := &Shape{name: text[:min(len(text), maxShapeName)]}
-	s.touched.note(now)
+	s := &Shape{name: text[:min(len(text), maxName)]}
+	s.touched.Store(uint32(now >> secondShift))
 	next[hash] = s
-	sh.all.Store(&next)
+	t.all.Store(&next)
 	return s
 }
 
-// apply takes over how many shapes are learned.
-func (sh *shapes) apply(most int) {
-	sh.most.Store(int64(min(max(most, 0), maxShapes)))
+// Apply takes over how many shapes are learned; 0 = none, and 100,000 at most.
+func (t *Table) Apply(bound int) {
+	t.bound.Store(int64(min(max(bound, 0), most)))
 }
 
-// cost returns what a request of the shape is seen to cost, as a multiple of what
+// Cost returns what a request of the shape is seen to cost, as a multiple of what
 // requests cost in the mean; 1 while little is known.
-func (sh *shapes) cost(s *Shape) float64 {
+func (t *Table) Cost(s *Shape) float64 {
 	if s == nil || s.ended.Load() < knownAfter {
 		return 1
 	}
-	time := ratio(s.mean.mean(), sh.mean.mean())
-	bytes, all := s.bytes.Load(), sh.bytes.Load()
+	byTime := ratio(s.mean.mean(), t.mean.mean())
+	bytes, all := s.bytes.Load(), t.bytes.Load()
 	if bytes == 0 || all == 0 {
-		return time
+		return byTime
 	}
-	return (time + ratio(float64(bytes)/float64(s.ended.Load()), float64(all)/float64(max(sh.ended.Load(), 1)))) / 2
+	return (byTime + ratio(float64(bytes)/float64(s.ended.Load()), float64(all)/float64(max(t.ended.Load(), 1)))) / 2
 }
 
 // ratio returns a/b within the bounds of a cost, 1 where it means nothing.
@@ -160,23 +160,24 @@ func ratio(a, b float64) float64 {
 	if !(a > 0) || !(b > 0) {
 		return 1
 	}
-	return min(max(a/b, leastCost), mostCost)
+	return min(max(a/b, Least), mostCost)
 }
 
-// learned takes a request's end into account. It returns by how much it cost more
-// than its shape is taken to, as a multiple of the mean; less than zero = less.
-func (sh *shapes) learned(now int64, s *Shape, latency time.Duration) (more float64) {
-	took := float64(min(max(latency, 1), maxLatency))
+// Learned takes a request's end into account. It returns by how much it cost more
+// than its shape is taken to, as a multiple of the mean; less than zero = less. latency is
+// above zero.
+func (t *Table) Learned(now int64, s *Shape, latency time.Duration) (more float64) {
+	took := float64(latency)
 	if s.ended.Load() >= knownAfter {
-		more = ratio(took, sh.mean.mean()) - ratio(s.mean.mean(), sh.mean.mean())
+		more = ratio(took, t.mean.mean()) - ratio(s.mean.mean(), t.mean.mean())
 	}
-	second := uint32(now >> coarseShift)
+	second := uint32(now >> secondShift)
 	s.mean.add(second, took)
-	sh.mean.add(second, took)
+	t.mean.add(second, took)
 	s.ended.Add(1)
-	sh.ended.Add(1)
+	t.ended.Add(1)
 	s.busy.Add(int64(took))
-	s.touched.note(now)
+	s.touched.Store(second)
 	return more
 }
 
@@ -208,17 +209,8 @@ func (s *Shape) alone(latency float64) float64 {
 	return best
 }
 
-// Carried tells how many bytes a request moved, which is a part of what its shape
-// costs. Without a shape it does nothing.
-func (p *Permit) Carried(bytes int64) {
-	if p.shape != nil && bytes > 0 {
-		p.shape.bytes.Add(uint64(bytes))
-		p.spec.part.gate.shapes.bytes.Add(uint64(bytes))
-	}
-}
-
-// ShapeStatus is what is known of a shape.
-type ShapeStatus struct {
+// Status is what is known of a shape.
+type Status struct {
 	Name    string
 	Ended   uint64
 	Refused uint64
@@ -228,36 +220,38 @@ type ShapeStatus struct {
 	Cost    float64 // as a multiple of the mean request
 }
 
-// Shapes returns the shapes that took most of the backend's time, the greatest
+// Refused counts a request of the shape that was refused because the shape is capped.
+func (s *Shape) Refused() { s.refused.Add(1) }
+
+// Carried counts bytes that a request of the shape moved, which is a part of what it
+// costs.
+func (t *Table) Carried(s *Shape, bytes uint64) {
+	s.bytes.Add(bytes)
+	t.bytes.Add(bytes)
+}
+
+// List returns the shapes that took most of the backend's time, the greatest
 // first, most of them at most.
-func (g *Gate) Shapes(most int) []ShapeStatus {
-	sh := &g.shapes
-	all := sh.all.Load()
+func (t *Table) List(most int) []Status {
+	all := t.all.Load()
 	if all == nil {
 		return nil
 	}
 	list := slices.Collect(maps.Values(*all))
-	if sh.other.ended.Load() > 0 {
-		list = append(list, &sh.other)
+	if t.other.ended.Load() > 0 {
+		list = append(list, &t.other)
 	}
 	total := int64(0)
-	out := make([]ShapeStatus, 0, len(list))
+	out := make([]Status, 0, len(list))
 	for _, s := range list {
 		total += s.busy.Load()
 	}
 	slices.SortFunc(list, func(a, b *Shape) int { return int(min(max(b.busy.Load()-a.busy.Load(), -1), 1)) })
 	for _, s := range list[:min(len(list), most)] {
-		out = append(out, ShapeStatus{
-			Name: s.name, Ended: s.ended.Load(), Refused: s.refused.Load(), Bytes: s.bytes.Load(), Cost: sh.cost(s),
+		out = append(out, Status{
+			Name: s.name, Ended: s.ended.Load(), Refused: s.refused.Load(), Bytes: s.bytes.Load(), Cost: t.Cost(s),
 			Mean: time.Duration(s.mean.mean()), Share: float64(s.busy.Load()) / float64(max(total, 1)),
 		})
 	}
 	return out
-}
-
-// priced returns the tokens of a request of a shape. What a bucket can never hold
-// is not asked of it at once; the rest is charged when the request ends.
-func (s *partitionSpec) priced(cost float64, shape *Shape) float64 {
-	cost = tokens(cost) * s.part.gate.shapes.cost(shape)
-	return min(cost, max(s.ingress.Burst(), leastCost), max(s.own.Burst(), leastCost))
 }
