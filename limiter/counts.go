@@ -174,12 +174,12 @@ func (c *classCounts) snapshot(exempted uint64) []ClassCounts {
 // classify counts what became of a request, where there are classes.
 func (s *partitionSpec) classify(req *Request, why cause) {
 	if s.is(classed) && !req.Exempt {
-		s.countClass(req, why)
+		s.count(s.part, req, why)
 	}
 }
 
-// countClass is classify where there are classes.
-func (s *partitionSpec) countClass(req *Request, why cause) {
+// count counts what became of a request in p.
+func (l *ladder) count(p *partition, req *Request, why cause) {
 	d := decidedRejected
 	switch {
 	case why == admitted:
@@ -187,8 +187,8 @@ func (s *partitionSpec) countClass(req *Request, why cause) {
 	case why >= shedPartition && why <= shedTotal:
 		d = decidedShed
 	}
-	c := &s.part.counts.classes
-	c.by[s.classes.rank(req.Class)][d].Add(1)
+	c := &p.counts.classes
+	c.by[l.rank(req)][d].Add(1)
 	if req.Unclear {
 		c.unknown.Add(1)
 	}

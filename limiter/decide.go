@@ -72,7 +72,11 @@ func (s *partitionSpec) special(now int64, req *Request) (permit Permit, e entry
 	}
 	if s.is(classed) {
 		if e = s.passes(now, req); e.how == shed.Refused {
-			return Permit{}, e, s.sheds(), true
+			why = shedPartition
+			if s.is(pooled) {
+				why = shedTotal
+			}
+			return Permit{}, e, why, true
 		}
 	}
 	if req.Shape != nil && p.culprit.Capped(req.Shape) {
@@ -80,14 +84,6 @@ func (s *partitionSpec) special(now int64, req *Request) (permit Permit, e entry
 		return Permit{}, e, fullPartition, true
 	}
 	return Permit{}, e, admitted, false
-}
-
-// sheds returns the cause of a refusal by the line.
-func (s *partitionSpec) sheds() cause {
-	if s.is(pooled) {
-		return shedTotal
-	}
-	return shedPartition
 }
 
 // borrow pays for a request that did not find its tokens. It returns the ticket
@@ -124,8 +120,8 @@ func (s *partitionSpec) mayPass(req *Request, r rank) bool {
 // mustRefuse reports that a request that finds no permit could only be refused,
 // so that a flood is refused by reading alone, without spending tokens and
 // giving them back.
-func (s *partitionSpec) mustRefuse(req *Request) bool {
-	return !s.is(queueing) || req.MaxWait < 0
+func (t traits) mustRefuse(req *Request) bool {
+	return !t.is(queueing) || req.MaxWait < 0
 }
 
 // mayQueue reports whether a request that found no permit may join the line. While
@@ -201,9 +197,24 @@ func headroom(limit int64) int64 {
 	return max(limit/20, 1)
 }
 
+// ladder says who goes first when not everything fits. The zero ladder lets go first
+// who comes first.
+type ladder struct {
+	classes *Classes      // nil = there are none
+	shed    *shed.Shedder // of the limit that binds; nil = there are no classes
+}
+
+// rank returns the place of the request's class.
+func (l *ladder) rank(req *Request) rank {
+	if l.classes == nil {
+		return 0
+	}
+	return l.classes.rank(req.Class)
+}
+
 // reach returns how many permits of a limit a request may be among.
-func (s *partitionSpec) reach(limit int64, e entry) int64 {
-	if s.is(classed) && e.how != shed.ByFloor && e.rank.Sheddable() {
+func (l *ladder) reach(limit int64, e entry) int64 {
+	if l.classes != nil && e.how != shed.ByFloor && e.rank.Sheddable() {
 		limit -= headroom(limit)
 	}
 	return limit
@@ -242,27 +253,27 @@ func (s *partitionSpec) hasRoom() bool {
 // wait behind a few others have found it.
 func (s *partitionSpec) unroomed(now int64, e entry, of *Shape) {
 	if of != nil || s.is(classed) {
-		s.tell(now, e, of)
+		s.part.lacks(now, s, e, of)
 	}
 }
 
-// tell tells of it those who make room.
-func (s *partitionSpec) tell(now int64, e entry, of *Shape) {
+// lacks tells of it those who make room.
+func (p *partition) lacks(now int64, s *partitionSpec, e entry, of *Shape) {
 	if of != nil {
-		s.part.culprit.Unroomed(of)
+		p.culprit.Unroomed(of)
 	}
 	if !s.is(classed) {
 		return
 	}
 	if !s.shed.Watching() {
-		s.shed.Begin(s.part.gate.clock.at(now), e.rank, s.part.hash)
+		s.shed.Begin(p.gate.clock.at(now), e.rank, p.hash)
 	}
 	s.shed.Short(e.rank, e.how)
 }
 
 // steered moves the line when that is due; now is read.
-func (s *partitionSpec) steered(now int64) {
-	if s.is(classed) {
-		s.shed.Turn(now, &s.classes.Floor)
+func (l *ladder) steered(now int64) {
+	if l.classes != nil {
+		l.shed.Turn(now, &l.classes.Floor)
 	}
 }

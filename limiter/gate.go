@@ -106,12 +106,12 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 			now = g.clock.at(now)
 		}
 		if req.Shape != nil {
-			req.Cost = s.priced(asked, req.Shape)
+			req.Cost = s.priced(tokens(asked) * g.shapes.Cost(req.Shape))
 		}
 		permit, ticket, why := s.decide(now, req)
 		settled := why == admitted || version&1 == 0 && version == g.roster.version.Load()
 		if settled && s.is(witnessed) {
-			s.witnessing(now, req, ticket != nil, why)
+			witnessing(s.witness, now, req, ticket != nil, why)
 		}
 		if why == admitted {
 			if ticket == nil {

@@ -128,23 +128,15 @@ func (p *partition) aheadOf(r rank) (n int64) {
 	return n
 }
 
-// rank returns the place of the request's class.
-func (s *partitionSpec) rank(req *Request) rank {
-	if s.classes == nil {
-		return 0
-	}
-	return s.classes.rank(req.Class)
-}
-
 // crowdedAt is how many must be ahead in the queue for a request to have found no
 // room: half of an automatic queue.
-func (s *partitionSpec) crowdedAt() int64 {
-	return max(int64(math.Sqrt(float64(s.part.limit(s)))), minAutoDepth/2)
+func crowdedAt(limit int64) int64 {
+	return max(int64(math.Sqrt(float64(limit))), minAutoDepth/2)
 }
 
-// expect returns how long a request with so many ahead of it will wait, 0 when
-// nobody knows. The caller holds line.mu.
-func (s *partitionSpec) expect(now int64, q *lane, ahead int64) time.Duration {
+// expectLocked returns how long a request of s with so many ahead of it will wait, 0
+// when nobody knows.
+func (q *lane) expectLocked(now int64, s *partitionSpec, ahead int64) time.Duration {
 	if q.tickets.n > 0 && q.part != nil && q.standing(now) {
 		ahead = 0 // the last comes first
 	}

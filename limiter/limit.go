@@ -88,29 +88,59 @@ func (s *partitionSpec) places() int64 {
 	return limit
 }
 
+// estimate is a limit, and what it tells and takes besides.
+type estimate struct{ limit Limit }
+
+// recall tells the limit, which was just made for p, what is known of the backend:
+// what the limit before it learned, or else what was learned in an earlier life.
+func (e estimate) recall(before estimate, p *partition) {
+	l, ok := e.limit.(interface{ Recall(base time.Duration) })
+	if !ok {
+		return
+	}
+	var base time.Duration
+	if before.limit != nil && before.algorithm() == e.algorithm() {
+		base = before.baseRTT()
+	}
+	if known := p.gate.roster.recall; base == 0 && known != nil {
+		base = known(p.name, p.isDynamic(), e.algorithm())
+	}
+	if base > 0 {
+		l.Recall(base)
+	}
+}
+
 // baseRTT returns the latency without load as the limit believes it, 0 when it
 // does not know.
-func (s *partitionSpec) baseRTT() time.Duration {
-	if l, ok := s.limit.(interface{ BaseRTT() time.Duration }); ok {
+func (e estimate) baseRTT() time.Duration {
+	if l, ok := e.limit.(interface{ BaseRTT() time.Duration }); ok {
 		return l.BaseRTT()
 	}
 	return 0
 }
 
 // algorithm returns the name of the limit's algorithm, "" when it has none.
-func (s *partitionSpec) algorithm() string {
-	if l, ok := s.limit.(interface{ Algorithm() string }); ok {
+func (e estimate) algorithm() string {
+	if l, ok := e.limit.(interface{ Algorithm() string }); ok {
 		return l.Algorithm()
 	}
 	return ""
 }
 
 // state returns the inner state of the limit, nil when it tells none.
-func (s *partitionSpec) state() map[string]float64 {
-	if l, ok := s.limit.(interface{ State() map[string]float64 }); ok {
+func (e estimate) state() map[string]float64 {
+	if l, ok := e.limit.(interface{ State() map[string]float64 }); ok {
 		return l.State()
 	}
 	return nil
+}
+
+// why returns why the limit last changed, "" when it does not tell.
+func (e estimate) why() string {
+	if l, ok := e.limit.(interface{ Why() string }); ok {
+		return l.Why()
+	}
+	return ""
 }
 
 // mayAbandon reports whether the permits whose callers have left leave room for
@@ -129,9 +159,9 @@ type pool struct {
 }
 
 // demand is [partition.demand] for all that share a limit.
-func (g *Gate) demand() (offered, refused uint64) {
-	refused = g.pool.refused.Load()
-	return g.pool.granted.Load() + refused, refused
+func (p *pool) demand() (offered, refused uint64) {
+	refused = p.refused.Load()
+	return p.granted.Load() + refused, refused
 }
 
 // share returns the one limit of a policy's partitions, nil when each has its own:
@@ -148,7 +178,7 @@ func (r *roster) share(old *table, policy *Policy) Limit {
 	if w, ok := l.(interface {
 		Watch(demand func() (offered, refused uint64))
 	}); ok {
-		w.Watch(r.gate.demand)
+		w.Watch(r.gate.pool.demand)
 	}
 	return l
 }

@@ -70,7 +70,7 @@ func (l *line) join(now int64, t *Ticket) bool {
 	ahead := p.aheadOf(r)
 	if t.req.MaxWait > 0 {
 		p.asked.note(now)
-		if s.expect(now, q, ahead) > t.req.MaxWait {
+		if q.expectLocked(now, s, ahead) > t.req.MaxWait {
 			return false
 		}
 		wait = min(wait, t.req.MaxWait)
@@ -82,7 +82,7 @@ func (l *line) join(now int64, t *Ticket) bool {
 	if t.began == 0 {
 		t.began = now
 	}
-	t.crowded = ahead >= s.crowdedAt()
+	t.crowded = ahead >= crowdedAt(p.limit(s))
 	l.enterLocked(now, t)
 	l.serveLocked(now)
 	return true

@@ -150,8 +150,8 @@ const (
 	Admitted
 )
 
-// witnessing tells what was decided.
-func (s *partitionSpec) witnessing(now int64, req *Request, waits bool, why cause) {
+// witnessing tells a witness what was decided.
+func witnessing(w Witness, now int64, req *Request, waits bool, why cause) {
 	v := Refused
 	switch {
 	case waits:
@@ -161,5 +161,5 @@ func (s *partitionSpec) witnessing(now int64, req *Request, waits bool, why caus
 	}
 	told := *req
 	told.Shape = nil // is the gate's own, which learns from what is true; the cost has its price already
-	s.witness.Decided(now, told, v)
+	w.Decided(now, told, v)
 }

@@ -144,14 +144,11 @@ func (s *partitionSpec) glance() Glance {
 	held := p.tally.held()
 	v := Glance{
 		Name: p.name, Key: p.isDynamic(), Limit: int(s.bound()), InFlight: int(held), Queued: int(p.queued.Load()),
-		BaseRTT: s.baseRTT(), Admitted: p.tally.granted(), Refused: c.fates.sum((*fate).refused), WouldRefuse: c.fates.sum((*fate).passed),
+		BaseRTT: s.baseRTT(), Why: s.why(), Admitted: p.tally.granted(), Refused: c.fates.sum((*fate).refused), WouldRefuse: c.fates.sum((*fate).passed),
 		Dropped: c.dropped.Load(), Busy: time.Duration(c.busy.Load()),
 	}
 	rest := uint64(held) + v.Dropped + c.ignored.Load()
 	v.Succeeded = v.Admitted - min(v.Admitted, rest)
-	if l, ok := s.limit.(interface{ Why() string }); ok {
-		v.Why = l.Why()
-	}
 	return v
 }
 

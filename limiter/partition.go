@@ -78,11 +78,10 @@ type partitionSpec struct {
 	traits
 	mode Mode
 	purse
-	limit   Limit
-	total   int64    // bound on permits over all partitions, 0 = none
-	classes *Classes // nil = there are none
+	estimate
+	total int64 // bound on permits over all partitions, 0 = none
+	ladder
 
-	shed     *shed.Shedder // of the limit that binds; nil = there are no classes
 	fallback int64
 	depth    int           // of the queue
 	maxWait  time.Duration // in the queue
@@ -150,7 +149,7 @@ func newPartition(g *Gate, name, label string, o Observer) *partition {
 func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partitionSpec {
 	next := &partitionSpec{
 		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
-		depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait, witness: t.policy.Witness, classes: t.policy.Classes,
+		depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait, witness: t.policy.Witness, ladder: ladder{classes: t.policy.Classes},
 	}
 	if t.shared != nil {
 		next.fallback = int64(t.policy.Default.Fallback)
@@ -174,7 +173,11 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 		next.limit = old.limit
 	default:
 		next.limit = newLimit(policy)
-		next.recall(old)
+		var before estimate
+		if old != nil {
+			before = old.estimate
+		}
+		next.recall(before, p)
 		if l, ok := next.limit.(interface {
 			Watch(demand func() (offered, refused uint64))
 		}); ok {
@@ -191,25 +194,6 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	}
 	p.spec.Store(next)
 	return next
-}
-
-// recall tells a limit that was just made what is known of the backend: what the
-// limit before it learned, or else what was learned in an earlier life.
-func (s *partitionSpec) recall(old *partitionSpec) {
-	l, ok := s.limit.(interface{ Recall(base time.Duration) })
-	if !ok {
-		return
-	}
-	var base time.Duration
-	if old != nil && old.algorithm() == s.algorithm() {
-		base = old.baseRTT()
-	}
-	if known := s.part.gate.roster.recall; base == 0 && known != nil {
-		base = known(s.part.name, s.part.isDynamic(), s.algorithm())
-	}
-	if base > 0 {
-		l.Recall(base)
-	}
 }
 
 // demand returns how many requests asked for a permit, and how many found

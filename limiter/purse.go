@@ -95,9 +95,9 @@ func (p *purse) blame(refused *Bucket, cost float64) cause {
 	}
 }
 
-// priced returns the tokens of a request of a shape. What a bucket can never hold
-// is not asked of it at once; the rest is charged when the request ends.
-func (s *partitionSpec) priced(cost float64, of *Shape) float64 {
-	cost = tokens(cost) * s.part.gate.shapes.Cost(of)
-	return min(cost, max(s.ingress.Burst(), shape.Least), max(s.own.Burst(), shape.Least))
+// priced returns what to ask for where a request costs so many tokens by its shape.
+// What a bucket can never hold is not asked of it at once; the rest is charged when
+// the request ends.
+func (p *purse) priced(cost float64) float64 {
+	return min(cost, max(p.ingress.Burst(), shape.Least), max(p.own.Burst(), shape.Least))
 }

@@ -194,23 +194,19 @@ func (r *roster) snapshot(now int64) (*table, *remains) {
 // may be told to whoever asks; see [Gate.Status] for everything else.
 func (g *Gate) Load() (held, limit int64) {
 	t := g.roster.table.Load()
+	add := func(s *partitionSpec) { held, limit = held+s.part.tally.held(), limit+s.bound() }
 	for _, s := range t.named {
-		held, limit = s.load(held, limit)
+		add(s)
 	}
-	held, limit = t.def.load(held, limit)
-	held, limit = t.overflow.load(held, limit)
+	add(t.def)
+	add(t.overflow)
 	for s := range t.ofKeys() {
-		held, limit = s.load(held, limit)
+		add(s)
 	}
 	if t.def.is(pooled) {
 		limit = min(limit, t.def.whole())
 	}
 	return held, limit
-}
-
-// load adds the partition's permits and its limit.
-func (s *partitionSpec) load(held, limit int64) (allHeld, allLimit int64) {
-	return held + s.part.tally.held(), limit + s.bound()
 }
 
 // labelSums adds partitions up by label.
@@ -276,13 +272,10 @@ func (s *partitionSpec) status(now int64) PartitionStatus {
 	st := PartitionStatus{
 		Name: p.name, Label: p.label, Key: p.isDynamic(), Algorithm: s.algorithm(), Limit: int(s.bound()),
 		InFlight: int(p.tally.held()), Abandoned: int(max(p.left.Load(), 0)), Queued: int(p.queued.Load()),
-		BaseRTT: s.baseRTT(), Bucket: bucketStatus(s.own, now), State: s.state(), Counts: p.counts.snapshot(),
+		BaseRTT: s.baseRTT(), Bucket: bucketStatus(s.own, now), Why: s.why(), State: s.state(), Counts: p.counts.snapshot(),
 	}
 	st.Counts.Admitted = p.tally.granted()
 	st.WastedShare = st.Counts.wastedShare(st.InFlight)
-	if l, ok := s.limit.(interface{ Why() string }); ok {
-		st.Why = l.Why()
-	}
 	return st
 }
 
