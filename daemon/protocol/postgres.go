@@ -10,6 +10,7 @@ import (
 	"github.com/admitd/admitd/daemon/keys"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/postgresgate"
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -78,7 +79,7 @@ func postgresOptions(in *config.Ingress) (postgresgate.Options, error) {
 // default cost.
 func postgresCosts(c *config.Cost) map[string]float64 {
 	costs := map[string]float64{}
-	for _, op := range postgresgate.Operations() {
+	for _, op := range sqltext.Operations() {
 		costs[op] = c.Default
 		if own, ok := c.ByOperation[op]; ok {
 			costs[op] = own

@@ -7,19 +7,6 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// ParseStatement opens parseStatement: the operation's name and how many
-// statements there are.
-func ParseStatement(text []byte) (op string, n int) {
-	s := parseStatement(text)
-	return s.op.String(), s.n
-}
-
-// ParseShown opens parseShown.
-func ParseShown(b []byte) (op string, n int) {
-	s := parseShown(b)
-	return s.op.String(), s.n
-}
-
 // SQLState opens sqlState.
 func SQLState(m []byte) string { return string(sqlState(m)) }
 
@@ -46,6 +33,3 @@ func Startup(m []byte) (user, database, application string, timeout time.Duratio
 
 // StartupSize opens startupSize.
 func StartupSize(b []byte) (int, error) { return startupSize(b) }
-
-// Normalise opens the text of a shape to tests.
-func Normalise(text string) string { return string(normalise(nil, []byte(text))) }

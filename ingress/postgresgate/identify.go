@@ -18,7 +18,7 @@ type facts struct {
 	application string
 	superuser   bool
 	remote      netip.Addr
-	statement   *statement
+	task        *task
 }
 
 // part appends one part of a partition key.
@@ -30,7 +30,7 @@ var simpleParts = map[string]part{ //nolint:gochecknoglobals // a constant table
 	"user":        func(b []byte, f *facts) []byte { return append(b, f.startup.user...) },
 	"application": func(b []byte, f *facts) []byte { return append(b, f.application...) },
 	"client":      func(b []byte, f *facts) []byte { return f.remote.AppendTo(b) },
-	"operation":   func(b []byte, f *facts) []byte { return append(b, f.statement.op.String()...) },
+	"operation":   func(b []byte, f *facts) []byte { return append(b, f.task.Op.String()...) },
 }
 
 // parseParts reads [Options.PartitionBy].
@@ -54,7 +54,7 @@ func parsePart(name string) (part, error) {
 	switch {
 	case kind == "comment" && argument != "" && len(argument) <= maxFact:
 		return func(b []byte, f *facts) []byte {
-			value := tag(f.statement.tags, argument)
+			value := f.task.Tag(argument)
 			return append(b, value[:min(len(value), maxFact)]...)
 		}, nil
 	case kind == "client" && err == nil && bits >= 1 && bits <= 32:
@@ -80,14 +80,14 @@ func (o *Options) isExempt(f *facts) bool {
 	return f.superuser && !o.GateSuperusers ||
 		slices.Contains(e.Users, f.startup.user) ||
 		f.application != "" && slices.Contains(e.Applications, f.application) ||
-		slices.Contains(e.Operations, f.statement.op.String()) ||
+		slices.Contains(e.Operations, f.task.Op.String()) ||
 		slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(f.remote) })
 }
 
 // request returns what the limiter is asked for a unit that begins with st. The
 // caller holds the session's lock.
-func (s *session) request(st *statement) limiter.Request {
-	f := facts{startup: &s.who, application: s.back.application, superuser: s.back.superuser, remote: s.remote, statement: st}
+func (s *session) request(st *task) limiter.Request {
+	f := facts{startup: &s.who, application: s.back.application, superuser: s.back.superuser, remote: s.remote, task: st}
 	s.keyBuf = appendKey(s.keyBuf[:0], s.srv.parts, &f)
 	if string(s.keyBuf) != s.key {
 		s.key = string(s.keyBuf)
@@ -102,44 +102,10 @@ func (s *session) request(st *statement) limiter.Request {
 }
 
 // cost returns the tokens of a unit that begins with st.
-func (s *Server) cost(st *statement) float64 {
-	cost := s.costs[st.op]
-	if s.o.PerStatement && st.n > 1 {
-		cost *= float64(st.n)
+func (s *Server) cost(st *task) float64 {
+	cost := s.costs[st.Op]
+	if s.o.PerStatement && st.N > 1 {
+		cost *= float64(st.N)
 	}
 	return cost
-}
-
-// setting splits what stands behind SET into name and value. ok is false for
-// other forms, such as SET LOCAL and SET TRANSACTION.
-func setting(b []byte) (name, value []byte, ok bool) {
-	l := lexer{b: b}
-	name = l.take()
-	if equalFold(name, "LOCAL") { // for a transaction, in which nothing waits
-		return nil, nil, false
-	}
-	if equalFold(name, "SESSION") {
-		name = l.take()
-	}
-	rest := strings.TrimLeft(string(l.b[l.i:min(len(l.b), l.i+maxFact)]), " \t\r\n")
-	switch {
-	case strings.HasPrefix(rest, "="):
-		rest = rest[1:]
-	case len(rest) > 2 && strings.EqualFold(rest[:2], "TO"):
-		rest = rest[2:]
-	default:
-		return nil, nil, false
-	}
-	rest, _, _ = strings.Cut(rest, ";")
-	return name, []byte(strings.TrimSpace(rest)), len(name) > 0
-}
-
-// take returns the next word and moves behind it.
-func (l *lexer) take() []byte {
-	for l.i < len(l.b) && isSpace(l.b[l.i]) {
-		l.i++
-	}
-	w := l.peek()
-	l.i += len(w)
-	return w
 }

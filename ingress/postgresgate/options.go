@@ -11,6 +11,7 @@ import (
 
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
 )
@@ -105,7 +106,7 @@ func (o *Options) validate() error {
 		errs = append(errs, errors.New("postgresgate: no backend"))
 	}
 	for name, cost := range o.Costs {
-		if !slices.Contains(Operations(), name) {
+		if !slices.Contains(sqltext.Operations(), name) {
 			errs = append(errs, fmt.Errorf("postgresgate: cost of %q: no such operation", name))
 		}
 		if cost < 0 || cost > 1e9 || cost != cost {
@@ -113,7 +114,7 @@ func (o *Options) validate() error {
 		}
 	}
 	for _, name := range o.Exempt.Operations {
-		if !slices.Contains(Operations(), name) {
+		if !slices.Contains(sqltext.Operations(), name) {
 			errs = append(errs, fmt.Errorf("postgresgate: exemption of %q: no such operation", name))
 		}
 	}

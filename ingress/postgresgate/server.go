@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
@@ -32,7 +33,7 @@ type Server struct {
 	corridor *relay.Corridor
 	dialer   *relay.Dialer
 	parts    []part
-	costs    [opFree + 1]float64
+	costs    [sqltext.OpFree + 1]float64
 	direct   *tls.Config // of clients that begin with TLS; nil = none
 	keys     cancelKeys
 	users    users
@@ -61,7 +62,7 @@ func New(g gate, o Options) (*Server, error) {
 	s.learner, _ = g.(*limiter.Gate)
 	s.dialer.Health().Log(g.Name(), o.Log)
 	for op := range s.costs {
-		s.costs[op] = o.Costs[operation(op).String()]
+		s.costs[op] = o.Costs[sqltext.Operation(op).String()]
 	}
 	if o.TLS == nil && o.BackendTLS == nil {
 		o.Log.Info("no certificate: connections of clients that ask for encryption pass to the backend, and only they are counted, "+
@@ -113,7 +114,7 @@ func (s *Server) handshake(ctx context.Context, c net.Conn, ses *session) (net.C
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
-	first, c, err := peekByte(c)
+	first, c, err := ingress.Peek(c)
 	if !stop() || err != nil {
 		_ = c.Close()
 		return c, fmt.Errorf("postgresgate: no first byte: %w", errors.Join(err, ctx.Err()))
@@ -133,33 +134,6 @@ func (s *Server) handshake(ctx context.Context, c net.Conn, ses *session) (net.C
 // recordHandshake is the first byte of TLS, which begins no start-up message: it
 // would be one of 360 MiB.
 const recordHandshake = 0x16
-
-// peekByte waits for the first byte without taking it. Where that cannot be done
-// it returns a connection that has it in front.
-func peekByte(c net.Conn) (byte, net.Conn, error) {
-	if b, err, ok := peekRaw(c); ok {
-		return b, c, err
-	}
-	var b [1]byte
-	_, err := io.ReadFull(c, b[:])
-	return b[0], &pushedBack{Conn: c, first: b[:]}, err
-}
-
-// pushedBack is a connection of which the first byte was read.
-type pushedBack struct {
-	net.Conn
-	first []byte
-}
-
-// Read implements [io.Reader].
-func (p *pushedBack) Read(b []byte) (int, error) {
-	if len(p.first) == 0 || len(b) == 0 {
-		return p.Conn.Read(b)
-	}
-	n := copy(b, p.first)
-	p.first = p.first[n:]
-	return n, nil
-}
 
 // askTLS returns a dial func that asks the server for TLS, as it is asked
 // before a start-up message.

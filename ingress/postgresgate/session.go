@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
@@ -36,8 +37,8 @@ type session struct {
 	reserved bool
 
 	unit     unit
-	prepared map[string]statement // by name; the client's side only
-	key      string               // the last partition key, so that it is not made anew
+	prepared map[string]task // by name; the client's side only
+	key      string          // the last partition key, so that it is not made anew
 	keyBuf   []byte
 	shapeBuf []byte // scratch, of the client's side
 
@@ -233,12 +234,6 @@ func failCopy() []byte { return appendMessage(nil, msgCopyFail, []byte("client h
 func (s *session) replicate(m relay.Message) (relay.Verdict, error) {
 	v := relay.Verdict{Expect: m.Bytes[0] == msgQuery || m.Bytes[0] == msgSync}
 	// Streaming has no end that a drain could wait for.
-	v.Idle = m.Bytes[0] == msgQuery && equalFold(firstWord(m.Bytes[headerLen:]), "START_REPLICATION")
+	v.Idle = m.Bytes[0] == msgQuery && sqltext.Begins(m.Bytes[headerLen:], "START_REPLICATION")
 	return v, nil
-}
-
-// firstWord returns the word that b begins with.
-func firstWord(b []byte) []byte {
-	l := lexer{b: b}
-	return l.peek()
 }

@@ -1,11 +1,15 @@
 package postgresgate
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
+)
 
 // counters are what the server counts.
 type counters struct {
 	connections, opaque, open atomic.Int64
-	units, refused            [opFree + 1]atomic.Int64 // by operation
+	units, refused            [sqltext.OpFree + 1]atomic.Int64 // by operation
 }
 
 // Status is what a server knows of itself.
@@ -41,7 +45,7 @@ func (s *Server) Status() Status {
 		of := OperationStatus{Decided: c.units[op].Load(), Refused: c.refused[op].Load()}
 		st.Refused += of.Refused
 		if of.Decided > 0 {
-			st.Operations[operation(op).String()] = of
+			st.Operations[sqltext.Operation(op).String()] = of
 		}
 	}
 	return st

@@ -74,7 +74,7 @@ func (s *Server) firstMessage(c net.Conn) (m []byte, secured net.Conn, err error
 		return nil, c, err
 	}
 	if head[0] == recordHandshake && s.direct != nil {
-		c = tls.Server(&pushedBack{Conn: c, first: []byte{head[0]}}, s.direct)
+		c = tls.Server(ingress.PushBack(c, head[0]), s.direct)
 		if _, err := io.ReadFull(c, head[:1]); err != nil {
 			return nil, c, err
 		}

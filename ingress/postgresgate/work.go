@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
@@ -68,7 +70,7 @@ func (s *session) begin() {
 	if s.unit.parsed && s.erredLast() {
 		// The server may not have come to a Parse. What is not known is admitted
 		// like anything else.
-		maps.DeleteFunc(s.prepared, func(_ string, st statement) bool { return st.op == opFree })
+		maps.DeleteFunc(s.prepared, func(_ string, t task) bool { return t.Op == sqltext.OpFree })
 	}
 	s.unit = unit{}
 	s.whole()
@@ -113,13 +115,12 @@ func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	if v, decided, err := s.behind(); decided {
 		return v, err
 	}
-	st := statement{op: opOther, n: 1}
+	st := unknown()
 	if m.Bytes[0] == msgQuery {
-		st = parseShown(m.Bytes[headerLen:])
-		st.shape = s.shape(m.Bytes[headerLen:])
+		st = s.parse(m.Bytes[headerLen:])
 		s.follow(&st)
 	}
-	if st.n > 0 {
+	if st.N > 0 {
 		switch answer, err := s.admit(rs, &st); {
 		case errors.Is(err, errRefused):
 			v := s.refuse(appendReady(answer, statusIdle))
@@ -157,7 +158,7 @@ func (s *session) behind() (v relay.Verdict, decided bool, err error) {
 // when it binds: to prepare a statement costs little.
 func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
 	kind, body := m.Bytes[0], m.Bytes[headerLen:]
-	var st statement
+	var st task
 	switch kind {
 	case msgParse:
 		s.prepare(body)
@@ -167,7 +168,7 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 	case msgBind:
 		st = s.bound(body)
 	case msgExecute:
-		st = statement{op: opOther, n: 1}
+		st = unknown()
 	}
 	switch needs := s.needs(kind, &st); {
 	case needs:
@@ -192,14 +193,14 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 
 // needs reports whether a message of the extended protocol needs a permit that
 // its unit does not have.
-func (s *session) needs(kind byte, st *statement) bool {
+func (s *session) needs(kind byte, st *task) bool {
 	switch {
-	case st.n == 0:
+	case st.N == 0:
 		return false
 	case kind == msgExecute: // its Bind has seen to that
 		return !s.unit.admitted
 	default:
-		return !s.unit.admitted || s.unit.free && st.op != opFree
+		return !s.unit.admitted || s.unit.free && st.Op != sqltext.OpFree
 	}
 }
 
@@ -220,29 +221,29 @@ func (s *session) refuse(answer []byte) relay.Verdict {
 
 // admit asks for a permit for a unit that begins with st. The error is
 // errRefused, with what the client is told, or the connection's end.
-func (s *session) admit(rs *relay.Session, st *statement) (answer []byte, err error) {
+func (s *session) admit(rs *relay.Session, st *task) (answer []byte, err error) {
 	s.mu.Lock()
 	back := &s.back
 	inside, kept := back.status != statusIdle, back.kept
-	back.works = back.works || st.op != opBegin && st.op != opFree
+	back.works = back.works || st.Op != sqltext.OpBegin && st.Op != sqltext.OpFree
 	req := s.request(st)
 	s.mu.Unlock()
 	if s.unit.free {
 		rs.End(limiter.Ignored)
 	}
-	s.unit.admitted, s.unit.free = true, st.op == opFree && !inside
+	s.unit.admitted, s.unit.free = true, st.Op == sqltext.OpFree && !inside
 	if kept {
 		return nil, nil
 	}
-	req.Exempt = req.Exempt || inside || st.op == opFree
+	req.Exempt = req.Exempt || inside || st.Op == sqltext.OpFree
 	req.Continues = inside
 	if !inside {
-		s.srv.counters.units[st.op].Add(1)
+		s.srv.counters.units[st.Op].Add(1)
 	}
 	err = rs.Admit(req)
 	s.saw(st, err)
 	if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
-		s.srv.counters.refused[st.op].Add(1)
+		s.srv.counters.refused[st.Op].Add(1)
 		d := rej.Document(req, !s.srv.o.NoHints)
 		return appendRefusal(nil, &d, s.srv.o.SQLStates), errRefused
 	}
@@ -258,31 +259,30 @@ func (s *session) prepare(body []byte) {
 	if !ok || len(name) > maxFact {
 		return
 	}
-	st := parseShown(rest)
-	st.shape = s.shape(rest)
-	st.tags, st.set = kept(st.tags), kept(st.set)
+	st := s.parse(rest)
+	st.Statement = st.Clone()
 	old, known := s.prepared[string(name)]
 	switch {
 	case !known && len(s.prepared) >= maxPrepared:
 		return
-	case known && len(name) > 0 && rank(old.op) > rank(st.op): // the server will not replace it
+	case known && len(name) > 0 && old.Op.Outranks(st.Op): // the server will not replace it
 		return
 	}
 	if s.prepared == nil {
-		s.prepared = map[string]statement{}
+		s.prepared = map[string]task{}
 	}
 	s.prepared[string(name)] = st
 }
 
 // bound returns what the statement does that a Bind names.
-func (s *session) bound(body []byte) statement {
+func (s *session) bound(body []byte) task {
 	_, rest, _ := cutString(body) // the portal
 	name, _, shown := cutString(rest)
 	st, ok := s.prepared[string(name)]
 	if !ok || !shown {
-		return statement{op: opOther, n: 1}
+		return unknown()
 	}
-	st.n = 1
+	st.N = 1
 	s.follow(&st)
 	return st
 }
@@ -297,24 +297,17 @@ func (s *session) closed(body []byte) {
 
 // follow takes what a statement changes of the session: the time that statements
 // may take, and what is prepared.
-func (s *session) follow(st *statement) {
-	if st.forgets {
+func (s *session) follow(st *task) {
+	if st.Forgets {
 		clear(s.prepared)
 	}
-	if st.resets {
+	if st.Resets {
 		s.who.timeout = s.who.timeoutAtStart
 	}
-	if st.set == nil {
-		return
-	}
-	name, value, ok := setting(st.set)
-	if ok && equalFold(name, "statement_timeout") {
-		s.who.timeout = parseTimeout(string(value[:min(len(value), maxFact)]))
-		if equalFold(value, "default") {
+	if value, ok := st.Sets("statement_timeout"); ok {
+		s.who.timeout = parseTimeout(string(value))
+		if strings.EqualFold(string(value), "default") {
 			s.who.timeout = s.who.timeoutAtStart
 		}
 	}
 }
-
-// kept copies a part of a message that outlives it.
-func kept(b []byte) []byte { return append([]byte(nil), b[:min(len(b), maxFact)]...) }

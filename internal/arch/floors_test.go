@@ -51,12 +51,13 @@ var floors = map[string][]string{
 	"ingress/relay":         {"ingress", "ingress/nowait", "limiter"},
 	"client/pulsarproducer": {"pulsarwire"},
 
-	"ingress/pulsargate/topics": {"limiter", "pulsarwire"},
+	"ingress/postgresgate/sqltext": {},
+	"ingress/pulsargate/topics":    {"limiter", "pulsarwire"},
 
 	// 3: siblings do not know each other; daemon introduces them
 	"ingress/httpgate":     {"askers", "ingress", "ingress/httpgate/upstream", "ingress/nowait", "limiter", "labels"},
 	"ingress/mongogate":    {"askers", "ingress", "ingress/relay", "limiter", "labels", "mongowire"},
-	"ingress/postgresgate": {"askers", "ingress", "ingress/relay", "limiter", "labels"},
+	"ingress/postgresgate": {"askers", "ingress", "ingress/postgresgate/sqltext", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"askers", "ingress", "ingress/pulsargate/topics", "ingress/relay", "limiter", "labels", "pulsarwire"},
 	"shadow":               {"agenda", "limiter", "labels", "status"},
 	"fleet":                {"fleet/pool", "limiter", "status"},
@@ -97,7 +98,7 @@ var floors = map[string][]string{
 	"daemon/keys": {"config", "ingress"},
 	"daemon/protocol": {
 		"daemon/keys", "config", "labels", "limiter", "clock", "askers", "observe", "tracing",
-		"ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/pulsargate", "ingress/pulsargate/topics",
+		"ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/postgresgate/sqltext", "ingress/pulsargate", "ingress/pulsargate/topics",
 	},
 	"daemon/steward": {
 		"admin", "config", "status",

@@ -1,33 +1,14 @@
-package postgresgate
+package sqltext
 
-import (
-	"bytes"
-
-	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/limiter"
-)
+import "bytes"
 
 // maxShape bounds the normalised text of a statement, in bytes.
 const maxShape = 512
 
-// shape returns what a text has in common with others: itself without comments and
-// literals. nil = the gate learns nothing.
-func (s *session) shape(text []byte) *limiter.Shape {
-	l := s.srv.learner
-	if l == nil || !l.Learns() {
-		return nil
-	}
-	if shown, _, whole := cutString(text); whole {
-		text = shown
-	}
-	s.shapeBuf = normalise(s.shapeBuf[:0], text)
-	return l.Shape(uint64(ingress.Fold(ingress.NewFingerprint(), s.shapeBuf)), func() string { return string(s.shapeBuf) })
-}
-
-// normalise appends the text with ? for each literal and parameter, one ? for a
+// Normalise appends the text with ? for each literal and parameter, one ? for a
 // list of them, one space for any white space, and its words in lower case.
-func normalise(dst, text []byte) []byte {
-	l, ignored := lexer{b: text}, statement{}
+func Normalise(dst, text []byte) []byte {
+	l, ignored := lexer{b: text}, Statement{}
 	for l.i < len(text) && len(dst) < maxShape {
 		switch c := text[l.i]; {
 		case isSpace(c):
@@ -41,7 +22,7 @@ func normalise(dst, text []byte) []byte {
 		case c == '"':
 			start := l.i
 			l.quoted(c, false)
-			dst = append(dst, text[start:min(l.i, start+maxFact)]...)
+			dst = append(dst, text[start:min(l.i, start+maxKept)]...)
 		case c == '$':
 			l.dollar()
 			for l.i < len(text) && '0' <= text[l.i] && text[l.i] <= '9' {
@@ -59,7 +40,7 @@ func normalise(dst, text []byte) []byte {
 			if word := text[start:l.i]; word[len(word)-1] == '\'' { // E'…'
 				dst = literal(dst)
 			} else {
-				dst = append(dst, bytes.ToLower(word[:min(len(word), maxFact)])...)
+				dst = append(dst, bytes.ToLower(word[:min(len(word), maxKept)])...)
 			}
 		case c == ',':
 			l.i++

@@ -1,9 +1,9 @@
-package postgresgate_test
+package sqltext_test
 
 import (
 	"testing"
 
-	"github.com/admitd/admitd/ingress/postgresgate"
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 )
 
 // Literals, parameters, comments and white space make no other shape of a
@@ -19,7 +19,7 @@ func TestNormalise(t *testing.T) {
 		"insert into t values ('unfinished":               "insert into t values (?",
 		"":                                                "",
 	} {
-		if got := postgresgate.Normalise(text); got != want {
+		if got := string(sqltext.Normalise(nil, []byte(text))); got != want {
 			t.Errorf("Normalise(%q) = %q; want %q", text, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package postgresgate
+package ingress
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package postgresgate
+package ingress
 
 import "net"
 
