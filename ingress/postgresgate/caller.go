@@ -35,17 +35,14 @@ func setClass(classes *ingress.Classes, f *facts, req *limiter.Request) {
 }
 
 // saw tells who sent a unit, once it is decided, if somebody wants to know.
-func (s *session) saw(st *task, err error) {
-	board := s.srv.o.Askers
+func (s *Server) saw(f *facts, err error) {
+	board := s.o.Askers
 	if !board.Due() {
 		return
 	}
-	s.mu.Lock()
-	application := s.back.application
-	s.mu.Unlock()
 	_, refused := errors.AsType[*limiter.Rejection](err)
 	board.Saw(&askers.Asker{
-		Client: s.remote, Application: application, User: s.who.user,
-		Operation: askers.Operation{Verb: st.Op.String(), Object: s.who.database},
+		Client: f.remote, Application: f.application, User: f.startup.user,
+		Operation: askers.Operation{Verb: f.task.Op.String(), Object: f.startup.database},
 	}, refused)
 }

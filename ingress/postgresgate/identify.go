@@ -8,17 +8,51 @@ import (
 	"strings"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/limiter"
 )
+
+// task is what a client asks for: what its text says, and what it has in common with
+// others.
+type task struct {
+	sqltext.Statement
+	shape *limiter.Shape // nil = nothing is learned of it
+}
+
+// unknown is a task of which nothing is known.
+func unknown() task { return task{Statement: sqltext.Statement{Op: sqltext.OpOther, N: 1}} }
+
+// reader reads texts of a client.
+type reader struct {
+	learner *limiter.Gate // that learns shapes; nil = nobody does
+	buf     []byte        // scratch
+}
+
+// parse reads a text that ends in a zero, or of which the end is not shown.
+func (r *reader) parse(text []byte) task {
+	return task{Statement: sqltext.ParseShown(text), shape: r.shape(text)}
+}
+
+// shape returns what a text has in common with others: itself without comments and
+// literals. nil = the gate learns nothing.
+func (r *reader) shape(text []byte) *limiter.Shape {
+	if r.learner == nil || !r.learner.Learns() {
+		return nil
+	}
+	if shown, _, whole := cutString(text); whole {
+		text = shown
+	}
+	r.buf = sqltext.Normalise(r.buf[:0], text)
+	return r.learner.Shape(uint64(ingress.Fold(ingress.NewFingerprint(), r.buf)), func() string { return string(r.buf) })
+}
 
 // facts are what a unit says of itself and of its session. The slices point
 // into the message.
 type facts struct {
-	startup     *startup
-	application string
-	superuser   bool
-	remote      netip.Addr
-	task        *task
+	reported
+	startup *startup
+	remote  netip.Addr
+	task    *task
 }
 
 // part appends one part of a partition key.
@@ -84,19 +118,24 @@ func (o *Options) isExempt(f *facts) bool {
 		slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(f.remote) })
 }
 
-// request returns what the limiter is asked for a unit that begins with st. The
-// caller holds the session's lock.
-func (s *session) request(st *task) limiter.Request {
-	f := facts{startup: &s.who, application: s.back.application, superuser: s.back.superuser, remote: s.remote, task: st}
-	s.keyBuf = appendKey(s.keyBuf[:0], s.srv.parts, &f)
-	if string(s.keyBuf) != s.key {
-		s.key = string(s.keyBuf)
+// key is the last partition key of a session, so that it is not made anew.
+type key struct {
+	last string
+	buf  []byte // scratch
+}
+
+// request returns what the limiter is asked for a unit.
+func (s *Server) request(f *facts, k *key) limiter.Request {
+	k.buf = appendKey(k.buf[:0], s.parts, f)
+	if string(k.buf) != k.last {
+		k.last = string(k.buf)
 	}
 	req := limiter.Request{
-		Key: s.key, Shape: st.shape, Cost: s.srv.cost(st), Exempt: s.srv.o.isExempt(&f), MaxWait: s.who.timeout, Deadline: s.who.timeout,
+		Key: k.last, Shape: f.task.shape, Cost: s.cost(f.task), Exempt: s.o.isExempt(f),
+		MaxWait: f.startup.timeout, Deadline: f.startup.timeout,
 	}
-	if s.srv.o.Classes != nil {
-		setClass(s.srv.o.Classes, &f, &req)
+	if s.o.Classes != nil {
+		setClass(s.o.Classes, f, &req)
 	}
 	return req
 }

@@ -83,19 +83,19 @@ func New(g gate, o Options) (*Server, error) {
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
 	s.counters.connections.Add(1)
 	defer s.counters.connections.Add(-1)
-	ses := &session{srv: s, remote: ingress.ClientAddr(c), reserved: ingress.Reserved(c)}
+	ses := newSession(s, c)
 	defer s.leave(ses)
 	c, err := s.handshake(ctx, c, ses)
 	if err == nil {
 		err = s.corridor.Serve(ctx, c, ses)
 	}
-	s.o.Log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.remote), slog.Any("cause", err))
+	s.o.Log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.login.remote), slog.Any("cause", err))
 }
 
 // leave forgets a session that is over.
 func (s *Server) leave(ses *session) {
 	s.keys.remove(ses)
-	s.counters.opens(ses.status(), statusIdle)
+	s.counters.opens(ses.back.now().status, statusIdle)
 }
 
 // Backends returns how the backends answer.
@@ -127,7 +127,7 @@ func (s *Server) handshake(ctx context.Context, c net.Conn, ses *session) (net.C
 		_ = c.Close()
 		return c, fmt.Errorf("postgresgate: TLS handshake: %w", err)
 	}
-	ses.tls = true
+	ses.login.tls = true
 	return t, nil
 }
 

@@ -97,6 +97,21 @@ func (s *startup) options(value []byte) {
 	}
 }
 
+// follow takes what a task changes of the time that statements may take.
+func (s *startup) follow(st *task) {
+	if st.Resets {
+		s.timeout = s.timeoutAtStart
+	}
+	value, ok := st.Sets("statement_timeout")
+	switch {
+	case !ok:
+	case strings.EqualFold(string(value), "default"):
+		s.timeout = s.timeoutAtStart
+	default:
+		s.timeout = parseTimeout(string(value))
+	}
+}
+
 // timeUnits are what a time may be given in; without one it is milliseconds.
 var timeUnits = []struct { //nolint:gochecknoglobals // a constant table
 	suffix string
