@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/measure"
 	"github.com/admitd/admitd/lab/scenario"
 )
 
@@ -101,19 +100,6 @@ func TestCeilingsAreKeptWhileTheyHold(t *testing.T) {
 	}
 	if n := computed(crowded + "full: true\n"); n != 0 {
 		t.Errorf("a variant that is left out had %d ceilings computed; want none", n)
-	}
-}
-
-// Results are shares of the ceiling, where there is one.
-func TestResultsAreSharesOfTheCeiling(t *testing.T) {
-	w := measure.Window{Name: "all", Seconds: 10, Capacity: 100, Offered: 1000, Good: 450}
-	r := &measure.Result{Windows: []measure.Window{w}}
-	if v, ok := r.Value("ofCeiling", ""); !ok || v != -1 {
-		t.Errorf("without a ceiling the share is %v, %v; want -1", v, ok)
-	}
-	r.Windows[0].Ceiling = 50
-	if v, _ := r.Value("ofCeiling", ""); v != 0.9 {
-		t.Errorf("the share is %v; want 0.9", v)
 	}
 }
 

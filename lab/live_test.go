@@ -36,6 +36,7 @@ func TestLiveKeepsItsSchedule(t *testing.T) {
 				return openloop.Sent{Verdict: measure.Answered, Attempts: 1}
 			},
 			Health:   func(scenario.HealthStep) { changes++ },
+			Limit:    func() int { return 7 + changes },
 			Progress: func(time.Duration) { seconds++ },
 		}
 		begin := time.Now()
@@ -52,6 +53,9 @@ func TestLiveKeepsItsSchedule(t *testing.T) {
 		}
 		if w.P50 < 0.0399 || w.P50 > 0.0401 {
 			t.Errorf("p50 is %v s; want 0.04", w.P50)
+		}
+		if first, last := out.Result.Series[2].Limit, out.Result.Series[15].Limit; first != 7 || last != 8 || w.Limit < 7.4 || w.Limit > 7.6 {
+			t.Errorf("the limit was %d at first, %d later and %v on average; want 7, 8 and half of the time each", first, last, w.Limit)
 		}
 		if changes != 1 || seconds != 10 {
 			t.Errorf("%d changes of health and %d seconds were told; want 1 and 10", changes, seconds)

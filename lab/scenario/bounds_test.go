@@ -76,8 +76,10 @@ func TestBoundsOfARun(t *testing.T) {
 		{"from: 0s", "from: 0s", "from: -1s", "", "window all must lie within the run (-1s to 10s)"},
 		{"windows: [{ name: all, from: 0s, to: 10s }]", "windows: [{ name: w, from: 0s, to: 10s }]", "windows: []", "", "at least one window must be measured"},
 		{"load: [{ at: 0s, load: 1 }]", "load: [{ at: 0s, load: 1 }]", "load: []", "", "load must begin at 0s"},
-		{"load: [{ at: 0s, load: 1 }]", "load: [{ at: 0s, load: 1 }, { at: 2s, load: 2, over: 2s }, { at: 4s, load: 1 }]",
-			"load: [{ at: 0s, load: 1 }, { at: 2s, load: 2, over: 2001ms }, { at: 4s, load: 1 }]", "", "load: a ramp must end before the next step (4s)"},
+		{
+			"load: [{ at: 0s, load: 1 }]", "load: [{ at: 0s, load: 1 }, { at: 2s, load: 2, over: 2s }, { at: 4s, load: 1 }]",
+			"load: [{ at: 0s, load: 1 }, { at: 2s, load: 2, over: 2001ms }, { at: 4s, load: 1 }]", "", "load: a ramp must end before the next step (4s)",
+		},
 		{"load: [{ at: 0s, load: 1 }]", "load: [{ at: 0s, load: 1 }, { at: 1s, load: 1 }]", "load: [{ at: 0s, load: 1 }, { at: 2s, load: 1 }, { at: 1s, load: 1 }]", "", "load must be in order of time"},
 		// 800 a second at a load of 1: 50 million requests are 62,500 seconds of it.
 		{"load: 1", "load: 6250", "load: 6251", "", endless},
