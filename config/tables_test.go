@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/admitd/admitd/config"
 )
 
@@ -154,39 +152,6 @@ func TestLoadWithFiles(t *testing.T) {
 	}
 	if _, err := config.LoadWithFiles(filepath.Join(dir, "none.yaml"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a configuration: %v; want what kept it from being read", err)
-	}
-}
-
-// What is in force can be printed and parsed again, for every example that ships:
-// with all defaults written out, it means the same.
-func TestEffectiveReadsBack(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.good.yml")
-	if err != nil || len(files) < 5 {
-		t.Fatalf("%d good files: %v", len(files), err)
-	}
-	for _, file := range files {
-		c, err := config.Load(file, nil)
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
-		}
-		text, err := c.Effective()
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
-		}
-		again, err := config.Parse("effective", text, nil)
-		if err != nil {
-			t.Errorf("%s: what is in force is not valid:\n%v", file, err)
-			continue
-		}
-		twice, err := again.Effective()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(text), string(twice)); diff != "" {
-			t.Errorf("%s: printed again (-first +second):\n%s", file, diff)
-		}
 	}
 }
 

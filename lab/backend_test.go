@@ -181,3 +181,23 @@ func TestGatesShareALimit(t *testing.T) {
 		t.Errorf("two runs of one seed differ:\n%s", diff)
 	}
 }
+
+// A backend that stops when nobody listens has its worker and its places in the queue
+// free for those who come next, and nothing of what was given up is finished.
+func TestBackendStops(t *testing.T) {
+	text := threePatient("workers: 1, queue: 2, cancelled: stops", "backendTimeout: 120ms\n")
+	text = strings.Replace(text, "bursts: [{ at: 1s, requests: 3 }]", "bursts: [{ at: 1s, requests: 3 }, { at: 1125ms, requests: 3 }]", 1)
+	var lines []string
+	c := lab.Contender{Name: "diary", New: func(w *lab.World) lab.Door { return diary{w, true, &lines} }}
+	r, err := lab.Play(onlyVariant(t, text), c, 1, lab.PlayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"1.1s success", "1.12s dropped", "1.12s dropped", "1.225s success", "1.245s dropped", "1.245s dropped"}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("permits (-want +got):\n%s", diff)
+	}
+	if n := r.Windows[0].Wasted; n != 0 {
+		t.Errorf("%d were finished for nobody", n)
+	}
+}

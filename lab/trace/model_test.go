@@ -102,7 +102,7 @@ func TestWorksOfEach(t *testing.T) {
 func TestWaitsOfMany(t *testing.T) {
 	var file bytes.Buffer
 	w := trace.NewSyncRecorder(&file)
-	for _, at := range []int64{100, 110, 120, 130, 200} {
+	for _, at := range []int64{100, 120, 110, 130, 200} { // two connections may write in another order
 		w.Offered(at, "", 1)
 	}
 	w.Ended(150, 300, 1, limiter.Success) // waited: of the one at 130
