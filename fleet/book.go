@@ -68,23 +68,29 @@ type book struct {
 	dry      chan struct{}
 	rand     func() float64 // uniform in [0, 1)
 
-	quotas  map[string]*quota
-	order   []string // names, in the order in which they came
-	heard   int64    // when the call that was answered last was sent
+	quotas map[string]*quota
+	order  []string // names, in the order in which they came
+	calls
+}
+
+// calls are a gate's calls to its group: when it made them, when it has to make the
+// next one, and who was there. Times are monotonic ns.
+type calls struct {
 	begun   int64
-	ever    bool // some call was answered
-	gates   int  // that were there then
+	called  int64 // when the last one was sent
+	heard   int64 // when the one that was answered last was sent
+	ever    bool  // some was answered
+	gates   int   // that were there then
 	members []status.FleetGate
 	next    int64
 	soon    int64 // when a quota that had to wait may ask again
-	called  int64 // when the last call was sent
 }
 
 // newBook returns the state of a gate that knows of nobody yet.
 func newBook(now int64, id, name string, s Settings, buckets Buckets) *book {
 	return &book{
 		Settings: s.withDefaults(), id: id, name: name, buckets: buckets, dry: make(chan struct{}, 1),
-		rand: rand.Float64, quotas: map[string]*quota{}, heard: now, begun: now, next: now, soon: math.MaxInt64,
+		rand: rand.Float64, quotas: map[string]*quota{}, calls: calls{heard: now, begun: now, next: now, soon: math.MaxInt64},
 	}
 }
 
@@ -97,7 +103,7 @@ func (b *book) look(now int64) {
 	b.buckets(func(name, label string, bucket *limiter.Bucket) bool {
 		q := b.quotas[name]
 		if q == nil {
-			q = &quota{key: keyOf(name), label: label, piece: 1, demand: -1, mode: FairMode, version: b.Version}
+			q = &quota{key: keyOf(name), label: label, appetite: appetite{piece: 1, demand: -1}, standing: standing{mode: FairMode}, version: b.Version}
 			b.quotas[name] = q
 			b.order = append(b.order, name)
 			b.next = now

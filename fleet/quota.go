@@ -58,12 +58,26 @@ type quota struct {
 	own        limiter.Rate // as this gate is told
 	version    int64
 
+	standing
+	appetite
+}
+
+// standing is what the group last said of a quota.
+type standing struct {
 	epoch   string
 	share   float64
 	level   float64
 	rate    float64 // in force in the group; 0 = unknown
 	sharers int
+	mode    Mode
+	flowing bool  // the grant in force flows, and the group presumes it spent
+	until   int64 // when the grant in force has run out
+	ends    int64 // of the lease
+	notYet  int64 // when it is worth asking again
+}
 
+// appetite is what is asked of a quota here, and what the gate has asked for.
+type appetite struct {
 	demand   float64 // tokens per second; negative before the first look
 	counted  float64 // spent and missed at the last look
 	looked   int64
@@ -72,11 +86,6 @@ type quota struct {
 	askedAt  int64 // when it was last asked for and answered
 	open     int64 // when it was first asked for since; 0 = it was not
 	askedFor float64
-	flowing  bool  // the grant in force flows, and the group presumes it spent
-	until    int64 // when the grant in force has run out
-	ends     int64 // of the lease
-	notYet   int64 // when it is worth asking again
-	mode     Mode
 }
 
 // spent returns the tokens that this gate has ever spent, and is not owed: a

@@ -32,59 +32,20 @@ type cause struct {
 
 // gates collects the metrics that follow from the status of gates.
 type gates struct {
-	received, admitted, rejected, exempted    family
-	gaveUp, abandoned, wouldReject, discarded family
-	limit, inFlight, queued, baseRTT, state   family
-	tokens, waiting, fallback, draining, mode family
-	partitions, permits, total, lastHint      family
-	classes, unknownClasses, threshold        family
-
-	causes []cause          // in the order of limiter.Causes
-	modes  []*dto.LabelPair // by limiter.Mode
+	ofGate   gateFamilies
+	ofClass  classFamilies
+	ofBucket bucketFamilies
+	ofLabel  labelFamilies
 
 	mu   sync.Mutex // guards the fields below
 	read map[string]StatusReader
 }
 
 func newGates() *gates {
-	g := &gates{
+	return &gates{
+		ofGate: newGateFamilies(), ofClass: newClassFamilies(), ofBucket: newBucketFamilies(), ofLabel: newLabelFamilies(),
 		read: map[string]StatusReader{},
-
-		received:    newCounter("requests_received_total", "Requests that were decided, or whose caller gave up waiting."),
-		admitted:    newCounter("requests_admitted_total", "Requests that were granted a permit."),
-		rejected:    newCounter("requests_rejected_total", "Requests that were refused before any work ran."),
-		exempted:    newCounter("requests_exempted_total", "Requests that passed because they are exempt."),
-		gaveUp:      newCounter("requests_gave_up_total", "Requests whose caller went away while they waited."),
-		abandoned:   newCounter("requests_abandoned_total", "Requests whose caller went away while the backend worked for them."),
-		wouldReject: newCounter("requests_would_reject_total", "Requests that passed in shadow mode and would have been refused."),
-		discarded:   newCounter("latency_samples_discarded_total", "Latencies that taught no limit."),
-
-		limit:    newGauge("concurrency_limit", "Permits that may be held at once, bounded by the total; for the partitions of clients' keys together, their sum."),
-		inFlight: newGauge("requests_in_flight", "Permits held."),
-		queued:   newGauge("requests_queued", "Requests that wait for a permit."),
-		baseRTT:  newGauge("base_rtt_seconds", "Latency without load, as the limit believes it; absent while unknown."),
-		state:    newGauge("algorithm_state", "Inner state of the limit's algorithm, by name."),
-
-		tokens:     newGauge("bucket_tokens", "Tokens left in a bucket; negative when some are owed."),
-		waiting:    newGauge("bucket_waiting", "Requests that borrowed tokens and wait out their debt."),
-		fallback:   newGauge("fallback_active", "1 while limits are fixed because the clock cannot be trusted."),
-		draining:   newGauge("ingress_draining", "1 once the ingress admits nothing new."),
-		mode:       newGauge("ingress_mode", "1 for the mode that is in force."),
-		partitions: newGauge("partitions", "Partitions that exist, clients' keys included."),
-		permits:    newGauge("permits_limit", "Permits that may be held at once over all partitions: the sum of their limits, bounded by the total."),
-		total:      newGauge("permits_total_limit", "Hard bound on permits over all partitions; 0 = none."),
-		lastHint:   newGauge("last_retry_hint_seconds", "The wait that the last refused request was told."),
 	}
-	g.classes = newCounter("class_requests_total", "Requests by class and what became of them.")
-	g.unknownClasses = newCounter("class_unknown_total", "Requests that named a class which there is not; the default counted.")
-	g.threshold = newGauge("shed_threshold", "Last of 128 levels that is served wholly, 32 for each class; 127 = nobody is shed.")
-	for _, c := range limiter.Causes() {
-		g.causes = append(g.causes, cause{c, pair("limit", string(c.Limit)), pair("reason", string(c.Reason))})
-	}
-	for _, mode := range []limiter.Mode{limiter.Enforce, limiter.Shadow, limiter.Off} {
-		g.modes = append(g.modes, pair("mode", mode.String()))
-	}
-	return g
 }
 
 func (g *gates) watch(name string, r StatusReader) (stop func()) {
@@ -108,13 +69,17 @@ func (g *gates) collect(b *builder) {
 	for _, name := range slices.Sorted(maps.Keys(read)) {
 		s := read[name].Page(ofConfiguration())
 		ingress := pair("ingress", name)
-		g.collectGate(b, ingress, &s)
+		g.ofGate.collect(b, ingress, &s)
+		if len(s.Classes) > 0 {
+			g.ofClass.collect(b, ingress, &s)
+		}
+		g.ofBucket.collectAll(b, ingress, &s)
 		for i := range s.Labels {
 			s.Labels[i].Limit = bounded(s.Labels[i].Limit, s.Total) // else it says what can never be held
-			g.collectLabel(b, ingress, &s.Labels[i])
+			g.ofLabel.collect(b, ingress, &s.Labels[i])
 		}
 		if s.LastHint > 0 {
-			b.add(&g.lastHint, s.LastHint.Seconds(), ingress)
+			b.add(&g.ofGate.lastHint, s.LastHint.Seconds(), ingress)
 		}
 	}
 }
@@ -127,88 +92,167 @@ func bounded(limit, total int) int {
 	return limit
 }
 
-// collectGate emits what exists once per gate.
-func (g *gates) collectGate(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
+// gateFamilies are the metrics that exist once for a gate.
+type gateFamilies struct {
+	exempted, fallback, draining, mode, partitions, permits family
+	total, lastHint                                         family
+	modes                                                   []*dto.LabelPair // by limiter.Mode
+}
+
+func newGateFamilies() gateFamilies {
+	f := gateFamilies{
+		exempted:   newCounter("requests_exempted_total", "Requests that passed because they are exempt."),
+		fallback:   newGauge("fallback_active", "1 while limits are fixed because the clock cannot be trusted."),
+		draining:   newGauge("ingress_draining", "1 once the ingress admits nothing new."),
+		mode:       newGauge("ingress_mode", "1 for the mode that is in force."),
+		partitions: newGauge("partitions", "Partitions that exist, clients' keys included."),
+		permits:    newGauge("permits_limit", "Permits that may be held at once over all partitions: the sum of their limits, bounded by the total."),
+		total:      newGauge("permits_total_limit", "Hard bound on permits over all partitions; 0 = none."),
+		lastHint:   newGauge("last_retry_hint_seconds", "The wait that the last refused request was told."),
+	}
+	for _, mode := range []limiter.Mode{limiter.Enforce, limiter.Shadow, limiter.Off} {
+		f.modes = append(f.modes, pair("mode", mode.String()))
+	}
+	return f
+}
+
+// collect emits them.
+func (f *gateFamilies) collect(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
 	var exempted uint64
 	sum := 0
 	for i := range s.Labels {
 		sum += s.Labels[i].Limit
 		exempted += s.Labels[i].Counts.Exempted
 	}
-	b.add(&g.exempted, float64(exempted), ingress)
-	b.add(&g.fallback, number(s.Fallback), ingress)
-	b.add(&g.draining, number(s.Draining), ingress)
-	b.add(&g.partitions, float64(s.PartitionCount), ingress)
-	b.add(&g.total, float64(s.Total), ingress)
-	b.add(&g.permits, float64(bounded(sum, s.Total)), ingress)
-	for i, mode := range g.modes {
-		b.add(&g.mode, number(int(s.Mode) == i), ingress, mode)
-	}
-	if len(s.Classes) > 0 {
-		g.collectClasses(b, ingress, s)
-	}
-	g.collectBucket(b, ingress, "requests", s.Bucket)
-	for i := range s.Partitions {
-		// Only partitions of the configuration: their names are bounded.
-		if p := &s.Partitions[i]; p.Bucket != nil && p.Name == p.Label {
-			g.collectBucket(b, ingress, "partition/"+p.Name, p.Bucket)
-		}
+	b.add(&f.exempted, float64(exempted), ingress)
+	b.add(&f.fallback, number(s.Fallback), ingress)
+	b.add(&f.draining, number(s.Draining), ingress)
+	b.add(&f.partitions, float64(s.PartitionCount), ingress)
+	b.add(&f.total, float64(s.Total), ingress)
+	b.add(&f.permits, float64(bounded(sum, s.Total)), ingress)
+	for i, mode := range f.modes {
+		b.add(&f.mode, number(int(s.Mode) == i), ingress, mode)
 	}
 }
 
-// collectClasses emits what exists where requests differ in class.
-func (g *gates) collectClasses(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
-	b.add(&g.threshold, float64(s.ShedThreshold), ingress)
-	b.add(&g.unknownClasses, float64(s.UnknownClasses), ingress)
+// classFamilies are the metrics that exist where requests differ in class.
+type classFamilies struct {
+	classes, unknownClasses, threshold family
+}
+
+func newClassFamilies() classFamilies {
+	return classFamilies{
+		classes:        newCounter("class_requests_total", "Requests by class and what became of them."),
+		unknownClasses: newCounter("class_unknown_total", "Requests that named a class which there is not; the default counted."),
+		threshold:      newGauge("shed_threshold", "Last of 128 levels that is served wholly, 32 for each class; 127 = nobody is shed."),
+	}
+}
+
+// collect emits them.
+func (f *classFamilies) collect(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
+	b.add(&f.threshold, float64(s.ShedThreshold), ingress)
+	b.add(&f.unknownClasses, float64(s.UnknownClasses), ingress)
 	for i := range s.Classes {
 		c := &s.Classes[i]
 		class := b.label("class", c.Class.String())
 		if c.Class == labels.ExemptClass {
-			b.add(&g.classes, float64(c.Exempted), class, b.label("decision", "exempted"), ingress)
+			b.add(&f.classes, float64(c.Exempted), class, b.label("decision", "exempted"), ingress)
 			continue
 		}
 		for decision, n := range map[string]uint64{"admitted": c.Admitted, "rejected": c.Rejected, "shed": c.Shed} {
-			b.add(&g.classes, float64(n), class, b.label("decision", decision), ingress)
+			b.add(&f.classes, float64(n), class, b.label("decision", decision), ingress)
 		}
 	}
 }
 
-func (g *gates) collectBucket(b *builder, ingress *dto.LabelPair, name string, s *limiter.BucketStatus) {
+// bucketFamilies are the metrics that exist for each bucket.
+type bucketFamilies struct {
+	tokens, waiting family
+}
+
+func newBucketFamilies() bucketFamilies {
+	return bucketFamilies{
+		tokens:  newGauge("bucket_tokens", "Tokens left in a bucket; negative when some are owed."),
+		waiting: newGauge("bucket_waiting", "Requests that borrowed tokens and wait out their debt."),
+	}
+}
+
+// collectAll emits them for the gate's bucket and those of its partitions.
+func (f *bucketFamilies) collectAll(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
+	f.collect(b, ingress, "requests", s.Bucket)
+	for i := range s.Partitions {
+		// Only partitions of the configuration: their names are bounded.
+		if p := &s.Partitions[i]; p.Bucket != nil && p.Name == p.Label {
+			f.collect(b, ingress, "partition/"+p.Name, p.Bucket)
+		}
+	}
+}
+
+// collect emits them for one bucket, if there is one.
+func (f *bucketFamilies) collect(b *builder, ingress *dto.LabelPair, name string, s *limiter.BucketStatus) {
 	if s == nil {
 		return
 	}
 	bucket := pair("bucket", name)
-	b.add(&g.tokens, s.Tokens, bucket, ingress)
-	b.add(&g.waiting, float64(s.Waiting), bucket, ingress)
+	b.add(&f.tokens, s.Tokens, bucket, ingress)
+	b.add(&f.waiting, float64(s.Waiting), bucket, ingress)
 }
 
-// collectLabel emits what exists once per partition label.
-func (g *gates) collectLabel(b *builder, ingress *dto.LabelPair, l *limiter.LabelStatus) {
+// labelFamilies are the metrics that exist for each label of partitions.
+type labelFamilies struct {
+	received, admitted, rejected, wouldReject, gaveUp, abandoned family
+	discarded, limit, inFlight, queued, baseRTT, state           family
+	causes                                                       []cause // in the order of limiter.Causes
+}
+
+func newLabelFamilies() labelFamilies {
+	f := labelFamilies{
+		received:    newCounter("requests_received_total", "Requests that were decided, or whose caller gave up waiting."),
+		admitted:    newCounter("requests_admitted_total", "Requests that were granted a permit."),
+		rejected:    newCounter("requests_rejected_total", "Requests that were refused before any work ran."),
+		wouldReject: newCounter("requests_would_reject_total", "Requests that passed in shadow mode and would have been refused."),
+		gaveUp:      newCounter("requests_gave_up_total", "Requests whose caller went away while they waited."),
+		abandoned:   newCounter("requests_abandoned_total", "Requests whose caller went away while the backend worked for them."),
+		discarded:   newCounter("latency_samples_discarded_total", "Latencies that taught no limit."),
+		limit:       newGauge("concurrency_limit", "Permits that may be held at once, bounded by the total; for the partitions of clients' keys together, their sum."),
+		inFlight:    newGauge("requests_in_flight", "Permits held."),
+		queued:      newGauge("requests_queued", "Requests that wait for a permit."),
+		baseRTT:     newGauge("base_rtt_seconds", "Latency without load, as the limit believes it; absent while unknown."),
+		state:       newGauge("algorithm_state", "Inner state of the limit's algorithm, by name."),
+	}
+	for _, c := range limiter.Causes() {
+		f.causes = append(f.causes, cause{c, pair("limit", string(c.Limit)), pair("reason", string(c.Reason))})
+	}
+	return f
+}
+
+// collect emits them.
+func (f *labelFamilies) collect(b *builder, ingress *dto.LabelPair, l *limiter.LabelStatus) {
 	partition := pair("partition", l.Label)
 	both := []*dto.LabelPair{ingress, partition} // shared by every sample that has no more
 	c := &l.Counts
-	b.add(&g.received, float64(c.Received()), both...)
-	b.add(&g.admitted, float64(c.Admitted), both...)
-	b.add(&g.gaveUp, float64(c.GaveUp), both...)
-	b.add(&g.abandoned, float64(c.Abandoned), both...)
-	for _, why := range g.causes {
-		b.add(&g.rejected, float64(c.RejectedBy[why.Cause]), ingress, why.limit, partition, why.reason)
+	b.add(&f.received, float64(c.Received()), both...)
+	b.add(&f.admitted, float64(c.Admitted), both...)
+	b.add(&f.gaveUp, float64(c.GaveUp), both...)
+	b.add(&f.abandoned, float64(c.Abandoned), both...)
+	for _, why := range f.causes {
+		b.add(&f.rejected, float64(c.RejectedBy[why.Cause]), ingress, why.limit, partition, why.reason)
 		if n := c.WouldRejectBy[why.Cause]; n > 0 {
-			b.add(&g.wouldReject, float64(n), ingress, why.limit, partition, why.reason)
+			b.add(&f.wouldReject, float64(n), ingress, why.limit, partition, why.reason)
 		}
 	}
 	for reason, n := range c.Discarded {
 		if n > 0 {
-			b.add(&g.discarded, float64(n), ingress, partition, b.label("reason", reason))
+			b.add(&f.discarded, float64(n), ingress, partition, b.label("reason", reason))
 		}
 	}
-	b.add(&g.limit, float64(l.Limit), b.label("algorithm", l.Algorithm), ingress, partition)
-	b.add(&g.inFlight, float64(l.InFlight), both...)
-	b.add(&g.queued, float64(l.Queued), both...)
+	b.add(&f.limit, float64(l.Limit), b.label("algorithm", l.Algorithm), ingress, partition)
+	b.add(&f.inFlight, float64(l.InFlight), both...)
+	b.add(&f.queued, float64(l.Queued), both...)
 	if l.BaseRTT > 0 {
-		b.add(&g.baseRTT, l.BaseRTT.Seconds(), both...)
+		b.add(&f.baseRTT, l.BaseRTT.Seconds(), both...)
 	}
 	for name, value := range l.State {
-		b.add(&g.state, value, ingress, partition, b.label("state", name))
+		b.add(&f.state, value, ingress, partition, b.label("state", name))
 	}
 }

@@ -46,7 +46,7 @@ func New(o Options) *Metrics {
 		registry:  prometheus.NewRegistry(),
 		durations: newDurations(),
 		gates:     gates,
-		doors:     newDoors(gates.tokens),
+		doors:     newDoors(gates.ofBucket.tokens),
 		backends:  newBackends(),
 		moves:     newMoves(),
 		config:    newConfigMetrics(),
