@@ -28,6 +28,16 @@ type Handler interface {
 	ServeConn(ctx context.Context, c net.Conn)
 }
 
+// A Sleeper is a [Handler] that gives the goroutine of a connection back while
+// nothing happens on it.
+type Sleeper interface {
+	// Begin is ServeConn for a server that is told when it must go on. It may
+	// speak to the client already. What it returns serves c until that is over, or until nothing happens. In the latter
+	// case it calls wake when something does, from any goroutine, and is called
+	// again on another one. wake does not block; nil = it serves to the end.
+	Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool))
+}
+
 // Server runs a [Handler] on every connection that comes through its door.
 type Server struct {
 	*Door
@@ -137,29 +147,58 @@ func (s *Server) drained() error {
 	return fmt.Errorf("%w: %d of ingress %s", ErrCut, s.cuts, s.name)
 }
 
-// serveConn runs the handler on one connection. A panic ends that connection
-// and nothing else.
+// visit is a connection with what serves it.
+type visit struct {
+	s     *Server
+	c     net.Conn
+	serve func() (over bool)
+}
+
+// serveConn runs the handler on one connection.
 func (s *Server) serveConn(ctx context.Context, c net.Conn) {
-	defer s.dismiss(c)
+	v := &visit{s: s, c: c}
+	v.serve = func() bool { return s.begin(ctx, v) }
+	v.run()
+}
+
+// run serves until the connection is over, or sleeps. A panic ends that
+// connection and nothing else.
+func (v *visit) run() {
+	over := true
 	defer func() {
+		if !over {
+			return
+		}
+		defer v.s.dismiss(v.c)
 		if p := recover(); p != nil {
-			s.o.Log.Error("connection handler panicked", slog.String("ingress", s.name),
+			v.s.o.Log.Error("connection handler panicked", slog.String("ingress", v.s.name),
 				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		}
 	}()
-	if s.o.TLS == nil {
+	over = v.serve()
+}
+
+// begin speaks TLS, if that is asked for, and begins with the handler.
+func (s *Server) begin(ctx context.Context, v *visit) (over bool) {
+	c := v.c
+	if s.o.TLS != nil {
+		secured := tls.Server(c, s.o.TLS)
+		hctx, cancel := context.WithTimeout(ctx, preludeTimeout)
+		err := secured.HandshakeContext(hctx)
+		cancel()
+		if err != nil {
+			s.count(c, BadHandshake)
+			return true
+		}
+		c = secured
+	}
+	h, ok := s.handler.(Sleeper)
+	if !ok {
 		s.handler.ServeConn(ctx, c)
-		return
+		return true
 	}
-	secured := tls.Server(c, s.o.TLS)
-	hctx, cancel := context.WithTimeout(ctx, preludeTimeout)
-	err := secured.HandshakeContext(hctx)
-	cancel()
-	if err != nil {
-		s.count(c, BadHandshake)
-		return
-	}
-	s.handler.ServeConn(ctx, secured)
+	v.serve = h.Begin(ctx, c, func() { go v.run() })
+	return v.serve()
 }
 
 // enlist adds c to the connections to wait for, unless the drain has begun.

@@ -125,16 +125,18 @@ func (blind) FireAndForgetDropped() {}
 // ServeConn serves one client until it leaves, the backend leaves, or ctx is
 // cancelled and nothing is in progress any more: no unanswered command, no
 // open cursor, no open transaction. It closes c.
-func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, nil)() }
+
+// Begin implements [ingress.Sleeper].
+func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
 	s.counters.connections.Add(1)
 	s.counters.totalConnections.Add(1)
-	defer s.counters.connections.Add(-1)
-	s.ended(ctx, c, s.hall.Serve(ctx, c, newSession(s, c)))
+	return s.hall.Begin(ctx, c, newSession(s, c), wake, func(err error) { s.ended(ctx, c, err) })
 }
 
-// ended says why a connection ended. It stands alone so that its variables take
-// no room on the stacks of connections that live.
+// ended notes that a connection ended, and why.
 func (s *Server) ended(ctx context.Context, c net.Conn, err error) {
+	s.counters.connections.Add(-1)
 	s.log.DebugContext(ctx, "connection ended", slog.Any("remote", c.RemoteAddr()), slog.Any("cause", err))
 }
 

@@ -80,22 +80,26 @@ func New(g gate, o Options) (*Server, error) {
 
 // ServeConn serves one client until it leaves, the backend leaves, or ctx is
 // cancelled and no transaction is open any more. It closes c.
-func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, nil)() }
+
+// Begin implements [ingress.Sleeper].
+func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
 	s.counters.connections.Add(1)
-	defer s.counters.connections.Add(-1)
 	ses := newSession(s, c)
-	defer s.leave(ses)
 	c, err := s.handshake(ctx, c, ses)
-	if err == nil {
-		err = s.corridor.Serve(ctx, c, ses)
+	if err != nil {
+		s.leave(ctx, ses, err)
+		return func() bool { return true }
 	}
-	s.o.Log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.login.remote), slog.Any("cause", err))
+	return s.corridor.Begin(ctx, c, ses, wake, func(err error) { s.leave(ctx, ses, err) })
 }
 
 // leave forgets a session that is over.
-func (s *Server) leave(ses *session) {
+func (s *Server) leave(ctx context.Context, ses *session, err error) {
+	s.counters.connections.Add(-1)
 	s.keys.remove(ses)
 	s.counters.opens(ses.back.now().status, statusIdle)
+	s.o.Log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.login.remote), slog.Any("cause", err))
 }
 
 // Backends returns how the backends answer.

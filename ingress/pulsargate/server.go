@@ -111,12 +111,17 @@ func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().S
 // ServeConn serves one client and closes c. When ctx ends it reads nothing more,
 // waits for the receipts of what was forwarded and returns; messages that are
 // held are left to the client, which sends them again where it connects next.
-func (s *Server) ServeConn(ctx context.Context, c net.Conn) {
+func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, nil)() }
+
+// Begin implements [ingress.Sleeper].
+func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
 	s.sessions.Add(1)
-	defer s.sessions.Add(-1)
 	ses := newSession(s, c)
-	defer ses.settle()
-	s.fault(c, s.hall.Serve(ctx, c, ses))
+	return s.hall.Begin(ctx, c, ses, wake, func(err error) {
+		defer s.sessions.Add(-1)
+		defer ses.settle()
+		s.fault(c, err)
+	})
 }
 
 // fault counts and logs why a connection ended, unless that is how they end or

@@ -24,7 +24,9 @@ func (s *Session) Admit(req limiter.Request) error {
 	permit, err := s.c.gate.Admit(&s.up.wait, req) // ends with the client, not with the drain: who waits already is served
 	s.up.wait.admits = false
 	touched, sendErr := s.up.wait.end()
-	s.up.in.timed = s.up.in.timed || touched // the wait left a deadline behind
+	if touched {
+		s.up.in.touched()
+	}
 	var rej *limiter.Rejection
 	switch {
 	case sendErr != nil:
@@ -62,8 +64,9 @@ func (u *upward) await() error {
 		}
 	}
 	defer func() {
-		touched, _ := u.wait.end() // everything was sent before
-		u.in.timed = u.in.timed || touched
+		if touched, _ := u.wait.end(); touched { // everything was sent before
+			u.in.touched()
+		}
 	}()
 	select {
 	case <-u.changed:
@@ -75,13 +78,24 @@ func (u *upward) await() error {
 	}
 }
 
+// settle sends what is decided, and lets the client be watched for as long as it
+// takes.
+func (u *upward) settle() error {
+	if u.in.timed {
+		if err := u.in.within(0); err != nil {
+			return err
+		}
+	}
+	return u.flush()
+}
+
 // patience is the context of a message that waits: done when its client has
 // gone. Watching begins when the limiter first asks for Done, so that messages
 // that need not wait cost nothing. It belongs to one goroutine, and
 // [patience.end] must follow each use.
 type patience struct {
 	conn    net.Conn
-	before  func() error  // sends what is decided: what is waited for may depend on it
+	before  func() error  // see upward.settle: what is waited for may depend on what is decided
 	err     error         // of before
 	watched chan struct{} // closed when the watcher returned; nil = none runs
 	gone    chan struct{} // closed when the wait is over; see leave

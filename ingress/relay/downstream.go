@@ -37,13 +37,24 @@ func (d *downward) gone() <-chan struct{} {
 	return d.ended
 }
 
-// loop runs the backend's side. A panic is handed to Serve's goroutine,
+// loop runs the backend's side until it is over or sleeps. A panic is handed to Serve's goroutine,
 // whose caller recovers it.
 func (d *downward) loop() {
-	defer close(d.ended)
-	defer d.raw.Close()
-	defer func() { d.crash = recover() }()
+	asleep := false
+	defer func() {
+		if !asleep {
+			d.crash = recover()
+			d.cut()
+			close(d.ended)
+		}
+	}()
 	err := d.run()
+	for errors.Is(err, errTired) {
+		if asleep = d.lie(Backend); asleep {
+			return
+		}
+		err = d.run()
+	}
 	ours := errors.Is(err, errNobody) || errors.Is(err, os.ErrDeadlineExceeded) || d.life.hungUp.Load()
 	if ours {
 		return
@@ -55,7 +66,7 @@ func (d *downward) loop() {
 }
 
 // run reads the backend's messages and passes them on. It returns when either
-// side has gone.
+// side has gone, and errTired when nothing has come for a while.
 func (d *downward) run() error {
 	defer func() {
 		if d.taken {
@@ -68,10 +79,18 @@ func (d *downward) run() error {
 		if d.reading[Backend].set(mid); mid {
 			d.reading[Backend].moved.Store(d.in.total)
 		}
+		d.doze(Backend)
 		return mid || d.Owes(), err
 	}
 	for {
+		d.doze(Backend)
 		err := d.in.each(handle)
+		if d.in.tired(err) {
+			if err = d.yawn(Backend, d.at.left > 0); err != nil {
+				return err
+			}
+			continue
+		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || !d.life.hungUp.Load() {
 			return err
 		}
@@ -203,7 +222,7 @@ func (d *downward) deliver(b []byte) error {
 			return nil
 		}
 		d.nobody = true
-		_ = d.raw.Close() // the client's side notices
+		d.cut() // the client's side notices
 	}
 	working := d.leave()
 	if d.wasted += len(b); d.wasted > finishBytes || d.c.o.Cancel || !working {

@@ -14,6 +14,7 @@ const (
 // and what is finished for nobody has not as long as before.
 func (s *Session) drain() {
 	s.life.draining.Store(true)
+	s.stayAwake()
 	if l := s.backend.Load(); l != nil && s.life.leaving.Load() {
 		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Linger))
 		return

@@ -10,14 +10,22 @@ import (
 )
 
 // finish ends the session, which a drain is not told of any more.
-func (u *upward) finish(undrain func() bool) {
-	defer u.c.watch.remove(u.Session)
-	defer undrain()
+func (u *upward) finish() {
+	defer u.c.leave(u.Session)
+	defer u.undrain()
 	u.end()
+}
+
+// leave forgets a session that is over.
+func (c *Corridor) leave(s *Session) {
+	if c.watch.remove(s) {
+		c.sleepers.tidy()
+	}
 }
 
 // end ends both connections, and the permit once nothing can be at work for it.
 func (u *upward) end() {
+	u.stayAwake() // the backend's side too: it is told how to end
 	u.in.release()
 	l := u.backend.Load()
 	if l == nil {

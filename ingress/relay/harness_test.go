@@ -135,14 +135,21 @@ func say(c net.Conn, b []byte) { go func() { _, _ = c.Write(b) }() }
 // hear reads one message.
 func hear(t *testing.T, c net.Conn) []byte {
 	t.Helper()
-	head := make([]byte, 5)
-	if _, err := io.ReadFull(c, head); err != nil {
-		t.Fatalf("read: %v", err)
-	}
-	b := make([]byte, binary.BigEndian.Uint32(head[1:]))
-	copy(b, head)
-	if _, err := io.ReadFull(c, b[5:]); err != nil {
+	b, err := listenTo(c)
+	if err != nil {
 		t.Fatalf("read: %v", err)
 	}
 	return b
+}
+
+// listenTo reads one message.
+func listenTo(c net.Conn) ([]byte, error) {
+	head := make([]byte, 5)
+	if _, err := io.ReadFull(c, head); err != nil {
+		return nil, err
+	}
+	b := make([]byte, binary.BigEndian.Uint32(head[1:]))
+	copy(b, head)
+	_, err := io.ReadFull(c, b[5:])
+	return b, err
 }

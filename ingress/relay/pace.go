@@ -60,6 +60,8 @@ type watch struct {
 	sessions map[*Session]struct{}
 	timer    *time.Timer
 	running  bool
+
+	looks atomic.Uint64 // one more than how often was looked
 }
 
 // apart is how often is looked.
@@ -71,6 +73,7 @@ func (w *watch) add(s *Session) {
 	defer w.mu.Unlock()
 	if w.sessions == nil {
 		w.sessions = map[*Session]struct{}{}
+		w.looks.Store(1)
 	}
 	w.sessions[s] = struct{}{}
 	switch {
@@ -83,8 +86,8 @@ func (w *watch) add(s *Session) {
 	w.running = true
 }
 
-// remove forgets s.
-func (w *watch) remove(s *Session) {
+// remove forgets s, and reports whether it was the last.
+func (w *watch) remove(s *Session) (empty bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.sessions, s)
@@ -92,6 +95,7 @@ func (w *watch) remove(s *Session) {
 		w.timer.Stop()
 		w.running = false
 	}
+	return !w.running
 }
 
 // look looks at every session.
@@ -101,6 +105,7 @@ func (w *watch) look() {
 	if !w.running {
 		return
 	}
+	w.looks.Add(1)
 	for s := range w.sessions {
 		w.check(s)
 	}
@@ -114,11 +119,12 @@ func (w *watch) check(s *Session) {
 	reading, writing := &s.reading[Client], &s.client.pace
 	if reading.look(since, patience, b != nil && b.pace.moving()) || writing.look(since, patience, false) {
 		s.stalled.Store(true)
-		_ = s.raw.Close()
+		s.cut()
 	}
 	if b != nil && (s.reading[Backend].look(since, patience, writing.moving()) || b.pace.look(since, patience, false)) {
 		s.stalled.Store(true)
 		_ = b.conn.Close()
+		s.rouse(Backend)
 	}
 	breathe(s)
 }

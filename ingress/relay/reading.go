@@ -33,7 +33,7 @@ func (u *upward) rest() error {
 }
 
 // fill reads from the client. It returns [ErrDrained] when a drain found
-// nothing to wait for.
+// nothing to wait for, and errTired when nothing has come for a while.
 func (u *upward) fill() error {
 	in := u.in
 	if len(in.next()) > 0 {
@@ -56,6 +56,10 @@ func (u *upward) fill() error {
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
+		case u.in.tired(err):
+			if err = u.yawn(Client, false); err != nil {
+				return err
+			}
 		case !u.Draining():
 			return ErrGreeting
 		}
@@ -82,13 +86,13 @@ func (u *upward) secure(ctx context.Context, conf *tls.Config) error {
 	}
 	u.client.secure(t)
 	u.in = newInlet(t, &u.c.windows)
-	u.in.timed = true // the handshake may have left a deadline
+	u.in.touched() // the handshake may have left a deadline
 	return nil
 }
 
 // deadline sets how long the next read may wait: short in a drain, bounded
-// before the first message, and for ever after it; see [Options.Patience] for
-// what is bounded then.
+// before the first message, and after it until the side is tired; see
+// [Options.Patience] for what is bounded then.
 func (u *upward) deadline() error {
 	d, draining := time.Duration(0), u.Draining()
 	switch {
@@ -97,6 +101,8 @@ func (u *upward) deadline() error {
 		d = u.life.poll
 	case !u.life.greeted: // bytes that trickle in do not extend it
 		d = max(u.c.o.Greeting-time.Since(u.life.began), time.Nanosecond)
+	case u.doze(Client):
+		return nil
 	}
 	if d == 0 && !u.in.timed {
 		return nil

@@ -147,6 +147,7 @@ const (
 	DefaultGreeting = 10 * time.Second
 	DefaultLinger   = 10 * time.Second
 	DefaultFinish   = 10 * time.Minute
+	DefaultRest     = 2 * time.Second
 	// DefaultWindow is the most that is shown of a message, in bytes.
 	DefaultWindow = 256 << 10
 
@@ -173,6 +174,10 @@ type Options struct {
 	// Finish is how long the work for a client that left may hold its permit;
 	// 0 = [DefaultFinish].
 	Finish time.Duration
+	// Rest is how long nothing has come to a side of a session until it sleeps,
+	// at most; where a connection is not read raw (TLS, a PROXY header) its side
+	// never does. 0 = [DefaultRest], below 0 = never.
+	Rest time.Duration
 	// Window bounds how much of a message is shown, in bytes; 0 = [DefaultWindow].
 	Window int
 	// Cancel closes the backend's connection as soon as the client has left,
@@ -183,10 +188,11 @@ type Options struct {
 
 // Corridor serves the connections of one gate. It is safe for concurrent use.
 type Corridor struct {
-	gate    Gate
-	o       Options
-	windows sync.Pool // of *[]byte, Options.Window long
-	watch   watch
+	gate     Gate
+	o        Options
+	windows  sync.Pool // of *[]byte, Options.Window long
+	watch    watch
+	sleepers sleepers
 }
 
 // New returns a corridor whose sessions are admitted by g.
@@ -195,6 +201,7 @@ func New(g Gate, o Options) *Corridor {
 	o.Greeting = ingress.Or(o.Greeting, DefaultGreeting)
 	o.Linger = ingress.Or(o.Linger, DefaultLinger)
 	o.Finish = ingress.Or(o.Finish, DefaultFinish)
+	o.Rest = ingress.Or(o.Rest, DefaultRest)
 	o.Window = max(ingress.Or(o.Window, DefaultWindow), bufSize)
 	c := &Corridor{gate: g, o: o}
 	c.windows.New = func() any {
@@ -209,8 +216,21 @@ func New(g Gate, o Options) *Corridor {
 // either has gone, or ctx is done, which begins a drain, and p lets it end. It
 // returns why: [ErrDrained] among others.
 func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error {
+	var cause error
+	c.Begin(ctx, client, p, nil, func(err error) { cause = err })()
+	return cause
+}
+
+// Begin is [Corridor.Serve] for those who give their goroutine back while nothing
+// happens. What it returns serves the session until it is over, or until the
+// client's side sleeps. In the latter case wake is called when something happens,
+// from any goroutine; it must not block, and have another goroutine call what
+// Begin returned again. ended is told why the session ended, once. A nil wake =
+// the client's side never sleeps.
+func (c *Corridor) Begin(ctx context.Context, client net.Conn, p Protocol, wake func(), ended func(error)) (serve func() (over bool)) {
 	s := newSession(ctx, c, client, p)
+	s.rest.wake = wake
 	c.watch.add(s)
-	s.serve(ctx)
-	return s.cause
+	s.undrain = context.AfterFunc(ctx, s.drain)
+	return func() (over bool) { return s.serve(ctx, ended) }
 }

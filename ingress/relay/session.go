@@ -31,22 +31,26 @@ var (
 	// ErrGreeting: no whole message came in time.
 	ErrGreeting = errors.New("relay: no first message in time")
 
+	errPanic  = errors.New("relay: the protocol panicked")
 	errNobody = errors.New("relay: nothing left to finish for a client that left")
 )
 
 // Session is one client and, once a message passed, its backend. The goroutine
-// of [Corridor.Serve] reads the client; another one reads the backend.
+// of [Corridor.Serve] reads the client; another one reads the backend. While
+// nothing happens both may be gone: see rest.
 type Session struct {
 	c *Corridor
 	p Protocol
 	facets
-	raw    net.Conn // of the client, below TLS; closing it ends both sides
-	client *lane
-	dial   func(address string) (c net.Conn, at string, err error)
-	again  func(limiter.Request) (limiter.Permit, error) // admits what cannot be refused
-	life   life
-	turn   turn
+	raw     net.Conn // of the client, below TLS; closing it ends both sides
+	client  *lane
+	dial    func(address string) (c net.Conn, at string, err error)
+	again   func(limiter.Request) (limiter.Permit, error) // admits what cannot be refused
+	life    life
+	undrain func() bool // has the drain not be told to the session any more
+	turn    turn
 
+	rest rest
 	up   *upward
 	down *downward // set with the server
 	server
@@ -86,13 +90,14 @@ type life struct {
 func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *Session {
 	s := &Session{c: c, p: p, raw: client, client: newLane(client)}
 	s.up = &upward{Session: s, in: newInlet(client, &c.windows)}
-	s.up.wait = patience{conn: client, before: s.up.flush}
+	s.up.wait = patience{conn: client, before: s.up.settle}
 	s.follow, _ = p.(Follower)
 	s.many, _ = p.(Multiplexer)
 	ctx = context.WithoutCancel(ctx) // what is admitted already is served in a drain
 	s.dial = func(address string) (net.Conn, string, error) { return c.o.Dialer.Dial(ctx, address) }
 	s.again = func(req limiter.Request) (limiter.Permit, error) { return c.gate.Admit(ctx, req) }
 	s.life.began = time.Now()
+	s.cause = errPanic
 	s.changed = make(chan struct{}, 1)
 	return s
 }
@@ -200,10 +205,26 @@ func (s *Session) head(in *inlet, from Side) (m Message, ok bool, err error) {
 	return m, true, nil
 }
 
-// serve runs the session until it is over.
-func (s *Session) serve(ctx context.Context) {
-	defer s.up.finish(context.AfterFunc(ctx, s.drain)) // also when the protocol panics
-	s.cause = s.up.run(ctx)
+// serve runs the client's side until the session is over, and calls ended then,
+// or until that side sleeps.
+func (s *Session) serve(ctx context.Context, ended func(error)) (over bool) {
+	over = true // also when the protocol panics
+	defer func() {
+		if over {
+			defer func() { ended(s.cause) }()
+			s.up.finish()
+		}
+	}()
+	for {
+		cause := s.up.run(ctx)
+		if !errors.Is(cause, errTired) {
+			s.cause = cause
+			return true
+		}
+		if s.lie(Client) {
+			return false
+		}
+	}
 }
 
 // leave notes that the client has gone. It reports whether the backend is at
