@@ -22,7 +22,8 @@ type comparison struct {
 	rounds                  int
 	conns                   []int
 	idle                    int
-	procs                   []string // further gates, with this GOMAXPROCS
+	settle                  time.Duration // from the last idle connection to the measurement
+	procs                   []string      // further gates, with this GOMAXPROCS
 }
 
 // measured is what the rounds of one peer have shown.
@@ -147,14 +148,14 @@ func (c *comparison) parked(ctx context.Context, protocol string, backend *rig.P
 		if p == nil {
 			continue
 		}
-		kib, err := park(ctx, p, talk, n)
+		kib, err := c.park(ctx, p, talk, n)
 		p.Stop()
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		rows = append(rows, []string{p.Name, fmt.Sprintf("%.1f KiB", kib)})
 	}
-	fmt.Fprintf(c.out, "%s, memory of each of %d idle connections, used once:\n\n", protocol, n)
+	fmt.Fprintf(c.out, "%s, memory of each of %d idle connections, used once, %v later:\n\n", protocol, n, c.settle)
 	rig.Table(c.out, []string{"through", "RSS"}, rows)
 	fmt.Fprintln(c.out)
 	return nil
@@ -162,7 +163,7 @@ func (c *comparison) parked(ctx context.Context, protocol string, backend *rig.P
 
 // park opens n connections, asks once on each, and returns how much the process
 // has grown for each, in KiB, when it has come to rest.
-func park(ctx context.Context, p *rig.Process, talk *rig.Talk, n int) (kib float64, err error) {
+func (c *comparison) park(ctx context.Context, p *rig.Process, talk *rig.Talk, n int) (kib float64, err error) {
 	if _, err := talk.Drive(ctx, 8, time.Second/5, p.Addr); err != nil {
 		return 0, err
 	}
@@ -178,7 +179,7 @@ func park(ctx context.Context, p *rig.Process, talk *rig.Talk, n int) (kib float
 		}
 		cl.Forget()
 	}
-	if err := rig.Pause(ctx, time.Second); err != nil {
+	if err := rig.Pause(ctx, c.settle); err != nil {
 		return 0, err
 	}
 	return float64(p.RSS()-before) / float64(n) / 1024, nil

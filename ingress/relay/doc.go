@@ -38,7 +38,8 @@
 //
 // # What the corridor keeps for everybody
 //
-// Idle connections hold no buffer. Messages that do not fit into one are passed
+// Idle connections hold no buffer, and after a while no goroutine: a side to which
+// nothing comes sleeps until something does, see [Corridor.Begin]. Messages that do not fit into one are passed
 // on as they come. What began to move must keep moving, in both directions and
 // on both sides: see [Options.Patience]. A backend that cannot be dialled is
 // left alone for a while and another one is tried: see [Dialer].
