@@ -44,6 +44,9 @@ func (w *world) percent(d time.Duration) (seconds []float64, refused float64) {
 // Whoever asks for more than there is gets the rate, over all gates, whatever the
 // load is split like; whoever asks for less is not refused.
 func TestGatesShareARate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays worlds in one goroutine, for minutes with the race detector")
+	}
 	for name, tc := range map[string]struct {
 		rate, load  float64
 		gates       int
@@ -169,6 +172,9 @@ func TestGatesComeAndGo(t *testing.T) {
 // Whatever happens, in whatever order, to gates, network and clocks: no span is
 // granted more than the rate, what was in stock, and the grants that were open.
 func TestNeverMoreThanRateAndOpenGrants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays worlds in one goroutine, for minutes with the race detector")
+	}
 	for seed := range uint64(6) {
 		w := newWorld(t, seed, limiter.Rate{PerSecond: 1000}, 4)
 		w.opts.Fallback, w.opts.Lease = fleet.Closed, time.Second

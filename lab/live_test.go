@@ -57,6 +57,13 @@ func TestLiveKeepsItsSchedule(t *testing.T) {
 		if first, last := out.Result.Series[2].Limit, out.Result.Series[15].Limit; first != 7 || last != 8 || w.Limit < 7.4 || w.Limit > 7.6 {
 			t.Errorf("the limit was %d at first, %d later and %v on average; want 7, 8 and half of the time each", first, last, w.Limit)
 		}
+		attempts := 0
+		for _, step := range out.Result.Series {
+			attempts += step.Attempts
+		}
+		if attempts != w.Attempts || attempts != int(out.Scheduled) {
+			t.Errorf("%d attempts over time, %d in the window; want one of each request", attempts, w.Attempts)
+		}
 		if changes != 1 || seconds != 10 {
 			t.Errorf("%d changes of health and %d seconds were told; want 1 and 10", changes, seconds)
 		}
@@ -99,9 +106,11 @@ func TestLiveEnds(t *testing.T) {
 		if took := time.Since(begin); took != time.Second {
 			t.Errorf("it ended after %v; want 1s", took)
 		}
-		live.Scenario = liveScenario(t, "gates: 2\n")
-		if _, err := live.Run(t.Context()); err == nil {
-			t.Error("two gates cannot be played live, and were")
+		for _, virtual := range []string{"gates: 2\n", "bursts: [{ at: 1s, requests: 1 }]\n", "clock: frozen@1s\n", "reloadEvery: 1s\n"} {
+			live.Scenario = liveScenario(t, virtual)
+			if _, err := live.Run(t.Context()); err == nil {
+				t.Errorf("%q cannot be played live, and was", virtual)
+			}
 		}
 		live.Scenario, live.Capacity = liveScenario(t, ""), 0
 		if _, err := live.Run(t.Context()); err == nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for something that must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // process is the real command in a process of its own.
 type process struct {
