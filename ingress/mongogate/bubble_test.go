@@ -87,6 +87,18 @@ func ask(t *testing.T, c, up net.Conn, id int32, request, answer bson.D) {
 	expectFrame(t, c, reply(id, answer))
 }
 
+// met returns both ends of a client's connection on which a command was answered.
+func (sc *scene) met(command string) (c, up net.Conn) {
+	sc.t.Helper()
+	c, _ = sc.enter()
+	say(c, msg(1, 0, cmd(command)))
+	up = sc.backend()
+	expectFrame(sc.t, up, msg(1, 0, cmd(command)))
+	say(up, reply(1, ok()))
+	expectFrame(sc.t, c, reply(1, ok()))
+	return c, up
+}
+
 // opens is a reply that leaves a cursor open.
 func opens(id int64) bson.D {
 	return bson.D{{Key: "cursor", Value: bson.D{{Key: "firstBatch", Value: bson.A{}}, {Key: "id", Value: id}, {Key: "ns", Value: "shop.orders"}}}, {Key: "ok", Value: 1.0}}

@@ -65,12 +65,7 @@ func TestOperationsBeforeALogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sc := stage(t, tokens(10), mongogate.Options{Unauthenticated: tc.policy, ReplyBytesPerToken: tc.perToken})
-				c, _ := sc.enter()
-				say(c, msg(1, 0, cmd("hello")))
-				up := sc.backend()
-				readFrame(t, up)
-				say(up, reply(1, ok()))
-				readFrame(t, c)
+				c, up := sc.met("hello")
 				for i, answer := range tc.answers {
 					ask(t, c, up, int32(2+i), tc.request, answer)
 				}
@@ -113,12 +108,7 @@ func TestLoginEndsThePass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sc := stage(t, tokens(10), mongogate.Options{Unauthenticated: mongogate.UnauthenticatedPass})
-				c, _ := sc.enter()
-				say(c, msg(1, 0, cmd("ping")))
-				up := sc.backend()
-				readFrame(t, up)
-				say(up, reply(1, ok()))
-				readFrame(t, c)
+				c, up := sc.met("ping")
 				tc.does(t, c, up)
 				ask(t, c, up, 30, cmd("find"), ok())
 				if got := sc.left(); got != tc.left {
@@ -136,12 +126,7 @@ func TestStrangersNeedAPermit(t *testing.T) {
 		p := oneAtATime()
 		p.Rate = tokens(1).Rate
 		sc := stage(t, p, mongogate.Options{Unauthenticated: mongogate.UnauthenticatedPass})
-		user, _ := sc.enter()
-		say(user, msg(1, 0, cmd("ping")))
-		userUp := sc.backend()
-		readFrame(t, userUp)
-		say(userUp, reply(1, ok()))
-		readFrame(t, user)
+		user, userUp := sc.met("ping")
 		logIn(t, user, userUp, 2)
 		ask(t, user, userUp, 4, cmd("find"), ok()) // the only token
 		say(user, msg(5, 0, cmd("find")))
@@ -166,12 +151,7 @@ func TestStrangersNeedAPermit(t *testing.T) {
 func TestLoggedOutIsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := stage(t, &limiter.Policy{}, mongogate.Options{PartitionBy: []string{"user"}})
-		c, _ := sc.enter()
-		say(c, msg(1, 0, cmd("ping")))
-		up := sc.backend()
-		readFrame(t, up)
-		say(up, reply(1, ok()))
-		readFrame(t, c)
+		c, up := sc.met("ping")
 		logIn(t, c, up, 2)
 		ask(t, c, up, 4, cmd("find"), ok())
 		ask(t, c, up, 5, cmd("logout"), ok())
