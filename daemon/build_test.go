@@ -9,18 +9,9 @@ import (
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/testkit/configured"
 	"github.com/admitd/admitd/limiter"
 )
-
-// parsed reads a configuration of one ingress.
-func parsed(t *testing.T, text string) *config.Ingress {
-	t.Helper()
-	cfg, err := config.Parse("test", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &cfg.Ingresses[0]
-}
 
 // Every example passes through every constructor.
 func TestEveryExampleBuilds(t *testing.T) {
@@ -69,7 +60,7 @@ func TestLimitsFromConfiguration(t *testing.T) {
 		"{ algorithm: aimd, minLimit: 40, initialLimit: 40, maxLimit: 40 }":                {40, 20},
 		"{ algorithm: gradient2, initialLimit: 300, maxLimit: 300, fallback: {limit: 20}}": {300, 20},
 	} {
-		p, err := daemon.Policy(parsed(t, "ingresses: [ { name: jobs, mode: shadow, partitions: { total: 9, max: 8, default: { limit: "+text+" } } } ]"), nil)
+		p, err := daemon.Policy(configured.Ingress(t, "ingresses: [ { name: jobs, mode: shadow, partitions: { total: 9, max: 8, default: { limit: "+text+" } } } ]"), nil)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -86,16 +77,13 @@ func TestLimitsFromConfiguration(t *testing.T) {
 // The clock is held to the smallest latency that a limit must tell from others.
 // It was not told of any once.
 func TestShortest(t *testing.T) {
-	cfg, err := config.Parse("test", []byte(`
+	cfg := configured.From(t, `
 ingresses:
   - name: jobs
     partitions:
       default: { limit: { algorithm: aimd, requestTimeout: 300ms } }
       named: [ { name: quick, limit: { algorithm: aimd, requestTimeout: 5ms } }, { name: other } ]
-`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	if got := daemon.Shortest(cfg); got != 5*time.Millisecond {
 		t.Errorf("shortest = %v; want 5ms", got)
 	}

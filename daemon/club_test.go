@@ -9,8 +9,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/testkit/configured"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
 )
@@ -120,10 +120,7 @@ func TestDaemonsShare(t *testing.T) {
 // A faulty file of the group is told before anything runs.
 func TestFilesOfTheGroupAreChecked(t *testing.T) {
 	text := strings.Replace(sharing("127.0.0.1:1", ""), "] }, gates", "], tls: { enabled: true, caFile: /nowhere } }, gates", 1)
-	cfg, err := config.Parse("test", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := configured.From(t, text)
 	if err := daemon.Check(cfg); err == nil || !strings.Contains(err.Error(), "fleet.redis.tls") {
 		t.Errorf("Check: %v; want the file of the authorities", err)
 	}

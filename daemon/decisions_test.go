@@ -5,9 +5,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
 	"github.com/admitd/admitd/decide"
+	"github.com/admitd/admitd/internal/testkit/configured"
 )
 
 // What Envoys may share among them is the rate that would refuse: none where
@@ -27,10 +27,7 @@ func TestQuotasOfEnvoys(t *testing.T) {
 		"its own beside that": {"fleet: { gates: 4, redis: { addresses: [\"127.0.0.1:1\"] } }\ningresses: [ { name: shop, requests: { rate: 100 } } ]", "a", 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := config.Parse("test.yaml", []byte(tc.text), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := configured.From(t, tc.text)
 			d, err := daemon.New(cfg, daemon.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -51,10 +48,7 @@ func TestQuotasOfEnvoys(t *testing.T) {
 // An operation that the configuration exempts is exempt for a proxy too, which
 // names it beside the request that it asks about: what it says goes first.
 func TestProxiesNameExemptOperations(t *testing.T) {
-	cfg, err := config.Parse("test.yaml", []byte("ingresses: [ { name: shop, requests: { rate: 1, exempt: { operations: [GET /ping] } } } ]"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := configured.From(t, "ingresses: [ { name: shop, requests: { rate: 1, exempt: { operations: [GET /ping] } } } ]")
 	d, err := daemon.New(cfg, daemon.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/testkit/configured"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -13,10 +13,7 @@ import (
 // Anyone may ask for /v1/hello, without admission, so it must cost the same
 // however many partitions clients have made. It once read the whole status.
 func TestHelloIsCheap(t *testing.T) {
-	cfg, err := config.Parse("test", []byte("ingresses:\n- { name: a, partitions: { total: 30 } }\n- { name: b, partitions: { total: 50 } }"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := configured.From(t, "ingresses:\n- { name: a, partitions: { total: 30 } }\n- { name: b, partitions: { total: 50 } }")
 	d, err := daemon.Standing(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -6,17 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/testkit/configured"
 )
 
 // A daemon whose log nobody reads any more serves, and stops when it is asked to. It
 // stood in the first line that it wrote, and had to be killed.
 func TestLogThatNobodyReads(t *testing.T) {
-	cfg, err := config.Parse("admitd.yaml", []byte("admin: {listen: '127.0.0.1:0'}\ningresses: [{name: web, protocol: http, listen: '127.0.0.1:0', backend: 'http://127.0.0.1:1'}]\n"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := configured.From(t, "admin: {listen: '127.0.0.1:0'}\ningresses: [{name: web, protocol: http, listen: '127.0.0.1:0', backend: 'http://127.0.0.1:1'}]\n")
 	_, pipe := io.Pipe() // its reader never reads
 	d, err := daemon.New(cfg, daemon.Options{Log: pipe})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/testkit/configured"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -30,10 +31,7 @@ func TestPostgresWaits(t *testing.T) {
 		`, "partitions": {"default": {"queue": {"depth": 7, "maxWait": "2s"}}}`: {7, 2 * time.Second},
 		`, "partitions": {"default": {"queue": {"depth": 0}}}`:                  {0, 0},
 	} {
-		cfg, err := config.Parse("test", []byte(`{"ingresses": [{"name": "a", "protocol": "postgres", "listen": "127.0.0.1:1", "backend": "127.0.0.1:2"`+text+`}]}`), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := configured.From(t, `{"ingresses": [{"name": "a", "protocol": "postgres", "listen": "127.0.0.1:1", "backend": "127.0.0.1:2"`+text+`}]}`)
 		p, err := daemon.Policy(&cfg.Ingresses[0], nil)
 		if err != nil || p.Default.QueueDepth != want.depth || p.Default.MaxWait != want.wait || p.Default.QueueAuto {
 			t.Errorf("Policy of %q: depth %d, wait %v, auto %v, %v; want %+v", text, p.Default.QueueDepth, p.Default.MaxWait, p.Default.QueueAuto, err, want)

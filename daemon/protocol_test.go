@@ -13,6 +13,7 @@ import (
 	"github.com/admitd/admitd/daemon"
 	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/internal/testkit/configured"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -51,11 +52,8 @@ func TestProtocolIsAValue(t *testing.T) {
 	}
 	parse := func(more string) *config.Config {
 		t.Helper()
-		cfg, err := config.Parse("test", fmt.Appendf(nil, `{"log": {"level": "error"}, "admin": {"listen": "127.0.0.1:0"}, "ingresses": [{"name": "l",
-			"protocol": "lines", "listen": "127.0.0.1:0", "backend": "127.0.0.1:1", "drainTimeout": "1s", %s}]}`, more), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := configured.From(t, fmt.Sprintf(`{"log": {"level": "error"}, "admin": {"listen": "127.0.0.1:0"}, "ingresses": [{"name": "l",
+			"protocol": "lines", "listen": "127.0.0.1:0", "backend": "127.0.0.1:1", "drainTimeout": "1s", %s}]}`, more))
 		return cfg
 	}
 	d, err := daemon.New(parse(`"requests": {"rate": 0.001, "burstSeconds": 1000}`), daemon.Options{Protocols: []*protocol.Protocol{lines}})

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
 	"github.com/admitd/admitd/ingress/mongogate"
 	"github.com/admitd/admitd/internal/modelmongo"
+	"github.com/admitd/admitd/internal/testkit/configured"
 )
 
 // A replica set behind the gate would send drivers around it: the daemon does
@@ -51,11 +51,8 @@ func TestReplicaSetIsNotBypassed(t *testing.T) {
 // startMongo runs a daemon until it listens, and returns why it does not.
 func startMongo(t *testing.T, backend, settings string) error {
 	t.Helper()
-	cfg, err := config.Parse("test", fmt.Appendf(nil, `{"log": {"level": "error"}, "admin": {"listen": "127.0.0.1:0"}, "ingresses": [
-		{"name": "db", "protocol": "mongodb", "listen": "127.0.0.1:0", "backend": %q, "drainTimeout": "10ms", "mongodb": %s}]}`, backend, settings), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := configured.From(t, fmt.Sprintf(`{"log": {"level": "error"}, "admin": {"listen": "127.0.0.1:0"}, "ingresses": [
+		{"name": "db", "protocol": "mongodb", "listen": "127.0.0.1:0", "backend": %q, "drainTimeout": "10ms", "mongodb": %s}]}`, backend, settings))
 	d, err := daemon.New(cfg, daemon.Options{})
 	if err != nil {
 		t.Fatal(err)

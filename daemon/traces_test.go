@@ -14,8 +14,8 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/testkit/configured"
 )
 
 // spanSink receives spans over OTLP and tells what was decided in each.
@@ -70,12 +70,9 @@ func TestRequestsAreTraced(t *testing.T) {
 	}))
 	defer backend.Close()
 
-	cfg, err := config.Parse("test", fmt.Appendf(nil, `{"log": {"level": "error"}, "admin": {"listen": "127.0.0.1:0"},
+	cfg := configured.From(t, fmt.Sprintf(`{"log": {"level": "error"}, "admin": {"listen": "127.0.0.1:0"},
 		"tracing": {"endpoint": %q, "sampleRatio": 0}, "ingresses": [{"name": "orders", "listen": "127.0.0.1:0", "backend": %q,
-		"drainTimeout": "5s", "requests": {"rate": 0.001, "burstSeconds": 1000}}]}`, sink.URL, backend.URL), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+		"drainTimeout": "5s", "requests": {"rate": 0.001, "burstSeconds": 1000}}]}`, sink.URL, backend.URL))
 	d, err := daemon.New(cfg, daemon.Options{Version: "v1"})
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/client/selection"
-	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/testkit/configured"
 )
 
 // One of two gates is killed under load, its connections cut in the middle of
@@ -81,11 +81,8 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 // startGate runs a daemon with one HTTP ingress and returns its address.
 func startGate(t *testing.T, backend string) string {
 	t.Helper()
-	cfg, err := config.Parse("test", fmt.Appendf(nil, `{"log": {"level": "error"}, "admin": {"listen": "127.0.0.1:0"},
-		"ingresses": [{"name": "orders", "listen": "127.0.0.1:0", "backend": %q, "drainTimeout": "1s"}]}`, backend), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := configured.From(t, fmt.Sprintf(`{"log": {"level": "error"}, "admin": {"listen": "127.0.0.1:0"},
+		"ingresses": [{"name": "orders", "listen": "127.0.0.1:0", "backend": %q, "drainTimeout": "1s"}]}`, backend))
 	d, err := daemon.New(cfg, daemon.Options{})
 	if err != nil {
 		t.Fatal(err)

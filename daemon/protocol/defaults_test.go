@@ -7,6 +7,7 @@ import (
 
 	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/internal/testkit/configured"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -20,7 +21,7 @@ func TestDefaultsStandOnce(t *testing.T) {
 			if name == "http" {
 				backend = "http://" + backend
 			}
-			in := parsed(t, fmt.Sprintf(`ingresses: [{ name: a, protocol: %s, listen: "127.0.0.1:0", backend: %q }]`, name, backend))
+			in := configured.Ingress(t, fmt.Sprintf(`ingresses: [{ name: a, protocol: %s, listen: "127.0.0.1:0", backend: %q }]`, name, backend))
 			given, own, err := protocol.DefaultsOf(in)
 			if err != nil {
 				t.Fatal(err)

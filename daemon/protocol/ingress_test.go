@@ -7,17 +7,8 @@ import (
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon/protocol"
+	"github.com/admitd/admitd/internal/testkit/configured"
 )
-
-// parsed reads a configuration of one ingress.
-func parsed(t *testing.T, text string) *config.Ingress {
-	t.Helper()
-	cfg, err := config.Parse("test", []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &cfg.Ingresses[0]
-}
 
 // What a running server can take over does not replace it; what it cannot, does.
 func TestNeedsRestart(t *testing.T) {
@@ -45,7 +36,7 @@ func TestNeedsRestart(t *testing.T) {
 		if base == queue {
 			base += ", pulsar: {}"
 		}
-		old, next := parsed(t, base+" } ]"), parsed(t, tc.base+tc.change+" } ]")
+		old, next := configured.Ingress(t, base+" } ]"), configured.Ingress(t, tc.base+tc.change+" } ]")
 		if got := needsRestart(old, next); got != tc.want {
 			t.Errorf("needsRestart after%s = %v; want %v", tc.change, got, tc.want)
 		}
@@ -53,7 +44,7 @@ func TestNeedsRestart(t *testing.T) {
 			t.Errorf("%s: needs a restart to become what it is", tc.change)
 		}
 	}
-	if !needsRestart(parsed(t, web+" } ]"), parsed(t, "ingresses: [ { name: a } ]")) {
+	if !needsRestart(configured.Ingress(t, web+" } ]"), configured.Ingress(t, "ingresses: [ { name: a } ]")) {
 		t.Error("an ingress that loses its listener keeps its server")
 	}
 }

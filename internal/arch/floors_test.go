@@ -111,16 +111,17 @@ var floors = map[string][]string{
 	},
 
 	// beside the house
-	"internal/arch":            {},
-	"internal/arch/figures":    {},
-	"internal/demo":            {"daemon", "admin", "config", "lab/measure", "lab/openloop", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
-	"internal/modelhttp":       {},
-	"internal/modelmongo":      {"internal/modelwork"},
-	"internal/modelpostgres":   {"internal/modelwork"},
-	"internal/modelpulsar":     {"pulsarwire"},
-	"internal/modelwork":       {},
-	"internal/testkit/golden":  {},
-	"internal/testkit/keypair": {},
+	"internal/arch":               {},
+	"internal/arch/figures":       {},
+	"internal/demo":               {"daemon", "admin", "config", "lab/measure", "lab/openloop", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
+	"internal/modelhttp":          {},
+	"internal/modelmongo":         {"internal/modelwork"},
+	"internal/modelpostgres":      {"internal/modelwork"},
+	"internal/modelpulsar":        {"pulsarwire"},
+	"internal/modelwork":          {},
+	"internal/testkit/configured": {"config"},
+	"internal/testkit/golden":     {},
+	"internal/testkit/keypair":    {},
 }
 
 // owners names, for each outside library that must stay in its place, the rooms
