@@ -18,16 +18,17 @@ import (
 
 // comparison measures every peer in turn, round by round.
 type comparison struct {
-	round  time.Duration
-	rounds int
-	conns  int
-	size   int
-	dir    string
-	self   string
-	other  string // another build; "" = none
-	only   string // peers to measure; "" = all
-	tls    bool
-	h2     int // streams of a connection of HTTP/2; 0 = HTTP/1.1
+	round    time.Duration
+	rounds   int
+	conns    int
+	size     int
+	dir      string
+	self     string
+	other    string // another build; "" = none
+	only     string // peers to measure; "" = all
+	profiles string // directory of CPU profiles; "" = none
+	tls      bool
+	h2       int // streams of a connection of HTTP/2; 0 = HTTP/1.1
 }
 
 // peer is one process, or family of processes, under test.
@@ -118,6 +119,9 @@ func (c *comparison) forms(backend string, refuse bool) []form {
 	build := func(name, file string) form {
 		return form{name, "", 200, func(addr string) *exec.Cmd {
 			args := []string{"gate", "-listen", addr, "-backend", backend, "-refuse=" + strconv.FormatBool(refuse)}
+			if c.profiles != "" {
+				args = append(args, "-profile", filepath.Join(c.profiles, fmt.Sprintf("%s-refuse=%t.pprof", filepath.Base(file), refuse)))
+			}
 			if c.tls {
 				args = append(args, "-cert", c.certificate())
 			}
@@ -127,6 +131,9 @@ func (c *comparison) forms(backend string, refuse bool) []form {
 	gates := []form{build("admitd", c.self)}
 	if c.other != "" {
 		gates = append(gates, build("admitd, other build", c.other))
+	}
+	if c.tls || c.h2 > 0 {
+		gates = append(gates, c.bare(refuse))
 	}
 	reverse := form{"httputil tuned", "", 200, func(addr string) *exec.Cmd {
 		return exec.Command(c.self, "reverse", "-listen", addr, "-backend", backend)
@@ -181,7 +188,7 @@ http {
   access_log off; keepalive_requests 100000000; server_tokens off;
   client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
   limit_req_zone $http_x_tenant zone=r:10m %[2]s; limit_conn_zone $http_x_tenant zone=c:10m;
-  upstream b { server %[3]s; keepalive 256; keepalive_requests 100000000; }
+  upstream b { server %[3]s; keepalive 4096; keepalive_requests 100000000; }
   server { listen %[4]s; location / { %[5]s proxy_pass http://b; proxy_http_version 1.1; proxy_set_header Connection "";
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header Host $host; } }
 }

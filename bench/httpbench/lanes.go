@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +51,41 @@ func (c *comparison) certificate() string {
 		return ""
 	}
 	return filepath.Join(c.dir, "both.pem")
+}
+
+// bare returns net/http alone as a peer.
+func (c *comparison) bare(refuse bool) form {
+	return form{"net/http alone", "", 200, func(addr string) *exec.Cmd {
+		args := []string{"bare", "-listen", addr, "-size", strconv.Itoa(c.size), "-refuse=" + strconv.FormatBool(refuse)}
+		if c.tls {
+			args = append(args, "-cert", c.certificate())
+		}
+		return exec.Command(c.self, args...)
+	}}
+}
+
+// serveBare runs a handler of net/http that answers from memory and asks nobody:
+// the most that a gate can reach behind it.
+func serveBare(listen, cert string, size int, refuse bool) error {
+	body, status := bytes.Repeat([]byte("x"), size), http.StatusOK
+	if refuse {
+		status = http.StatusTooManyRequests
+	}
+	s := &http.Server{Addr: listen, Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250}}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h["Content-Type"] = []string{"text/plain"}
+		h["Content-Length"] = []string{strconv.Itoa(size)}
+		w.WriteHeader(status)
+		_, _ = w.Write(body)
+	})
+	if cert != "" {
+		return s.ListenAndServeTLS(cert, cert)
+	}
+	return s.ListenAndServe()
 }
 
 // nginxListens returns what follows the address that nginx listens on.

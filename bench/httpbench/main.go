@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"sync"
 	"syscall"
 	"time"
@@ -37,13 +38,13 @@ func main() {
 // run does what the first argument says.
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("want one of: compare, backend, gate, reverse")
+		return errors.New("want one of: compare, backend, gate, reverse, bare")
 	}
 	fs := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	listen := fs.String("listen", "127.0.0.1:0", "address to listen on")
 	backend := fs.String("backend", "", "address of the backend")
-	refuse := fs.Bool("refuse", false, "gate: refuse everything")
-	size := fs.Int("size", 100, "backend: bytes of an answer's body")
+	refuse := fs.Bool("refuse", false, "gate, bare: refuse everything")
+	size := fs.Int("size", 100, "backend, bare: bytes of an answer's body")
 	var c comparison
 	fs.DurationVar(&c.round, "for", 2*time.Second, "compare: length of one measurement")
 	fs.IntVar(&c.rounds, "rounds", 3, "compare: rounds; the median counts")
@@ -52,24 +53,49 @@ func run(ctx context.Context, args []string) error {
 	fs.StringVar(&c.only, "only", "", "compare: peers whose names begin with one of these, separated by commas; empty = all")
 	fs.BoolVar(&c.tls, "tls", false, "compare: clients come over TLS")
 	fs.IntVar(&c.h2, "streams", 0, "compare: HTTP/2, by h2load, with so many streams on each connection; 0 = HTTP/1.1")
-	cert := fs.String("cert", "", "gate: file with certificate and key; empty = no TLS")
+	fs.StringVar(&c.profiles, "profiles", "", "compare: directory for CPU profiles of the gate, one for each table; empty = none")
+	profile := fs.String("profile", "", "gate: file for a CPU profile; empty = none")
+	cert := fs.String("cert", "", "gate, bare: file with certificate and key; empty = no TLS")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
 	}
 	c.size = *size
+	if args[0] != "compare" && args[0] != "gate" {
+		context.AfterFunc(ctx, func() { os.Exit(0) }) // nothing to finish
+	}
 	switch args[0] {
 	case "compare":
 		return c.run(ctx, os.Stdout)
 	case "backend":
-		context.AfterFunc(ctx, func() { os.Exit(0) }) // nothing to finish
 		return serveBackend(*listen, *size)
 	case "gate":
+		stop, err := startProfile(*profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
 		return serveGate(ctx, *listen, *backend, *cert, *refuse)
 	case "reverse":
-		context.AfterFunc(ctx, func() { os.Exit(0) }) // nothing to finish
 		return serveReverse(*listen, *backend)
+	case "bare":
+		return serveBare(*listen, *cert, *size, *refuse)
 	}
 	return fmt.Errorf("unknown part %q", args[0])
+}
+
+// startProfile begins a CPU profile and returns what ends it; "" = none.
+func startProfile(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, err
+	}
+	return func() { pprof.StopCPUProfile(); _ = file.Close() }, nil
 }
 
 // limit is a fixed limit high enough for the load.
@@ -90,7 +116,7 @@ func serveGate(ctx context.Context, listen, backend, cert string, refuse bool) e
 		p.Rate = limiter.Rate{PerSecond: 0.001}
 	}
 	o := httpgate.Options{
-		Backend: "http://" + backend, By: []string{"header:X-Tenant"},
+		Backend: "http://" + backend, By: []string{"header:X-Tenant"}, MaxIdle: 4096, // as nginx, for 32 connections of 100 streams
 		Ingress: ingress.Options{Connections: ingress.Connections{MaxOpen: 20_000}},
 	}
 	if cert != "" {

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"errors"
+	"net"
 	"net/http"
 
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
@@ -28,6 +29,13 @@ func AtDoorstep(raw []byte) *http.Request {
 	}
 	p.setBody(raw[g.head:])
 	return &p.r
+}
+
+// Gathering returns a client's connection as HTTP/2 has it.
+func Gathering(c net.Conn) net.Conn {
+	s := newSocket(c)
+	s.gather()
+	return s
 }
 
 // Upstream returns what keeps the connections to the backend, to be compared.

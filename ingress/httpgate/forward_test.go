@@ -77,7 +77,7 @@ func TestBodiesPassUnchanged(t *testing.T) {
 // newClient returns a client that speaks HTTP/1.1 or HTTP/2 without TLS.
 func newClient(t *testing.T, proto string) *http.Client {
 	t.Helper()
-	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true, TLSClientConfig: anybody}
+	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true, TLSClientConfig: anybody()}
 	tr.Protocols.SetHTTP1(proto == "1")
 	tr.Protocols.SetUnencryptedHTTP2(proto == "2")
 	t.Cleanup(tr.CloseIdleConnections)

@@ -112,6 +112,9 @@ func (g *greeting) shake(ctx context.Context, c net.Conn) (net.Conn, error) {
 	}
 	state := t.ConnectionState()
 	if state.NegotiatedProtocol == protoHTTP2 {
+		if sock != nil {
+			sock.gather()
+		}
 		return t, nil
 	}
 	return secured{g.s.newDoorstep(t, sock, &state)}, nil

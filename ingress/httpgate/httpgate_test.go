@@ -184,8 +184,9 @@ func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
-// anybody is a client that does not ask for a name.
-var anybody = &tls.Config{InsecureSkipVerify: true}
+// anybody is a client that does not ask for a name. Each has its own: a client of
+// HTTP/2 writes into it.
+func anybody() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
 // reply is an answer whose body has been read.
 type reply struct {
@@ -206,7 +207,7 @@ func get(t *testing.T, url string) (reply, string) {
 // do sends a request.
 func do(t *testing.T, req *http.Request) (reply, string) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: anybody}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: anybody()}}
 	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {

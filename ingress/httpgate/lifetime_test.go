@@ -2,9 +2,11 @@ package httpgate_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -244,6 +246,57 @@ func drainFinishesUpgrade(t *testing.T, l lane) {
 	if rest, err := io.ReadAll(br); err != nil || string(rest) != "hello" {
 		t.Errorf("read %q, %v; want the echo", rest, err)
 	}
+	if err := <-drained; err != nil {
+		t.Errorf("Drain = %v", err)
+	}
+}
+
+// hijacked is the answer to a client that net/http hands over in the moment that
+// between tells of.
+type hijacked struct {
+	http.ResponseWriter
+	conn    net.Conn
+	between func()
+}
+
+func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h.between()
+	return h.conn, bufio.NewReadWriter(bufio.NewReader(h.conn), bufio.NewWriter(h.conn)), nil
+}
+
+// A drain once looked for tunnels between net/http's forgetting of a client and
+// its becoming one, was over, and the client was hung up on.
+func TestDrainAsATunnelBegins(t *testing.T) {
+	backend := serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+		_, _ = readRequestHead(br)
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(c, br)
+	})
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	client, server := net.Pipe()
+	drained := make(chan error, 1)
+	w := hijacked{httptest.NewRecorder(), server, func() {
+		go func() { drained <- g.Drain(context.WithoutCancel(t.Context())) }()
+		select {
+		case err := <-drained:
+			t.Errorf("the drain is over: %v", err)
+			drained <- err
+		case <-time.After(100 * time.Millisecond): // it waits, and would for longer
+		}
+	}}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", "websocket")
+	go g.ServeHTTP(w, r)
+	br := bufio.NewReader(client)
+	if resp, err := readReply(br); err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("answer %v, %v; want 101", resp.Response, err)
+	}
+	_, _ = io.WriteString(client, "hello")
+	if echo, err := br.Peek(5); err != nil || string(echo) != "hello" {
+		t.Errorf("read %q, %v; want the echo", echo, err)
+	}
+	_ = client.Close()
 	if err := <-drained; err != nil {
 		t.Errorf("Drain = %v", err)
 	}

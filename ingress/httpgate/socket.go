@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/admitd/admitd/ingress/nowait"
@@ -20,6 +21,8 @@ type socket struct {
 	into []byte
 	came int
 	end  error // of reading
+
+	gathered atomic.Pointer[gathering] // nil = what is written is sent
 
 	mu   sync.Mutex            // guards the fields below, across the wait of a write
 	put  func(fd uintptr) bool // putOn; made once
@@ -67,6 +70,14 @@ func (s *socket) takeOn(fd uintptr) bool {
 
 // Write implements net.Conn.
 func (s *socket) Write(p []byte) (int, error) {
+	if g := s.gathered.Load(); g != nil {
+		return g.write(p)
+	}
+	return s.send(p)
+}
+
+// send writes p.
+func (s *socket) send(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out, s.lost = p, nil
@@ -90,6 +101,9 @@ func (s *socket) putOn(fd uintptr) bool {
 			return true
 		}
 		if n == 0 {
+			if g := s.gathered.Load(); g != nil {
+				g.wait()
+			}
 			return false
 		}
 		s.out = s.out[n:]
@@ -107,6 +121,14 @@ func (s *socket) failed(op string, err error) error {
 		err = told.Err
 	}
 	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: err}
+}
+
+// Close implements net.Conn. What was gathered goes out before.
+func (s *socket) Close() error {
+	if g := s.gathered.Load(); g != nil {
+		g.finish()
+	}
+	return s.Conn.Close()
 }
 
 // CloseWrite ends the stream to the client, where that is possible.

@@ -41,6 +41,14 @@ func (s *strays) remove(c net.Conn) {
 	s.checkLocked()
 }
 
+// swap has c stand for old, which is in.
+func (s *strays) swap(old, c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, old)
+	s.open[c] = struct{}{}
+}
+
 // drain wants no new ones and returns a channel that is closed when there are
 // none.
 func (s *strays) drain() <-chan struct{} {

@@ -45,16 +45,22 @@ func (x *exchange) tunnel() result {
 	res := result{status: http.StatusSwitchingProtocols, outcome: limiter.Ignored}
 	bc := x.bc
 	defer x.hangUp()
+	// Before net/http forgets of the client: a drain would miss both in between.
+	if !x.rt.tunnels.add(bc) {
+		return result{err: net.ErrClosed, outcome: limiter.Ignored, cut: true}
+	}
 	x.control()
 	client, rw, err := x.rc.Hijack()
 	if err != nil {
+		x.rt.tunnels.remove(bc)
 		return result{err: err, outcome: limiter.Ignored, cut: true}
 	}
+	x.rt.tunnels.swap(bc, client)
+	defer x.rt.tunnels.remove(client)
 	defer func() { _ = client.Close() }() // the tunnel is over
-	if !x.stop() || !x.rt.tunnels.add(client) {
+	if !x.stop() {
 		return res
 	}
-	defer x.rt.tunnels.remove(client)
 	if err := errors.Join(client.SetDeadline(time.Time{}), bc.SetDeadline(time.Time{})); err != nil {
 		return res
 	}
