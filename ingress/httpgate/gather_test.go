@@ -84,6 +84,17 @@ func TestGatherForNobody(t *testing.T) {
 	}
 }
 
+// A client that begins as one of HTTP/2 and goes on with nonsense is answered
+// before the end of its connection.
+func TestGatherForNonsense(t *testing.T) {
+	g := start(t, "127.0.0.1:1", limiter.Policy{}, httpgate.Options{})
+	c, br := dial(t, g.addr)
+	_, _ = io.WriteString(c, "PRI * HTTP/2.0\r\nHost: a b\r\n\r\n")
+	if r, err := readReply(br); err != nil || r.StatusCode != http.StatusBadRequest {
+		t.Errorf("%+v, %v; want 400", r.Response, err)
+	}
+}
+
 // Many streams of one connection get each its own answer, long and short, with
 // TLS and without.
 func TestManyStreams(t *testing.T) {

@@ -125,14 +125,20 @@ func (s *socket) failed(op string, err error) error {
 
 // Close implements net.Conn. What was gathered goes out before.
 func (s *socket) Close() error {
+	s.finish()
+	return s.Conn.Close()
+}
+
+// finish has what was gathered sent, as far as there is room.
+func (s *socket) finish() {
 	if g := s.gathered.Load(); g != nil {
 		g.finish()
 	}
-	return s.Conn.Close()
 }
 
 // CloseWrite ends the stream to the client, where that is possible.
 func (s *socket) CloseWrite() error {
+	s.finish()
 	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
