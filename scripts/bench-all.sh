@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Runs every comparison with its peers and writes what each prints into
 # docs/performance.md: `make bench-all`. It fails nothing: what a comparison
-# cannot do, it says there. Each is short; about ten minutes in all.
-# usage: scripts/bench-all.sh [NAME…]     decision http wire postgres scale lookers patience
+# cannot do, it says there. Each is short; about twelve minutes in all.
+# usage: scripts/bench-all.sh [NAME…]     decision http http-tls http2 wire postgres scale lookers patience
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A command=(
   [decision]="scripts/bench-decision.sh -rounds 8 -time 20ms"
   [http]="scripts/bench-http.sh -for 1s -rounds 4"
+  [http-tls]="scripts/bench-http.sh -for 1s -rounds 3 -tls"
+  [http2]="scripts/bench-http.sh -for 1s -rounds 4 -streams 8"
   [wire]="scripts/bench-wire.sh -for 700ms -rounds 5"
   [postgres]="scripts/bench-postgres.sh 2"
   [scale]="scripts/bench-scale.sh -for 700ms -rounds 3"
@@ -16,7 +18,7 @@ declare -A command=(
   [patience]="scripts/patience.sh -for 15s"
 )
 names=("$@")
-((${#names[@]})) || names=(decision http wire postgres scale lookers patience)
+((${#names[@]})) || names=(decision http http-tls http2 wire postgres scale lookers patience)
 
 tables=$(mktemp -d)
 trap 'rm -rf "$tables"' EXIT
