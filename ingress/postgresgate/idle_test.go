@@ -30,7 +30,7 @@ func (plain) Landed(*relay.Session, relay.Message) (relay.Verdict, error) {
 // test and the backend's included, after one question and one answer.
 func idle(t *testing.T, serve func(near net.Conn, dial relay.DialFunc)) (heap, stack int) {
 	t.Helper()
-	const n = 200
+	const warm, n = 20, 200
 	backend := listen(t, func(c net.Conn) {
 		_, _ = readStartup(c)
 		_, _ = c.Write(script(pg('R', "\x00\x00\x00\x00"), pg('K', "\x00\x00\x00\x01secr"), ready('I')))
@@ -61,20 +61,25 @@ func idle(t *testing.T, serve func(near net.Conn, dial relay.DialFunc)) (heap, s
 			}
 		}
 	}
-	for range 20 {
+	// asleep waits until n more connections than there were have come to rest.
+	asleep := func(n, running int) {
+		const each = 3 // two of the session, and the backend's of this test
+		for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine()-running != each*n; runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d goroutines for %d connections, want three for each", runtime.NumGoroutine()-running, n)
+			}
+		}
+	}
+	running := runtime.NumGoroutine()
+	for range warm {
 		enter()
 	}
+	asleep(warm, running) // one that came to rest later would stand for one that had not
 	measure(&before)
-	running := runtime.NumGoroutine()
 	for range n {
 		enter()
 	}
-	const each = 3 // two of the session, and the backend's of this test
-	for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine()-running > each*n; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines for %d connections, want at most %d for each", runtime.NumGoroutine()-running, n, each)
-		}
-	}
+	asleep(warm+n, running)
 	measure(&after)
 	return int(after.HeapAlloc-before.HeapAlloc) / n, int(after.StackInuse-before.StackInuse) / n
 }
