@@ -51,7 +51,7 @@ run: build ## build, then run the demo (RUNARGS="--for 10s")
 test: deps ## install what the tests need, then run every test of every module
 	@mkdir -p $(BIN) && rm -f $(BIN)/skipped
 	@ADMITD_SKIPPED=$(BIN)/skipped scripts/go-test.sh $(GO) test -timeout 10m ./...
-	$(GO) test -timeout 14m -race -short $(RACE_PKGS)
+	$(GO) test -timeout 10m -race -short $(RACE_PKGS)
 	@ADMITD_SKIPPED=$(BIN)/skipped $(MAKE) --no-print-directory test-nested
 	@scripts/skipped.sh $(BIN)/skipped
 

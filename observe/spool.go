@@ -26,7 +26,7 @@ type Spool struct {
 	mu      sync.Mutex // guards the fields below; never held while Out is written
 	next    batch
 	written chan struct{} // closed when all of it is; nil = nothing is to be written
-	stalled bool          // somebody waited in vain since Out took something
+	stalled bool          // somebody waited in vain, and not all is written since
 	lost    uint64
 }
 
