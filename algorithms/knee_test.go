@@ -194,6 +194,26 @@ func TestKneeTwoGatesUntold(t *testing.T) {
 	}
 }
 
+// Eight gates that are told of others, and not of how many, keep most of the
+// capacity. Without that their queues together are what each of them takes for the
+// backend, and they keep an eighth of it warm, and nothing from a cold start.
+func TestKneeEightGatesUncounted(t *testing.T) {
+	for name, load := range map[string]float64{"warm": 0.7, "cold": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := base(8, 10*ms, load)
+			w.gates, w.queue = 8, true
+			w.arrivals = after(20*sec, 1.0, 2/load)
+			w.parts, w.until = []time.Duration{40 * sec}, 80*sec
+			got := mean(w, kneeLimit(knee.Options{Others: true}), func(o outcome) float64 { return o.parts[1].rate() / capacity })
+			t.Logf("goodput %.3f of the capacity", got)
+			if got < 0.85 {
+				t.Errorf("goodput %.3f of the capacity with eight gates at 2x; want at least 0.85", got)
+			}
+		})
+	}
+}
+
 // Callers that give up leave their work behind in the backend, and a limit that
 // does not keep what it admits inside their patience serves nobody: fixed and
 // gradient2 were at nothing for ever. Their departures tell what it is.

@@ -41,6 +41,9 @@ type Settings struct {
 	// 0 = 1. Limits, their bounds and their queues are divided among them, and
 	// rounded up.
 	Gates int
+	// Others says that other gates share the backend, as many as nobody knows. Only
+	// knee goes by it; see [knee.Options].
+	Others bool
 	// Epoch is the wall clock at the zero of the limit's time, for gates that do
 	// things at common moments; see [knee.Options]. 0 = they share it already.
 	Epoch int64

@@ -124,6 +124,8 @@ type (
 	Size = strict.Size
 	// Status is the HTTP status of a refusal; 0 is auto.
 	Status = strict.Status
+	// Count is a whole number, or auto.
+	Count = strict.Count
 	// Prefix is a range of addresses.
 	Prefix = strict.Prefix
 	// Secret is a string that is never shown.
@@ -135,6 +137,9 @@ type (
 	// Problems is every fault of one.
 	Problems = strict.Problems
 )
+
+// Auto is a [Count] that is written as auto.
+const Auto = strict.Auto
 
 //go:embed schema.json
 var schema []byte

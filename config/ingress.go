@@ -15,8 +15,11 @@ type Ingress struct {
 	// Pulsar: host:port, or a pulsar:// URL.
 	Backend string `yaml:"backend" default:""`
 	// How many gates share this backend without a fleet. A knee limit is divided
-	// among them, and hints are small while another gate may be idle.
-	Gates int `yaml:"gates" default:"1" min:"1" max:"10000"`
+	// among them, and hints are small while another gate may be idle. auto: others
+	// share it, and their number is not known or changes. A knee limit then begins
+	// at a quarter and asks whose queue it sees, at a price while this gate is alone;
+	// all else is as with 1.
+	Gates Count `yaml:"gates" default:"1" min:"1" max:"10000"`
 	// Latency promised for what is admitted; 0s = none is stated.
 	Objective Duration `yaml:"objective" default:"0s" min:"0s" max:"1h"`
 	// Whether decisions bind: enforce refuses, shadow decides and counts but

@@ -51,7 +51,7 @@ func parse(name string, content []byte, env []string, checks ...func(validator, 
 	if err != nil {
 		return nil, err
 	}
-	return assemble(r, merged, checks...)
+	return assemble(r, merged, append(checks, checkAuto)...)
 }
 
 // Sources returns what tells where keys of a configuration that holds were

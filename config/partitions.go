@@ -208,6 +208,23 @@ func checkPartitions(v validator, path string, in *Ingress) {
 	}
 }
 
+// checkAuto checks that gates: auto has a limit to work on. It is asked of what is
+// written down only: who gives a limit another algorithm at run time has reasons,
+// and gates cannot be changed there.
+func checkAuto(v validator, c *Config) {
+	for i := range c.Ingresses {
+		in := &c.Ingresses[i]
+		knee := in.Partitions.Default.Limit.Algorithm == "knee"
+		for j := range in.Partitions.Named {
+			knee = knee || in.Partitions.Share != "one" && in.Partitions.Named[j].Limit.Algorithm == "knee"
+		}
+		if in.Gates == Auto && !knee {
+			at := element("ingresses", i)
+			v.relate("means nothing without a limit of the algorithm knee; leave it out", "auto", at+".gates", at+".partitions.default.limit.algorithm")
+		}
+	}
+}
+
 // pathOf is the path of the ingress that a path lies directly below.
 func pathOf(path string) string { return path[:strings.LastIndexByte(path, '.')] }
 

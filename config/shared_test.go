@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/admitd/admitd/config"
 )
 
 // judge compares what is said of whole texts, each with an ingress behind it.
@@ -45,6 +47,44 @@ func TestFleet(t *testing.T) {
 				t.Errorf("%s without a group: %q; want it asked for", fmt.Sprintf(place, more), got)
 			}
 		}
+	}
+}
+
+// Gates are counted, or auto says that nobody can; a file in which that means nothing
+// is refused. A patch is not: who takes knee away in the night cannot change gates.
+func TestGates(t *testing.T) {
+	const fixed, knee = "{ algorithm: fixed }", "{ algorithm: knee }"
+	named := func(share, form, other string) string {
+		return ", partitions: { share: " + share + ", by: client, default: { limit: " + form + " }, named: [{ name: n, limit: " + other + " }] }"
+	}
+	const none = "ingresses[0].gates: means nothing without a limit of the algorithm knee; leave it out (auto)"
+	for more, want := range map[string]string{
+		", gates: 8":       "",
+		", gates: auto":    "",
+		`, gates: "8"`:     "",
+		", gates: 0":       "ingresses[0].gates: must be at least 1 (0)",
+		", gates: -1":      "ingresses[0].gates: must be at least 1 (-1)",
+		", gates: 10001":   "ingresses[0].gates: must be at most 10000 (10001)",
+		", gates: automat": "ingresses[0].gates: must be a whole number or auto (automat)",
+		", gates: 1.5":     "ingresses[0].gates: must be a whole number or auto (1.5)",
+		", gates: [2]":     "ingresses[0].gates: must be one value, not a list",
+		", gates: auto" + named("own", fixed, fixed): none,
+		", gates: auto" + named("own", fixed, knee):  "",
+		", gates: auto" + named("own", knee, fixed):  "",
+		", gates: auto" + named("one", fixed, knee):  none,
+		", gates: 8" + named("own", fixed, fixed):    "",
+	} {
+		if got := strings.Join(problemsOf(t, one("http", more)), "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q; want %q", more, got, want)
+		}
+	}
+	c := mustParse(t, one("http", ""), "ADMITD_INGRESSES__0__GATES=auto")
+	if c.Ingresses[0].Gates != config.Auto {
+		t.Errorf("gates = %v by the environment; want auto", c.Ingresses[0].Gates)
+	}
+	next, err := c.Patch("a", []byte("partitions: { default: { limit: { algorithm: fixed } } }"))
+	if err != nil || next.Ingresses[0].Gates != config.Auto {
+		t.Errorf("a patch to another algorithm: %v; want it to hold", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 		Total:         in.Partitions.Total,
 		Shared:        in.Partitions.Share == "one",
 		MaxPartitions: in.Partitions.Max,
-		Gates:         in.Gates,
+		Gates:         max(int(in.Gates), 1), // auto: nothing is divided
 		Classes:       classPolicy(in),
 		Shapes:        shapesOf(in),
 	}
@@ -113,7 +113,7 @@ func limitSettings(in *config.Ingress, l *config.Limit) algorithms.Settings {
 		},
 	}
 	if l.Algorithm == algorithms.KindKnee {
-		s.Gates = in.Gates // the others are said to be left as they are
+		s.Gates, s.Others = max(int(in.Gates), 1), in.Gates == config.Auto // the other algorithms are said to be left as they are
 	}
 	return s
 }
@@ -177,7 +177,7 @@ func (fs *fronts) pool(in *config.Ingress, l *config.Limit, p *limiter.Partition
 		return
 	}
 	s := limitSettings(in, l)
-	s.Gates = 1
+	s.Gates, s.Others = 1, false // who they are is seen
 	fs.meet(&s)
 	p.Signature += " shared"
 	p.NewLimit = func() limiter.Limit {

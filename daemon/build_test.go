@@ -74,6 +74,27 @@ func TestLimitsFromConfiguration(t *testing.T) {
 	}
 }
 
+// Gates that are not counted are one to all but a knee limit, which begins at a quarter.
+func TestGatesFromConfiguration(t *testing.T) {
+	limits := func(gates string) (p *limiter.Policy) {
+		p, err := daemon.Policy(configured.Ingress(t, "ingresses: [ { name: jobs, gates: "+gates+", partitions: { named: [ { name: still, match: s, limit: { algorithm: vegas } } ], by: 'constant:s' } } ]"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	alone, auto, two := limits("1"), limits("auto"), limits("2")
+	for p, want := range map[*limiter.Policy]struct{ gates, limit int }{alone: {1, 20}, auto: {1, 5}, two: {2, 10}} {
+		if got := p.Default.NewLimit().Current(); got != want.limit || p.Gates != want.gates {
+			t.Errorf("limit %d, gates %d; want %+v", got, p.Gates, want)
+		}
+	}
+	// A limit with another signature is made anew at a reload.
+	if alone.Default.Signature == auto.Default.Signature || alone.Named[0].Signature != auto.Named[0].Signature {
+		t.Errorf("gates: auto makes of\n%s\n%s\nand of\n%s\n%s", alone.Default.Signature, auto.Default.Signature, alone.Named[0].Signature, auto.Named[0].Signature)
+	}
+}
+
 // The clock is held to the smallest latency that a limit must tell from others.
 // It was not told of any once.
 func TestShortest(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 )
 
 // defaults returns what the configuration has when only an algorithm is chosen,
-// and the number of gates where they are told one.
+// and the number of gates, or that there are others, where they are told.
 func defaults(s *scenario.Scenario, kind string) algorithms.Settings {
-	a := algorithms.Settings{Algorithm: kind}
+	a := algorithms.Settings{Algorithm: kind, Others: s.ToldOthers}
 	switch {
 	case s.ToldAs > 0:
 		a.Gates = s.ToldAs

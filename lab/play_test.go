@@ -162,6 +162,34 @@ func TestGatesAreTold(t *testing.T) {
 	}
 }
 
+// Eight gates that are told of others, and not of how many, keep their target; told
+// nothing they keep next to nothing.
+func TestGatesAreToldOfOthers(t *testing.T) {
+	for name, told := range map[string]bool{"8 gates / cold / told auto": true, "8 gates / warm / told auto": true, "8 gates / cold / told not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, ok := shipped(t, "gates").Variant(name)
+			if !ok {
+				t.Fatal("no such variant")
+			}
+			for _, c := range lab.Contenders(s) {
+				if c.Name != scenario.Queued {
+					continue
+				}
+				r, err := lab.Play(s, c, 1, lab.PlayOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := &r.Windows[0]
+				share := float64(w.Good) / w.Seconds / w.Capacity
+				if told != (share >= 0.85) {
+					t.Errorf("%.3f of the capacity", share)
+				}
+			}
+		})
+	}
+}
+
 // What gates are told need not be true: eight that are told eight do what eight that
 // are told their number do, and two that are told eight let in less than two that know.
 func TestGatesAreToldWhatIsNotTrue(t *testing.T) {

@@ -97,7 +97,10 @@ func (s *state) startDrain(o Options, latency, rate float64) {
 // late, whether this one refuses or not; in the meantime a window ends where
 // the next moment is.
 func (s *state) meet(o Options, w *window) bool {
-	if o.Gates == 1 {
+	switch {
+	case o.Others:
+		return s.ask(o, w)
+	case o.Gates == 1:
 		return false
 	}
 	s.base.forget(w.elapsed)
@@ -114,9 +117,13 @@ func (s *state) meet(o Options, w *window) bool {
 // untilMoment ends the next window where a moment is at which to drain.
 func (s *state) untilMoment(o Options, w *window) {
 	now := w.now + o.Epoch
+	distance := meeting
+	if o.Others {
+		distance = asking
+	}
 	switch {
-	case o.Gates > 1:
-		if left := meeting - now%meeting; left < s.pace.span {
+	case o.Gates > 1, s.company.asks:
+		if left := distance - now%distance; left < s.pace.span {
 			s.pace.span, s.pace.quota = left, 1
 		}
 	case s.episode.over && s.trial.isOver(w.now):
@@ -164,10 +171,16 @@ func (s *state) queued(o Options, w *window, x, r float64) string {
 	d := &s.drain
 	d.top = (x + d.top) / 2
 	wrong := !s.base.sure() || r < 0.6*s.base.mean
-	if o.Gates > 1 {
+	if o.Gates > 1 || s.mostlyForeign() {
 		s.flow.work = 0 // of all of them
 	}
-	s.base.mean = math.Min(math.Max(s.base.mean, s.flow.work/d.top), r)
+	s.confirm(o, r)
+	if !s.company.asks || d.top <= 0.75*s.flow.before {
+		// Who asks takes work for work only where throughput has fallen, too: it may
+		// have been the others'.
+		s.base.mean = math.Max(s.base.mean, s.flow.work/d.top)
+	}
+	s.base.mean = math.Min(s.base.mean, r)
 	s.flow.work = math.Min(s.flow.work, 1.2*d.top*s.base.mean)
 	if next := d.level / 4; wrong && s.enforced(o) > 1 {
 		s.limit = d.level
@@ -187,6 +200,13 @@ func (s *state) queued(o Options, w *window, x, r float64) string {
 // slower is told that throughput gave way under a lower limit, which therefore
 // cuts into work, and that latency then was r.
 func (s *state) slower(o Options, w *window, r float64) string {
+	s.confirm(o, r)
+	if s.foreign(r) {
+		s.finish(o)
+		s.flow.rate = s.drain.top
+		s.limit = s.flow.rate*s.base.mean + s.queue(o)
+		return parts.WhyQueue
+	}
 	known, before := s.base.sure(), s.base.mean
 	calm := r > 0.7*s.drain.slow && (r > 1.3*before || !known)
 	if math.Abs(r-s.base.mean) < 0.3*s.base.mean || known && !calm {

@@ -21,9 +21,15 @@ type Options struct {
 	// in [1, 10000]; 0 = 1. What is divided among them are the initial limit, the
 	// bounds and the queue.
 	Gates int
+	// Others says that other gates share the backend, each with a limit of its own,
+	// and that their number is not known, or changes. The initial limit is a quarter,
+	// the bounds are as they are, and what is the others' is measured; a gate that is
+	// alone pays at every change of its backend. Without effect where Gates
+	// says how many they are.
+	Others bool
 	// Epoch is what makes of the nanoseconds of [Limit.Observe] a time that all
 	// gates share, to a tenth of a second: the wall clock at their zero. Gates that
-	// are told of each other drain together by it. 0 = they share it already.
+	// are told of others drain together by it. 0 = they share it already.
 	Epoch int64
 	// Objective is the time within which an answer is worth having; what is
 	// admitted is kept inside it. 0 = what the callers' departures teach.
@@ -47,12 +53,16 @@ func (o Options) WithDefaults() Options {
 	o.MinLimit = parts.Or(o.MinLimit, 1)
 	o.MaxLimit = parts.Or(o.MaxLimit, 1000)
 	o.Gates = max(1, o.Gates)
+	o.Others = o.Others && o.Gates == 1
 	return o
 }
 
 // divided returns the options of one gate of several.
 func (o Options) divided() Options {
 	share := func(n int) int { return max(1, (n+o.Gates-1)/o.Gates) }
+	if o.Others { // several that begin at once must not take each other's queue for the backend
+		o.InitialLimit = max(o.MinLimit, o.InitialLimit/4)
+	}
 	o.MinLimit, o.MaxLimit, o.InitialLimit = share(o.MinLimit), share(o.MaxLimit), share(o.InitialLimit)
 	return o
 }

@@ -28,7 +28,7 @@ func (s *state) bound(o Options, w *window, share float64) string {
 		noise = s.episode.noise(s.limit)
 	}
 	switch {
-	case w.flat() || s.episode.cutIntoWork(w) || s.episode.lostThroughput(w, s.flow.rate):
+	case !s.company.asks && s.cuts(w):
 		s.base.mean = math.Max(s.base.mean, r)
 		s.trial.grace(w.now, s.base.mean)
 		return s.grow(o, w)
@@ -37,12 +37,25 @@ func (s *state) bound(o Options, w *window, share float64) string {
 	case s.flow.verified == 0 && s.base.sure() && x > 0.95*s.flow.before:
 		// More is served than before, so the demand has risen to the capacity.
 		s.flow.verified = s.flow.rate
-	case o.Gates == 1 && share > 0.05 && s.trial.isOver(w.now) && w.crossed(s.flow.every(w), o.Epoch):
+	case s.drainsAlone(o, w, share):
 		s.startDrain(o, math.Min(r, s.limit/x), x)
 		s.drain.deep = first
 		return parts.WhyDrain
 	}
 	return s.settle(o)
+}
+
+// cuts reports that the limit governs throughput, and no latency. One that others
+// lost looks the same, so that who asks for them does not go by it.
+func (s *state) cuts(w *window) bool {
+	return w.flat() || s.episode.cutIntoWork(w) || s.episode.lostThroughput(w, s.flow.rate)
+}
+
+// drainsAlone reports that it is time for a drain of this gate's own. Who asks has
+// the common moments, once a first drain has told what is served.
+func (s *state) drainsAlone(o Options, w *window, share float64) bool {
+	common := o.Gates > 1 || s.company.asks && s.flow.verified > 0
+	return !common && share > 0.05 && s.trial.isOver(w.now) && w.crossed(s.flow.every(w), o.Epoch)
 }
 
 // begin opens an episode: where the baseline is known, what could not be served
@@ -127,7 +140,7 @@ func (s *state) free(o Options, w *window, share float64) string {
 // learn takes a window that refused next to nothing, and ends an episode of
 // overload.
 func (s *state) learn(o Options, w *window) {
-	s.base.learn(w, s.flow.rate, o.Gates > 1)
+	s.base.learn(w, s.flow.rate, o.Gates > 1 || s.company.asks)
 	s.flow.learn(w)
 	s.episode.fresh = true
 	if s.base.sure() {

@@ -24,6 +24,7 @@ type state struct {
 	drain   drain
 	trial   trial
 	callers callers
+	company company
 	drops   drops
 }
 
@@ -124,6 +125,9 @@ func (s *state) room(o Options) float64 {
 	q := math.Max(leastQueue, 3*math.Sqrt(busy))
 	if s.refused > 0 {
 		q = math.Min(q, 3/-math.Log1p(-math.Min(s.refused, 0.8))+0.07*busy)
+	}
+	if o.Others && s.base.sure() {
+		q *= s.company.share(s.base.mean)
 	}
 	return q / n
 }

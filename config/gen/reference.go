@@ -113,7 +113,7 @@ func (m model) row(b *bytes.Buffer, f *field) {
 func (m model) typeText(f *field) string {
 	name := map[string]string{
 		"string": "text", "bool": "true, false", "int": "integer", "float64": "number", "Duration": "duration",
-		"Size": "size", "Prefix": "CIDR or address", "Secret": "text, secret", "Status": "status", "Overlay": "mapping of some of its keys",
+		"Size": "size", "Prefix": "CIDR or address", "Secret": "text, secret", "Status": "status", "Count": "auto or integer", "Overlay": "mapping of some of its keys",
 	}[f.typ]
 	if o := m[f.typ]; o != nil {
 		name = "mapping"

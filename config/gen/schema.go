@@ -176,6 +176,11 @@ func (m model) value(f *field) map[string]any {
 		return map[string]any{
 			"type": []any{"string", "integer"}, "pattern": sizePattern, "minimum": 0, saidOfPattern: "want a size such as 64KiB or 16MiB, or a number of bytes",
 		}
+	case "Count":
+		return map[string]any{ // of text the word alone
+			"type": []any{"integer", "string"}, "minimum": literal("int", f.tag.Get("min")), "maximum": literal("int", f.tag.Get("max")),
+			"pattern": "^auto$", saidOfPattern: "want a whole number, or the word auto",
+		}
 	case "Status":
 		return map[string]any{"enum": statuses(f)}
 	default:
@@ -205,7 +210,7 @@ func literal(typ, s string) any {
 	switch typ {
 	case "bool":
 		return s == "true"
-	case "int", "float64":
+	case "int", "float64", "Count":
 		if f, err := strconv.ParseFloat(s, 64); err == nil {
 			return f
 		}

@@ -119,6 +119,9 @@ func (b *renderer) text(v reflect.Value) error {
 	if s, secret := reflect.TypeAssert[Secret](v); secret && b.reveal {
 		return b.json(s.Reveal())
 	}
+	if n, count := reflect.TypeAssert[Count](v); count && n != Auto {
+		return b.json(int(n))
+	}
 	m, ok := reflect.TypeAssert[encoding.TextMarshaler](v)
 	if !ok {
 		return fmt.Errorf("config: rendering: %s has no text", v.Type())

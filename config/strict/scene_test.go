@@ -20,6 +20,7 @@ type shop struct {
 	Room    strict.Size              `yaml:"room" default:"1KiB" max:"1MiB"`
 	Key     strict.Secret            `yaml:"key"`
 	Status  strict.Status            `yaml:"status" default:"auto" enum:"auto 429 503"`
+	Tills   strict.Count             `yaml:"tills" default:"1" min:"1" max:"9"`
 	Words   []string                 `yaml:"words"`
 	Nets    []strict.Prefix          `yaml:"nets" single:"true"`
 	Prices  map[string]float64       `yaml:"prices" min:"0"`

@@ -253,7 +253,7 @@ func number(t reflect.Type, v any) (float64, bool) {
 	case float64:
 		return v, true
 	case string:
-		if isText(t) && t.Kind() == reflect.Int64 {
+		if isText(t) && t.Kind() == reflect.Int64 || t == reflect.TypeFor[Count]() && v != "auto" {
 			return magnitude(t, v), true
 		}
 	}

@@ -126,6 +126,35 @@ func (s Status) MarshalText() ([]byte, error) {
 	return []byte(strconv.Itoa(int(s))), nil
 }
 
+// Count is a whole number, or the word auto, which is [Auto].
+type Count int
+
+// Auto is the [Count] that nobody says.
+const Auto Count = -1
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. The bounds stand in the
+// tags of the field.
+func (c *Count) UnmarshalText(b []byte) error {
+	if string(b) == "auto" {
+		*c = Auto
+		return nil
+	}
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		return errors.New("must be a whole number or auto")
+	}
+	*c = Count(n)
+	return nil
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (c Count) MarshalText() ([]byte, error) {
+	if c == Auto {
+		return []byte("auto"), nil
+	}
+	return []byte(strconv.Itoa(int(c))), nil
+}
+
 // Prefix is a range of addresses, written as a CIDR or as one address.
 type Prefix struct{ netip.Prefix }
 
@@ -178,6 +207,7 @@ var (
 	_ encoding.TextUnmarshaler = (*Duration)(nil)
 	_ encoding.TextUnmarshaler = (*Size)(nil)
 	_ encoding.TextUnmarshaler = (*Status)(nil)
+	_ encoding.TextUnmarshaler = (*Count)(nil)
 	_ encoding.TextUnmarshaler = (*Prefix)(nil)
 	_ encoding.TextUnmarshaler = (*Secret)(nil)
 )

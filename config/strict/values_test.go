@@ -17,7 +17,7 @@ func TestDefaults(t *testing.T) {
 	got := mustRead(t, "name: corner\n")
 	want := &shop{
 		Name: "corner", Port: 80, Share: 0.5, Open: true, Wait: strict.Duration(10 * time.Second), Room: 1024,
-		Till: till{Kind: "cash", Coins: 10}, Line: line{Auto: true, Depth: 4},
+		Tills: 1, Till: till{Kind: "cash", Coins: 10}, Line: line{Auto: true, Depth: 4},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(samePrefix)); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -48,6 +48,9 @@ func TestValues(t *testing.T) {
 		"bare size":               {"room: 1000", func(s *shop) any { return s.Room }, strict.Size(1000)},
 		"status by number":        {"status: 503", func(s *shop) any { return s.Status }, strict.Status(503)},
 		"status auto":             {"status: auto", func(s *shop) any { return s.Status }, strict.Status(0)},
+		"count":                   {"tills: 9", func(s *shop) any { return s.Tills }, strict.Count(9)},
+		"count as text":           {`tills: "9"`, func(s *shop) any { return s.Tills }, strict.Count(9)},
+		"count auto":              {"tills: auto", func(s *shop) any { return s.Tills }, strict.Auto},
 		"list":                    {"words: [a, b]", func(s *shop) any { return s.Words }, []string{"a", "b"}},
 		"block list":              {"words:\n  - a\n  - b", func(s *shop) any { return s.Words }, []string{"a", "b"}},
 		"empty list is none":      {"words: []", func(s *shop) any { return s.Words == nil }, true},
@@ -116,8 +119,14 @@ func TestRender(t *testing.T) {
 	}{
 		"order":        {&till{Kind: "cash", Coins: 2, Fee: 9}, `{"kind":"cash","coins":2}`},
 		"of the other": {&till{Kind: "card", Coins: 2, Fee: 9}, `{"kind":"card","fee":9}`},
-		"word":         {&line{Auto: true, Depth: 9}, `"auto"`},
-		"no word":      {&line{Depth: 9}, `{"depth":9}`},
+		"count": {&struct {
+			N strict.Count `yaml:"n"`
+		}{4}, `{"n":4}`},
+		"count auto": {&struct {
+			N strict.Count `yaml:"n"`
+		}{strict.Auto}, `{"n":"auto"}`},
+		"word":    {&line{Auto: true, Depth: 9}, `"auto"`},
+		"no word": {&line{Depth: 9}, `{"depth":9}`},
 		"password": {&struct {
 			U string `yaml:"u"`
 		}{"http://me:secret@h:1/x"}, `{"u":"http://me:REDACTED@h:1/x"}`},

@@ -26,6 +26,7 @@ func headlines() []headline {
 		{"the same, and callers give up after 200 ms", "impatient", "200ms" + continues + " / told not", "brown-out", "ofCeiling"},
 		{"the backend gets twice the workers", "scaling", "8 to 16 at 2x", "", "ofCeiling"},
 		{"8 gates start at twice the load, told so", "gates", "8 gates / cold / told", "", "ofCeiling"},
+		{"8 gates start at twice the load, told of others only", "gates", "8 gates / cold / told auto", "", "ofCeiling"},
 		{"8 gates start at twice the load, not told", "gates", "8 gates / cold / told not", "", "ofCeiling"},
 		{"0.9 of the capacity, 16 workers of 10 ms", "sizes", "16 x 10ms / 0.9x", "", "falseRefused"},
 		{"0.95 of the capacity, 16 workers of 10 ms", "sizes", "16 x 10ms / 0.95x", "", "falseRefused"},

@@ -67,6 +67,9 @@ type Scenario struct {
 	// ToldAs is how many they are told that they are, right or wrong; 0 = what Told
 	// says.
 	ToldAs int `yaml:"toldAs"`
+	// ToldOthers says that the gates are told of others, and not of how many, as
+	// `gates: auto` in the configuration does.
+	ToldOthers bool `yaml:"toldOthers"`
 	// Shared says that the gates share one limit, as `shared: true` beside a limit
 	// does.
 	Shared bool `yaml:"shared"`

@@ -47,6 +47,7 @@ func (s *Scenario) validateRun() error {
 	p.need(slices.Contains([]string{"", finishes, cancels}, s.Abandon), "abandon must be finish or cancel (%s)", s.Abandon)
 	p.need(s.Gates <= 64, "gates must be at most 64 (%d)", s.Gates)
 	p.need(s.ToldAs >= 0 && s.ToldAs <= 64, "toldAs must be in [0, 64] (%d)", s.ToldAs)
+	p.need(!s.ToldOthers || !s.Told && s.ToldAs == 0, "toldOthers excludes told and toldAs")
 	p.need(s.Seeds >= 1 && s.Seeds <= 1000, "seeds must be in [1, 1000] (%d)", s.Seeds)
 	p.need(len(s.Windows) > 0, "at least one window must be measured")
 	for _, w := range s.Windows {
