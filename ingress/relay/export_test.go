@@ -8,3 +8,20 @@ func (c *Corridor) Asleep() int {
 	defer c.sleepers.mu.Unlock()
 	return len(c.sleepers.who)
 }
+
+// Looks returns one more than how often the watch has looked.
+func (c *Corridor) Looks() uint64 { return c.watch.looks.Load() }
+
+// WakeLate does what the watch does with an event for a sleep before the one that
+// each side sleeps.
+func (c *Corridor) WakeLate() {
+	c.sleepers.mu.Lock()
+	late := map[uint64]sleeper{}
+	for name, who := range c.sleepers.who {
+		late[name-1] = who
+	}
+	c.sleepers.mu.Unlock()
+	for name, who := range late {
+		who.s.rouseFrom(who.side, name)
+	}
+}

@@ -111,6 +111,17 @@ func (s *Session) rouse(from Side) {
 	s.rouseLocked(from)
 }
 
+// rouseFrom begins a side anew if it still sleeps by that name. It may have been
+// roused since, and have lain down again: nothing has come for that sleep, and a
+// side that wakes for nothing would stay awake.
+func (s *Session) rouseFrom(from Side, name uint64) {
+	s.rest.mu.Lock()
+	defer s.rest.mu.Unlock()
+	if s.rest.bed[from] == name {
+		s.rouseLocked(from)
+	}
+}
+
 // rouseLocked is rouse with the lock held.
 func (s *Session) rouseLocked(from Side) {
 	bed := s.rest.bed[from]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -17,28 +18,42 @@ import (
 
 // sockets makes pairs of TCP connections.
 type sockets struct {
-	t  *testing.T
-	mu sync.Mutex // guards ln, so that the pairs are pairs
-	ln net.Listener
+	t    *testing.T
+	mu   sync.Mutex // guards the fields below, and that the pairs are pairs
+	ln   net.Listener
+	ours []net.Conn // the gate's ends
 }
 
-// pair returns the two ends of a connection.
-func (s *sockets) pair() (near, far net.Conn) {
+// pair returns the two ends of a connection, the gate's and another's.
+func (s *sockets) pair() (ours, theirs net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	near, err := net.Dial("tcp", s.ln.Addr().String())
+	ours, err := net.Dial("tcp", s.ln.Addr().String())
 	if err == nil {
-		far, err = s.ln.Accept()
+		theirs, err = s.ln.Accept()
 	}
 	if err != nil {
 		s.t.Error(err)
 		return net.Pipe()
 	}
 	s.t.Cleanup(func() {
-		_ = near.Close()
-		_ = far.Close()
+		_ = ours.Close()
+		_ = theirs.Close()
 	})
-	return near, far
+	s.ours = append(s.ours, ours)
+	return ours, theirs
+}
+
+// open returns how many of the gate's ends are not closed.
+func (s *sockets) open() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.ours {
+		if !errors.Is(c.SetReadDeadline(time.Time{}), net.ErrClosed) {
+			n++
+		}
+	}
+	return n
 }
 
 // dormitory is a house with sockets, in which sides are tired as soon as they wait.
@@ -48,7 +63,7 @@ type dormitory struct {
 	sockets sockets
 }
 
-func dorm(t *testing.T) *dormitory {
+func dorm(t *testing.T, o relay.Options) *dormitory {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,34 +71,43 @@ func dorm(t *testing.T) *dormitory {
 	}
 	t.Cleanup(func() { _ = ln.Close() })
 	d := &dormitory{house: open(t, relay.Options{}), sockets: sockets{t: t, ln: ln}}
-	d.hall = relay.New(d.gate, relay.Options{Rest: time.Nanosecond, Dialer: d.dialer()})
+	o.Rest, o.Dialer = time.Nanosecond, d.dialer()
+	d.hall = relay.New(d.gate, o)
 	return d
 }
 
 // dialer connects to backends that come out of dials.
 func (d *dormitory) dialer() *relay.Dialer {
 	return relay.NewDialer([]string{"backend"}, 0, func(context.Context, string) (net.Conn, error) {
-		near, far := d.sockets.pair()
-		d.dials <- far
-		return near, nil
+		ours, theirs := d.sockets.pair()
+		d.dials <- theirs
+		return ours, nil
 	})
 }
 
 // sleepy connects a client to a session that gives its goroutines back.
 func (d *dormitory) sleepy(p relay.Protocol) (net.Conn, <-chan error) {
-	near, far := d.sockets.pair()
+	ours, theirs := d.sockets.pair()
 	ended := make(chan error, 1)
 	var serve func() bool
-	serve = d.hall.Begin(d.ctx, far, p, func() { go serve() }, func(err error) { ended <- err })
+	serve = d.hall.Begin(d.ctx, ours, p, func() { go serve() }, func(err error) { ended <- err })
 	go serve()
-	return near, ended
+	return theirs, ended
 }
 
 // asleep waits until so many sides sleep.
 func (d *dormitory) asleep(n int) {
 	d.t.Helper()
-	for d.hall.Asleep() != n {
-		time.Sleep(time.Millisecond)
+	d.until(fmt.Sprintf("%d sides sleep", n), func() bool { return d.hall.Asleep() == n })
+}
+
+// until waits for a state, and fails if it does not come.
+func (d *dormitory) until(what string, is func() bool) {
+	d.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			d.t.Fatalf("not in a minute: %s; %d sides sleep", what, d.hall.Asleep())
+		}
 	}
 }
 
@@ -118,18 +142,6 @@ func TestWhatHappensToSleepers(t *testing.T) {
 				t.Errorf("the client heard %q", got)
 			}
 		}},
-		"half a question, and the rest": {happens: func(t *testing.T, h *dormitory, client, backend net.Conn) {
-			t.Helper()
-			q := toyMessage('q', bytes.Repeat([]byte("x"), 100))
-			_, _ = client.Write(q[:50])
-			h.asleep(1) // who has half a message stays awake
-			_, _ = client.Write(q[50:])
-			if got := hear(t, backend); !bytes.Equal(got, q) {
-				t.Errorf("the backend heard %q", got)
-			}
-			say(backend, toyMessage('a', nil))
-			hear(t, client)
-		}},
 		"the backend speaks": {happens: func(t *testing.T, _ *dormitory, client, backend net.Conn) {
 			t.Helper()
 			say(backend, toyMessage('i', []byte("by the way")))
@@ -149,7 +161,7 @@ func TestWhatHappensToSleepers(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			h := dorm(t)
+			h := dorm(t, relay.Options{})
 			client, backend, ended := h.asked()
 			tc.happens(t, h, client, backend)
 			if tc.want == nil {
@@ -171,6 +183,9 @@ func (d *dormitory) over() {
 	d.asleep(0)
 	if !d.free() {
 		d.t.Error("a permit is held for a session that is over")
+	}
+	if n := d.sockets.open(); n > 0 {
+		d.t.Errorf("%d connections of sessions that are over are open", n)
 	}
 }
 
@@ -202,7 +217,7 @@ func answer(c net.Conn, dice *rand.Rand) {
 // However sleeping and waking fall together with questions, answers, pieces of them
 // and ends, every byte arrives and every permit comes back.
 func TestNothingIsLostInSleep(t *testing.T) {
-	h := dorm(t)
+	h := dorm(t, relay.Options{})
 	var wg sync.WaitGroup
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -261,7 +276,7 @@ func ask(t *testing.T, c net.Conn, dice *rand.Rand) {
 // When everybody wakes at once, everybody is served.
 func TestManyWakeAtOnce(t *testing.T) {
 	const n = 500 // twice as many sides, and four descriptors each
-	h := dorm(t)
+	h := dorm(t, relay.Options{})
 	clients, ends := make([]net.Conn, n), make([]<-chan error, n)
 	for i := range n {
 		clients[i], ends[i] = h.sleepy(&toy{})
@@ -305,7 +320,7 @@ func (p *late) Inspect(s *relay.Session, m relay.Message) (relay.Verdict, error)
 // for its permit. It ended the watch over the client, which could leave unnoticed.
 func TestWaitingLongerThanTired(t *testing.T) {
 	const rest = 50 * time.Millisecond
-	d := dorm(t)
+	d := dorm(t, relay.Options{})
 	d.gate.Apply(&limiter.Policy{Default: limiter.PartitionPolicy{
 		NewLimit: func() limiter.Limit { return one{} }, Signature: "queue", QueueDepth: 1, MaxWait: time.Hour,
 	}})
@@ -317,9 +332,7 @@ func TestWaitingLongerThanTired(t *testing.T) {
 	say(second, toyMessage('n', nil))
 	hear(t, d.backend())
 	say(second, toyMessage('q', nil))
-	for d.gate.Status().Queued != 1 {
-		time.Sleep(time.Millisecond)
-	}
+	d.until("the second question queues", func() bool { return d.gate.Status().Queued == 1 })
 	_ = second.Close()
 	if err := <-ended; !errors.Is(err, relay.ErrClientGone) {
 		t.Errorf("the session of a client that left its place in the line ended with %v, want ErrClientGone", err)

@@ -105,8 +105,9 @@ func (p *sleepers) watch(wait syscall.RawConn, over chan<- struct{}) {
 	}
 	for wait.Read(look) == nil {
 		for _, e := range events[:n] {
-			if who, ok := p.find(uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32); ok {
-				who.s.rouse(who.side)
+			name := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
+			if who, ok := p.find(name); ok {
+				who.s.rouseFrom(who.side, name)
 			}
 		}
 	}
