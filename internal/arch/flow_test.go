@@ -51,6 +51,27 @@ func TestFlowNamesWhatIsThere(t *testing.T) {
 	}
 }
 
+// A function that the tables of shortcuts and of goroutines name stands behind its
+// file. One that had gone was named there for long: without a link it was no symbol.
+func TestFlowTablesLinkWhatTheyName(t *testing.T) {
+	bare := regexp.MustCompile("`[A-Za-z]+\\.[A-Za-z]+`")
+	for _, table := range []string{"## Shortcuts", "## Goroutines"} {
+		_, rows, ok := strings.Cut(readFlow(t), table)
+		if !ok {
+			t.Fatalf("docs/flow.md has no %q", table)
+		}
+		rows, _, _ = strings.Cut(rows, "\n## ")
+		for _, name := range bare.FindAllString(link.ReplaceAllString(unlinked(rows), ""), -1) {
+			t.Errorf("docs/flow.md names %s below %q, without a link to its file before it", name, table)
+		}
+	}
+}
+
+// unlinked is text without the names of files that are linked.
+func unlinked(text string) string {
+	return regexp.MustCompile("\\[`[a-z0-9_/]+\\.go`\\]").ReplaceAllString(text, "[]")
+}
+
 // The chain of docs/flow.md is how a request goes: each symbol is declared where
 // it says, and is reached by calls that go down the page and never back to a
 // stop before.
