@@ -35,7 +35,7 @@ func Operations() []string {
 	return names
 }
 
-// operations are the first words of statements; the rest is opOther.
+// operations are the first words of statements; the rest is OpOther.
 var operations = map[string]Operation{ //nolint:gochecknoglobals // a constant table
 	"SELECT": OpSelect, "TABLE": OpSelect, "VALUES": OpSelect, "FETCH": OpSelect, "WITH": OpSelect,
 	"INSERT": OpInsert, "MERGE": OpUpdate, "UPDATE": OpUpdate, "DELETE": OpDelete, "COPY": OpCopy,
@@ -53,8 +53,8 @@ type Statement struct {
 	N    int       // statements, at least 1 unless the text is empty
 	tags []byte    // the last comment, where sqlcommenter writes its tags; points into the text
 	set  []byte    // the last SET statement, behind the word; points into the text
-	// forgets: names may stand for other prepared statements from now on.
-	// resets: settings are what they were at first.
+	// Forgets: names may stand for other prepared statements from now on.
+	// Resets: settings are what they were at first.
 	Forgets, Resets bool
 }
 
