@@ -1,9 +1,14 @@
 package postgresgate_test
 
 import (
+	"bytes"
 	"context"
+	"math/rand/v2"
 	"net"
 	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,21 +31,29 @@ func (plain) Landed(*relay.Session, relay.Message) (relay.Verdict, error) {
 	return relay.Verdict{}, nil
 }
 
-// idle returns the bytes of heap and of stacks that a connection through serve keeps, both ends of the
-// test and the backend's included, after one question and one answer.
-func idle(t *testing.T, serve func(near net.Conn, dial relay.DialFunc)) (heap, stack int) {
+// crowd is connections through serve that are opened, used once and left idle.
+type crowd struct {
+	serve  func(near net.Conn, dial relay.DialFunc)
+	cooked bool // the gate cannot read the backend raw: its side never sleeps
+	each   int  // goroutines of a connection at rest, with the backend's of this test
+	others int  // goroutines that are there for all of them
+}
+
+// idle returns the bytes of heap and of stacks that a connection of the crowd keeps, both ends of the
+// test and the backend's included.
+func (w crowd) idle(t *testing.T) (heap, stack int) {
 	t.Helper()
 	const warm, n = 20, 200
-	backend := listen(t, func(c net.Conn) {
-		_, _ = readStartup(c)
-		_, _ = c.Write(script(pg('R', "\x00\x00\x00\x00"), pg('K', "\x00\x00\x00\x01secr"), ready('I')))
-		_, _ = c.Read(make([]byte, 1))
-	})
-	awake := func(ctx context.Context, address string) (net.Conn, error) { // the gate cannot read it raw: its side never sleeps
-		c, err := backend(ctx, address)
-		return struct{ net.Conn }{c}, err
+	enter, goroutines := w.gather(t)
+	asleep := func(n int) { // a goroutine of another test does not matter
+		t.Helper()
+		want := w.each*n + w.others
+		for deadline := time.Now().Add(time.Minute); goroutines() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d goroutines for %d connections, want %d", goroutines(), n, want)
+			}
+		}
 	}
-	front := listen(t, func(c net.Conn) { serve(c, awake) })
 	var before, after runtime.MemStats
 	measure := func(m *runtime.MemStats) {
 		for range 6 { // each halves stacks that are too large
@@ -48,7 +61,41 @@ func idle(t *testing.T, serve func(near net.Conn, dial relay.DialFunc)) (heap, s
 		}
 		runtime.ReadMemStats(m)
 	}
-	enter := func() {
+	for range warm {
+		enter()
+	}
+	asleep(warm) // one that came to rest later would stand for one that had not
+	measure(&before)
+	for range n {
+		enter()
+	}
+	asleep(warm + n)
+	measure(&after)
+	return int(after.HeapAlloc-before.HeapAlloc) / n, int(after.StackInuse-before.StackInuse) / n
+}
+
+// gather returns what opens a connection and uses it once, and what counts the goroutines that serve
+// the crowd: they inherit a label from those that accept.
+func (w crowd) gather(t *testing.T) (enter func(), goroutines func() int) {
+	t.Helper()
+	name := strconv.FormatUint(rand.Uint64(), 36)
+	var front relay.DialFunc
+	pprof.Do(t.Context(), pprof.Labels("crowd", name), func(context.Context) {
+		backend := listen(t, func(c net.Conn) {
+			_, _ = readStartup(c)
+			_, _ = c.Write(script(pg('R', "\x00\x00\x00\x00"), pg('K', "\x00\x00\x00\x01secr"), ready('I')))
+			_, _ = c.Read(make([]byte, 1))
+		})
+		dial := func(ctx context.Context, address string) (net.Conn, error) {
+			c, err := backend(ctx, address)
+			if w.cooked {
+				return struct{ net.Conn }{c}, err
+			}
+			return c, err
+		}
+		front = listen(t, func(c net.Conn) { w.serve(c, dial) })
+	})
+	enter = func() {
 		c, err := front(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
@@ -61,27 +108,26 @@ func idle(t *testing.T, serve func(near net.Conn, dial relay.DialFunc)) (heap, s
 			}
 		}
 	}
-	// asleep waits until n more connections than there were have come to rest.
-	asleep := func(n, running int) {
-		const each = 3 // two of the session, and the backend's of this test
-		for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine()-running != each*n; runtime.Gosched() {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines for %d connections, want three for each", runtime.NumGoroutine()-running, n)
-			}
+	return enter, func() int { return labelled(t, name) }
+}
+
+// labelled counts the goroutines of which a label has that value.
+func labelled(t *testing.T, value string) (n int) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for line := range strings.Lines(b.String()) {
+		switch before, _, isHead := strings.Cut(line, " @ "); {
+		case isHead:
+			count, _ = strconv.Atoi(before)
+		case strings.HasPrefix(line, "# labels:") && strings.Contains(line, strconv.Quote(value)):
+			n += count
 		}
 	}
-	running := runtime.NumGoroutine()
-	for range warm {
-		enter()
-	}
-	asleep(warm, running) // one that came to rest later would stand for one that had not
-	measure(&before)
-	for range n {
-		enter()
-	}
-	asleep(warm+n, running)
-	measure(&after)
-	return int(after.HeapAlloc-before.HeapAlloc) / n, int(after.StackInuse-before.StackInuse) / n
+	return n
 }
 
 // listen serves connections until the test ends, and returns how to get one.
@@ -111,28 +157,32 @@ func listen(t *testing.T, serve func(net.Conn)) relay.DialFunc {
 // An idle connection costs what the corridor's costs, and what has to be known
 // of its session: no buffer, no goroutine of its own.
 func TestIdleConnectionsCostLittle(t *testing.T) {
+	const each, accepting = 3, 2 // two of the session, and the backend's of this test
 	g := limiter.New("pg", policy(9, 0), limiter.Options{})
-	corridor := func(c net.Conn, dial relay.DialFunc) {
+	corridor := crowd{cooked: true, each: each, others: accepting, serve: func(c net.Conn, dial relay.DialFunc) {
 		hall := relay.New(g, relay.Options{Dialer: relay.NewDialer([]string{"db:1"}, 0, dial)})
 		_ = hall.Serve(t.Context(), c, plain{})
-	}
-	idle(t, corridor) // takes the stacks that earlier tests have left behind, which would cost nothing
-	heap, stack := idle(t, corridor)
-	gate := func(c net.Conn, dial relay.DialFunc) {
+	}}
+	corridor.idle(t) // takes the stacks that earlier tests have left behind, which would cost nothing
+	heap, stack := corridor.idle(t)
+	gate := crowd{cooked: true, each: each, others: accepting, serve: func(c net.Conn, dial relay.DialFunc) {
 		s, err := postgresgate.New(g, postgresgate.Options{Backends: []string{"db:1"}, Dial: dial})
 		if err == nil {
 			s.ServeConn(t.Context(), c)
 		}
-	}
-	gateHeap, gateStack := idle(t, gate)
-	if heap, stack := idle(t, gate); stack < gateStack {
+	}}
+	gateHeap, gateStack := gate.idle(t)
+	if heap, stack := gate.idle(t); stack < gateStack {
 		gateHeap, gateStack = heap, stack
 	}
 	t.Logf("the corridor: %d bytes and %d of stack; the gate: %d and %d", heap, stack, gateHeap, gateStack)
 	if gateHeap > heap+2<<10 {
 		t.Errorf("an idle connection keeps %d bytes, %d in the corridor alone; want at most 2 KiB more", gateHeap, heap)
 	}
-	if gateStack > stack+8<<10 { // stacks double: those of both goroutines may be the next size, by who had to wait
+	// Stacks double. Both goroutines of the gate have the next size, 8 and 4 KiB where the corridor's
+	// have 4 and 2: 6 KiB more, and up to 0.4 by the spans of 32 KiB in which the runtime takes stacks
+	// for 200 connections. In 180 runs it was 3.7 to 6.4 KiB; another size would be 2 KiB at least.
+	if gateStack > stack+7<<10 {
 		t.Errorf("an idle connection keeps %d bytes of stack, %d in the corridor alone", gateStack, stack)
 	}
 }
