@@ -157,13 +157,13 @@ func (d *Door) opened(c *conn) {
 
 // turnAway closes a connection that had a place.
 func (d *Door) turnAway(c *conn, why Refusal) {
-	d.count(c.Conn, why)
+	d.Count(c.Conn, why)
 	d.show(c, why)
 }
 
 // refuse closes a connection that never had a place.
 func (d *Door) refuse(c net.Conn, why Refusal) {
-	d.count(c, why)
+	d.Count(c, why)
 	d.show(c, why)
 }
 
@@ -190,8 +190,9 @@ func (d *Door) usherOut(c net.Conn, why Refusal) {
 	}
 }
 
-// count counts a refusal.
-func (d *Door) count(c net.Conn, why Refusal) {
+// Count counts a refusal, also of a connection that came in and whose handshake
+// failed. It does not close c.
+func (d *Door) Count(c net.Conn, why Refusal) {
 	d.refused[why].Add(1)
 	d.o.Observer.Refused(why)
 	d.o.Log.Debug("connection refused", slog.String("ingress", d.name),

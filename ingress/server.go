@@ -187,7 +187,7 @@ func (s *Server) begin(ctx context.Context, v *visit) (over bool) {
 		err := secured.HandshakeContext(hctx)
 		cancel()
 		if err != nil {
-			s.count(c, BadHandshake)
+			s.Count(c, BadHandshake)
 			return true
 		}
 		c = secured

@@ -23,9 +23,6 @@ type arrival struct {
 	ended error                 // why nothing more comes
 }
 
-// preface is how a client begins that speaks HTTP/2 without TLS.
-const preface = "PRI * HTTP/2.0\r\n"
-
 // heads holds buffers for what comes where a request begins. A connection that
 // waits holds none.
 var heads = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }} //nolint:gochecknoglobals // a pool is global by nature
@@ -141,9 +138,6 @@ func (d *doorstep) meet(raw []byte) (refused bool, err error) {
 	before := d.phase.Load()
 	g, ok := glance(raw)
 	if !ok {
-		if bytes.HasPrefix(raw, []byte(preface)) {
-			d.sock.gather()
-		}
 		return false, d.enter(before, lost)
 	}
 	p, _ := plains.Get().(*plain)

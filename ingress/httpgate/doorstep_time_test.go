@@ -91,6 +91,13 @@ func (r rawSocketlike) Write(f func(uintptr) bool) error {
 // the client's end.
 func refusing(t *testing.T, l lane, o httpgate.Options) net.Conn {
 	t.Helper()
+	_, client := refuser(t, l, o)
+	return client
+}
+
+// refuser is refusing with the gate.
+func refuser(t *testing.T, l lane, o httpgate.Options) (*httpgate.Server, net.Conn) {
+	t.Helper()
 	p := limiter.Policy{Rate: limiter.Rate{PerSecond: 1e-6}}
 	gate := limiter.New("orders", &p, limiter.Options{})
 	if permit, _, err := gate.Offer(gate.Now(), limiter.Request{}); err == nil {
@@ -113,7 +120,7 @@ func refusing(t *testing.T, l lane, o httpgate.Options) net.Conn {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	return client
+	return s, client
 }
 
 const bare = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -31,12 +31,8 @@ func AtDoorstep(raw []byte) *http.Request {
 	return &p.r
 }
 
-// Gathering returns a client's connection as HTTP/2 has it.
-func Gathering(c net.Conn) net.Conn {
-	s := newSocket(c)
-	s.gather()
-	return s
-}
+// Socket returns a client's connection as it is below TLS, and below net/http.
+func Socket(c net.Conn) net.Conn { return newSocket(c) }
 
 // Upstream returns what keeps the connections to the backend, to be compared.
 func (s *Server) Upstream() any { return s.route.Load().pool }

@@ -7,13 +7,20 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/admitd/admitd/ingress"
 )
 
 // protoHTTP2 is what ALPN calls HTTP/2.
 const protoHTTP2 = "h2"
+
+// lastGreeting is how long clients that shake hands as the listener is closed may
+// go on with it, so that they are served and not cut off.
+const lastGreeting = time.Second
 
 // greeting is a listener that shakes hands by itself: only then is it known whether
 // a connection speaks HTTP/2, which is net/http's, or gets a doorstep above TLS.
@@ -22,27 +29,27 @@ type greeting struct {
 	s      *Server
 	within time.Duration // bounds a handshake
 
-	ready  chan net.Conn // what has shaken hands
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // the handshakes
-	over   chan struct{}  // closed when nothing runs any more
-	err    error          // why accepting stopped; read it after over
+	ready chan net.Conn  // what has shaken hands
+	wg    sync.WaitGroup // the handshakes
+	last  chan struct{}  // closed when accepting has stopped
+	over  chan struct{}  // closed when nothing runs any more
+	err   error          // why accepting stopped; read it after last or over
 }
 
-// greet begins to accept from inner. When the listener is closed, or ctx is done,
-// whoever still shakes hands is hung up on: no request has come from there.
+// greet begins to accept from inner, until that ends. Whoever shakes hands then has
+// lastGreeting to come to an end with it.
 func (s *Server) greet(ctx context.Context, inner net.Listener) *greeting {
-	ctx, cancel := context.WithCancel(ctx)
 	o := &s.route.Load().o
 	g := &greeting{
 		inner: inner, s: s, within: min(o.HeaderTimeout, o.writeTimeout()),
-		ready: make(chan net.Conn), cancel: cancel, over: make(chan struct{}),
+		ready: make(chan net.Conn), last: make(chan struct{}), over: make(chan struct{}),
 	}
-	go g.acceptAll(ctx)
+	go g.acceptAll(context.WithoutCancel(ctx)) // its end closes inner
 	return g
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. After Close it returns those that still shook
+// hands, and then the listener's error.
 func (g *greeting) Accept() (net.Conn, error) {
 	select {
 	case c := <-g.ready:
@@ -52,42 +59,72 @@ func (g *greeting) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener.
-func (g *greeting) Close() error {
-	g.cancel()
-	return g.inner.Close()
-}
+// Close implements net.Listener. It stops accepting; handshakes go on.
+func (g *greeting) Close() error { return g.inner.Close() }
 
 // Addr implements net.Listener.
 func (g *greeting) Addr() net.Addr { return g.inner.Addr() }
 
-// acceptAll accepts until the inner listener ends.
+// acceptAll accepts until the inner listener ends, and waits for the handshakes.
 func (g *greeting) acceptAll(ctx context.Context) {
 	defer close(g.over)
-	defer g.wg.Wait()
-	defer g.cancel()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for {
 		c, err := g.inner.Accept()
 		if err != nil {
 			g.err = err
-			return
+			break
 		}
 		g.wg.Go(func() { g.receive(ctx, c) })
 	}
+	close(g.last)
+	enough := time.AfterFunc(min(lastGreeting, g.s.timeout), cancel)
+	defer enough.Stop()
+	g.wg.Wait()
 }
 
-// receive shakes hands with a client, and has it accepted.
+// receive shakes hands with a client, and has it accepted. A panic ends that
+// connection and nothing else.
 func (g *greeting) receive(ctx context.Context, c net.Conn) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.s.log.Error("TLS handshake panicked", slog.String("ingress", g.s.gate.Name()),
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			g.dismiss(c)
+		}
+	}()
 	ready, err := g.shake(ctx, c)
 	if err != nil {
 		g.s.log.Debug("TLS handshake failed", slog.String("ingress", g.s.gate.Name()), slog.String("client", c.RemoteAddr().String()), slog.Any("error", err))
-		_ = c.Close()
+		g.dismiss(c)
 		return
 	}
 	select {
 	case g.ready <- ready:
+		g.linger(ctx, ready)
 	case <-ctx.Done():
-		_ = ready.Close()
+		_ = c.Close() // nobody will take it; TLS would take its time for a farewell
+	}
+}
+
+// dismiss closes a connection whose handshake failed.
+func (g *greeting) dismiss(c net.Conn) {
+	g.s.door.Count(c, ingress.BadHandshake)
+	_ = c.Close()
+}
+
+// linger holds the end of accepting up for a client of HTTP/2 that came during it:
+// net/http closes connections of HTTP/2 that have no request as soon as there is
+// nothing to accept any more, and its request is on its way.
+func (g *greeting) linger(ctx context.Context, c net.Conn) {
+	if _, ok := c.(*tls.Conn); !ok {
+		return
+	}
+	select {
+	case <-g.last:
+		<-ctx.Done()
+	default:
 	}
 }
 
@@ -112,9 +149,6 @@ func (g *greeting) shake(ctx context.Context, c net.Conn) (net.Conn, error) {
 	}
 	state := t.ConnectionState()
 	if state.NegotiatedProtocol == protoHTTP2 {
-		if sock != nil {
-			sock.gather()
-		}
 		return t, nil
 	}
 	return secured{g.s.newDoorstep(t, sock, &state)}, nil

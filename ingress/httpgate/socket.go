@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/admitd/admitd/ingress/nowait"
@@ -21,8 +20,6 @@ type socket struct {
 	into []byte
 	came int
 	end  error // of reading
-
-	gathered atomic.Pointer[gathering] // nil = what is written is sent
 
 	mu   sync.Mutex            // guards the fields below, across the wait of a write
 	put  func(fd uintptr) bool // putOn; made once
@@ -70,14 +67,6 @@ func (s *socket) takeOn(fd uintptr) bool {
 
 // Write implements net.Conn.
 func (s *socket) Write(p []byte) (int, error) {
-	if g := s.gathered.Load(); g != nil {
-		return g.write(p)
-	}
-	return s.send(p)
-}
-
-// send writes p.
-func (s *socket) send(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out, s.lost = p, nil
@@ -101,9 +90,6 @@ func (s *socket) putOn(fd uintptr) bool {
 			return true
 		}
 		if n == 0 {
-			if g := s.gathered.Load(); g != nil {
-				g.wait()
-			}
 			return false
 		}
 		s.out = s.out[n:]
@@ -123,22 +109,8 @@ func (s *socket) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: err}
 }
 
-// Close implements net.Conn. What was gathered goes out before.
-func (s *socket) Close() error {
-	s.finish()
-	return s.Conn.Close()
-}
-
-// finish has what was gathered sent, as far as there is room.
-func (s *socket) finish() {
-	if g := s.gathered.Load(); g != nil {
-		g.finish()
-	}
-}
-
 // CloseWrite ends the stream to the client, where that is possible.
 func (s *socket) CloseWrite() error {
-	s.finish()
 	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
