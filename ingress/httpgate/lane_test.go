@@ -16,8 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/internal/testkit/keypair"
@@ -167,8 +165,11 @@ func TestRetireDuringHandshake(t *testing.T) {
 				if err := c.Handshake(); err != nil {
 					t.Fatal(err)
 				}
+				if got := c.ConnectionState().NegotiatedProtocol; got != proto {
+					t.Fatalf("agreed on %q", got)
+				}
 				time.Sleep(time.Second / 4)
-				if status, err := ask(c, proto); err != nil || status != http.StatusTooManyRequests {
+				if status, err := ask(c); err != nil || status != http.StatusTooManyRequests {
 					t.Errorf("answer %d, %v; want a refusal", status, err)
 				}
 				_ = raw.Close()
@@ -181,24 +182,14 @@ func TestRetireDuringHandshake(t *testing.T) {
 }
 
 // ask sends a request over a connection and returns the status of the answer.
-func ask(c net.Conn, proto string) (int, error) {
-	if proto == "http/1.1" {
-		_, _ = io.WriteString(c, bare)
-		r, err := readReply(bufio.NewReader(c))
-		if err != nil {
-			return 0, err
-		}
-		return r.StatusCode, nil
-	}
-	cc, err := (&http2.Transport{}).NewClientConn(c)
-	if err != nil {
-		return 0, err
-	}
+func ask(c net.Conn) (int, error) {
+	tr := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return c, nil }}
+	defer tr.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://gate/", http.NoBody)
 	if err != nil {
 		return 0, err
 	}
-	resp, err := cc.RoundTrip(req)
+	resp, err := tr.RoundTrip(req)
 	if err != nil {
 		return 0, err
 	}
@@ -235,7 +226,7 @@ func TestHandshakePanics(t *testing.T) {
 		t.Errorf("logged %q, want the panic", logged.String())
 	}
 	c, _ = l.dial(t, g.addr)
-	if status, err := ask(c, "http/1.1"); err != nil || status != http.StatusOK {
+	if status, err := ask(c); err != nil || status != http.StatusOK {
 		t.Errorf("answer %d, %v; want 200", status, err)
 	}
 }
