@@ -50,16 +50,18 @@ func (r *running) candidates() []status.Candidate {
 // it is promoted through the door that people use; a reload takes that back.
 func TestCandidateOfADaemon(t *testing.T) {
 	r := run(t, shadowed("2"))
-	for range 20 {
+	var list []status.Candidate
+	for range 100 { // the true share is 0.9; a thread that is put aside holds its permits, and has the rest refused
 		r.hold(100, 20)
-		r.candidates() // a reading plays what happened, before more of it is lost
+		if list = r.candidates(); len(list) == 1 && list[0].RejectedShare <= 0.95 {
+			break
+		}
 	}
-	list := r.candidates()
 	if len(list) != 1 || list[0].Name != "narrow" || list[0].Ingress != "orders" || list[0].Limit != 2 || list[0].Warming {
 		t.Fatalf("candidates = %+v; want narrow with a limit of 2", list)
 	}
-	if c := list[0]; c.Offered == 0 || c.RejectedShare < 0.3 || c.RejectedShare >= 1 || c.ForNothingShare < 0.9 || c.EnforcedShare != 0 {
-		t.Errorf("the candidate: %+v; want that it would have refused many, and not all, for nothing", c)
+	if c := list[0]; c.Offered == 0 || c.RejectedShare < 0.3 || c.RejectedShare > 0.95 || c.ForNothingShare < 0.9 || c.EnforcedShare != 0 {
+		t.Errorf("the candidate: %+v; want that it would have refused many, for nothing", c)
 	}
 	for path, want := range map[string]string{
 		"/metrics":   `admitd_shadow_rejected_total{candidate="narrow",reason="concurrency_limit"}`,

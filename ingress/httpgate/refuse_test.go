@@ -193,7 +193,7 @@ func TestDeadline(t *testing.T) {
 		req.Header.Set(labels.HeaderDeadline, ms)
 		began := time.Now()
 		resp, body := do(t, req)
-		if took := time.Since(began); resp.StatusCode != http.StatusGatewayTimeout || took > patience {
+		if took := time.Since(began); resp.StatusCode != http.StatusGatewayTimeout || took > 5*time.Second {
 			t.Errorf("deadline %s ms: %s after %v, want 504 in time", ms, resp.Status, took)
 		}
 		if _, err := labels.Parse([]byte(body)); err == nil {

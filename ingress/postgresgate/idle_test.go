@@ -171,18 +171,21 @@ func TestIdleConnectionsCostLittle(t *testing.T) {
 			s.ServeConn(t.Context(), c)
 		}
 	}}
+	const most = 6 << 10 // of stack, beyond the corridor's
 	gateHeap, gateStack := gate.idle(t)
-	if heap, stack := gate.idle(t); stack < gateStack {
-		gateHeap, gateStack = heap, stack
+	for try := 0; try < 5 && gateStack > stack+most; try++ {
+		if heap, stack := gate.idle(t); stack < gateStack {
+			gateHeap, gateStack = heap, stack
+		}
 	}
 	t.Logf("the corridor: %d bytes and %d of stack; the gate: %d and %d", heap, stack, gateHeap, gateStack)
 	if gateHeap > heap+2<<10 {
 		t.Errorf("an idle connection keeps %d bytes, %d in the corridor alone; want at most 2 KiB more", gateHeap, heap)
 	}
 	// Stacks double, by who had to wait, and the runtime takes them in spans of 32 KiB, 164 bytes for each
-	// of 200 connections. In 365 runs at 1, 2 and 8 processors the gate took 2.4 to 6.4 KiB more, in 6 of
-	// the first 180 more than 6.
-	if gateStack > stack+7<<10 {
+	// of 200 connections: in 365 runs at 1, 2 and 8 processors the gate took 2.4 to 6.4 KiB more. The least
+	// of a few is what it needs.
+	if gateStack > stack+most {
 		t.Errorf("an idle connection keeps %d bytes of stack, %d in the corridor alone", gateStack, stack)
 	}
 }
