@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/admitd/admitd/ingress/httpgate/doorstep"
 )
 
 // unacceptable returns the status and the reason when r is not forwarded
@@ -17,7 +19,7 @@ func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
 		return http.StatusNotImplemented, "CONNECT is not supported"
 	case !httpguts.ValidHeaderFieldName(r.Method):
 		return http.StatusBadRequest, "the method is not a token"
-	case !isTarget(target(r)):
+	case !doorstep.IsTarget(target(r)):
 		return http.StatusBadRequest, "the request target is not a path, or holds a space or a control character"
 	case !httpguts.ValidHostHeader(r.Host):
 		return http.StatusBadRequest, "the host is not valid"
@@ -42,14 +44,4 @@ func target(r *http.Request) string {
 		return r.URL.RequestURI()
 	}
 	return ""
-}
-
-// isTarget reports whether s can stand between the spaces of a request line.
-func isTarget(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] == 0x7f {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -2,7 +2,6 @@ package httpgate
 
 import (
 	"errors"
-	"net"
 	"net/http"
 
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
@@ -18,21 +17,6 @@ func Identify(o Options) (func(*http.Request) limiter.Request, error) {
 	}
 	return id.identify, nil
 }
-
-// AtDoorstep returns the request that raw holds as the doorstep reads it, nil
-// when it leaves raw to net/http.
-func AtDoorstep(raw []byte) *http.Request {
-	p, _ := plains.New().(*plain)
-	g, ok := glance(raw)
-	if !ok || !p.parse(string(raw[:g.head]), g) {
-		return nil
-	}
-	p.setBody(raw[g.head:])
-	return &p.r
-}
-
-// Socket returns a client's connection as it is below TLS, and below net/http.
-func Socket(c net.Conn) net.Conn { return newSocket(c) }
 
 // Upstream returns what keeps the connections to the backend, to be compared.
 func (s *Server) Upstream() any { return s.route.Load().pool }

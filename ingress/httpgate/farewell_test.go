@@ -1,10 +1,7 @@
 package httpgate_test
 
 import (
-	"bufio"
-	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 
@@ -16,11 +13,10 @@ import (
 
 // What is written right before a connection is closed arrives, and over TLS its
 // farewell behind it. TLS sets a deadline in the past once it has said farewell:
-// while the socket below held writes back, both were lost.
+// while the socket below held writes back, both were lost; see the doorstep's tests
+// for the socket alone.
 func TestWhatIsSaidBeforeAClose(t *testing.T) {
-	for name, f := range map[string]func(t *testing.T, l lane){
-		"a preface that is none": saysBadRequest, "GOAWAY": saysGoAway, "Write, then Close": saysBye,
-	} {
+	for name, f := range map[string]func(t *testing.T, l lane){"a preface that is none": saysBadRequest, "GOAWAY": saysGoAway} {
 		t.Run(name, func(t *testing.T) { inLanes(t, f) })
 	}
 }
@@ -66,29 +62,4 @@ func saysGoAway(t *testing.T, l lane) {
 			return
 		}
 	}
-}
-
-// saysBye: by itself, without net/http, which waits before it closes.
-func saysBye(t *testing.T, l lane) {
-	t.Helper()
-	addr := serveSocket(t, func(c net.Conn) {
-		if l.server != nil {
-			c = tls.Server(c, l.server)
-		}
-		for range 10 {
-			_, _ = io.WriteString(c, "good")
-		}
-		_, _ = io.WriteString(c, "bye")
-		_ = c.Close()
-	})
-	_, br := l.dial(t, addr)
-	if got, err := io.ReadAll(br); err != nil || string(got) != "goodgoodgoodgoodgoodgoodgoodgoodgoodgoodbye" {
-		t.Errorf("%q, %v; want all that was written", got, err)
-	}
-}
-
-// serveSocket serves connections as the gate has them below TLS.
-func serveSocket(t *testing.T, h func(net.Conn)) string {
-	t.Helper()
-	return serveRaw(t, func(c net.Conn, _ *bufio.Reader) { h(httpgate.Socket(c)) })
 }

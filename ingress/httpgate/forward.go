@@ -178,6 +178,12 @@ func (x *exchange) attempt(fresh bool) error {
 	}
 }
 
+// leaving is the context of a plain request: what [context.AfterFunc] does, without
+// allocating, for one function at a time.
+type leaving interface {
+	OnLeave(f func()) (stop func() bool)
+}
+
 // connect takes a connection to the backend.
 func (x *exchange) connect(fresh bool) (err error) {
 	if fresh {
@@ -191,8 +197,8 @@ func (x *exchange) connect(fresh bool) (err error) {
 	if fresh || !x.bc.Used {
 		x.own.drop() // connecting is the backend's time
 	}
-	if plain, ok := x.ctx.(*departure); ok {
-		x.stop = plain.onLeave(x.bc.Leave)
+	if plain, ok := x.ctx.(leaving); ok {
+		x.stop = plain.OnLeave(x.bc.Leave)
 	} else {
 		x.stop = context.AfterFunc(x.ctx, x.bc.Leave)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/doorstep"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
@@ -257,6 +258,11 @@ func (o *Options) upstream() upstream.Options {
 // writeTimeout bounds the time from the last byte of a request to the end of its
 // answer. An answer that takes longer moves this bound along as it flows.
 func (o *Options) writeTimeout() time.Duration { return o.RequestTimeout + 2*o.StreamIdle }
+
+// bounds returns what concerns the connections of clients.
+func (o *Options) bounds() doorstep.Bounds {
+	return doorstep.Bounds{MaxHeader: o.MaxHeader, HeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout, WriteTimeout: o.writeTimeout()}
+}
 
 // bodyTime is how long a client may take for n bytes of a body.
 func (o *Options) bodyTime(n int64) time.Duration {

@@ -84,7 +84,7 @@ func (x *exchange) goOn() bool {
 	if !x.stop() {
 		<-x.bc.Left // or it would make a later read fail
 	}
-	if !x.rt.orphans.add(x.bc) {
+	if !x.rt.orphans.Add(x.bc) {
 		return false
 	}
 	x.w, x.r, x.rc, x.ctx, x.stop, x.up = nil, nil, nil, nil, nil, nil
@@ -97,7 +97,7 @@ func (x *exchange) goOn() bool {
 func (x *exchange) outlive() {
 	o, whole := x.hear()
 	x.end(o)
-	x.rt.orphans.remove(x.bc)
+	x.rt.orphans.Remove(x.bc)
 	x.giveBack(whole)
 	x.release()
 }

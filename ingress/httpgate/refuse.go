@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/admitd/admitd/ingress/httpgate/doorstep"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -38,8 +39,7 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 	buf, _ := documents.Get().(*[]byte)
 	defer documents.Put(buf)
 	*buf = doc.AppendJSON((*buf)[:0])
-	if p, ok := w.(*plain); ok {
-		p.refuse(&doc, fields[:], *buf)
+	if doorstep.Refuse(w, &doc, fields[:], *buf) {
 		return doc.Status, false
 	}
 	h := w.Header()

@@ -23,8 +23,8 @@ type route struct {
 	id      *identifier
 	pool    *upstream.Pool
 	retries *atomic.Uint64 // requests that were sent again
-	tunnels *strays
-	orphans *strays
+	tunnels *ingress.Strays
+	orphans *ingress.Strays
 	backend *ingress.Backend
 }
 
@@ -72,6 +72,39 @@ type admission struct {
 	permit limiter.Permit  // of one that may go on
 	ticket *limiter.Ticket // of one that has to wait
 	err    error           // of one that may not
+}
+
+// visit is what the server does about plain requests; it is its [doorstep.Visit].
+type visit struct {
+	s  *Server
+	rt *route // of the request
+	admission
+}
+
+// Takes implements [doorstep.Visit].
+func (v *visit) Takes(r *http.Request) bool {
+	v.rt = v.s.route.Load()
+	if v.rt.o.Observer != nil || v.rt.o.Hello != nil && r.URL.Path == helloPath {
+		return false
+	}
+	status, _ := v.rt.unacceptable(r)
+	return status == 0
+}
+
+// Offer implements [doorstep.Visit].
+func (v *visit) Offer(w http.ResponseWriter, r *http.Request) (answered bool) {
+	v.rt.offer(r, &v.admission)
+	if v.err == nil {
+		return false
+	}
+	v.rt.turnDown(w, r, &v.admission, 0)
+	return true
+}
+
+// Settle implements [doorstep.Visit].
+func (v *visit) Settle(ctx context.Context, w http.ResponseWriter, r *http.Request) (cut bool) {
+	_, cut = v.rt.settle(ctx, w, r, &v.admission)
+	return cut
 }
 
 // serve identifies, admits and forwards, and reports how it ended and whether

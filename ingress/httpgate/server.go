@@ -2,7 +2,6 @@ package httpgate
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/doorstep"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
@@ -30,11 +30,10 @@ type Server struct {
 	route   atomic.Pointer[route]
 	door    *ingress.Door
 	http    *http.Server
-	tls     *tls.Config // of clients; nil = they come without
-	tunnels *strays
-	orphans *strays // connections to the backend whose callers have left
+	tunnels *ingress.Strays
+	orphans *ingress.Strays // connections to the backend whose callers have left
 	health  *ingress.Health
-	steps   *strays // connections of clients that have a doorstep
+	steps   *doorstep.Steps // connections of clients
 	retries atomic.Uint64
 	log     *slog.Logger
 	timeout time.Duration // of a drain
@@ -50,13 +49,16 @@ type Server struct {
 func New(gate *limiter.Gate, o Options) (*Server, error) {
 	o = o.WithDefaults()
 	s := &Server{
-		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: newStrays(), orphans: newStrays(), steps: newStrays(),
-		tls: offering(o.Ingress.TLS), log: o.Ingress.Log, timeout: o.Ingress.DrainTimeout, drain: make(chan struct{}), over: make(chan struct{}),
+		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: ingress.NewStrays(), orphans: ingress.NewStrays(),
+		log: o.Ingress.Log, timeout: o.Ingress.DrainTimeout, drain: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.health = ingress.NewHealth().Log(gate.Name(), s.log)
 	if err := s.swap(o); err != nil {
 		return nil, err
 	}
+	s.steps = doorstep.New(doorstep.Options{
+		Name: gate.Name(), Door: s.door, TLS: o.Ingress.TLS, Log: s.log, Drain: s.timeout, Visit: func() doorstep.Visit { return &visit{s: s} },
+	}, o.bounds())
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout,
@@ -66,7 +68,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		Protocols:      new(http.Protocols),
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: o.StreamIdle},
 	}
-	s.http.ConnState = stateChanged
+	s.http.ConnState = doorstep.StateChanged
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetHTTP2(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true)
@@ -83,6 +85,7 @@ func (s *Server) Apply(o Options) error {
 	if err := s.swap(o); err != nil {
 		return err
 	}
+	s.steps.Apply(s.route.Load().o.bounds())
 	s.door.Apply(o.Ingress.Connections)
 	if old.pool != s.route.Load().pool {
 		old.pool.CloseIdle()
@@ -129,12 +132,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		}
 	})
 	defer stop()
-	var err error
-	if s.tls != nil {
-		err = s.http.Serve(s.greet(ctx, l))
-	} else {
-		err = s.http.Serve(doorsteps{l, s})
-	}
+	err := s.http.Serve(s.steps.Listen(ctx, l))
 	select {
 	case <-s.drain:
 	default:
@@ -160,6 +158,7 @@ func (s *Server) Drain(ctx context.Context) error {
 func (s *Server) Retire(ctx context.Context) error {
 	s.once.Do(func() {
 		close(s.drain)
+		s.steps.Rest()
 		go s.finish(ctx)
 	})
 	<-s.over
@@ -171,56 +170,34 @@ func (s *Server) finish(ctx context.Context) {
 	defer close(s.over)
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	for _, c := range s.steps.all() {
-		if d, ok := c.(*doorstep); ok {
-			d.rest()
-		}
-	}
 	if err := s.http.Shutdown(ctx); err != nil {
 		s.err = fmt.Errorf("%w: ingress %s: %w", ingress.ErrCut, s.gate.Name(), err)
 		_ = s.http.Close() // the listener is closed already
 	}
 	select {
-	case <-s.tunnels.drain(): // not before: a request in flight may become one
+	case <-s.tunnels.Drain(): // not before: a request in flight may become one
 	case <-ctx.Done():
-		if n := s.tunnels.cut(); n > 0 && s.err == nil {
+		if n := s.tunnels.Cut(); n > 0 && s.err == nil {
 			s.err = fmt.Errorf("%w: %d tunnels of ingress %s", ingress.ErrCut, n, s.gate.Name())
 		}
 	}
-	s.finishPlain(ctx)
+	if n := s.steps.Finish(ctx); n > 0 && s.err == nil {
+		s.err = fmt.Errorf("%w: %d requests of ingress %s", ingress.ErrCut, n, s.gate.Name())
+	}
 	s.finishOrphans(ctx)
 	s.route.Load().pool.CloseIdle()
-}
-
-// finishPlain waits for plain requests, of which net/http does not know, and cuts
-// them off when ctx is done.
-func (s *Server) finishPlain(ctx context.Context) {
-	select {
-	case <-s.steps.drain():
-		return
-	case <-ctx.Done():
-	}
-	left := s.steps.all()
-	for _, c := range left {
-		if d, ok := c.(*doorstep); ok {
-			_ = d.sock.Close() // TLS would take its time for a farewell
-		}
-	}
-	if s.err == nil && len(left) > 0 {
-		s.err = fmt.Errorf("%w: %d requests of ingress %s", ingress.ErrCut, len(left), s.gate.Name())
-	}
 }
 
 // finishOrphans waits for answers to nobody, and cuts them off when ctx is done:
 // nobody misses them, so that it is no error.
 func (s *Server) finishOrphans(ctx context.Context) {
-	over := s.orphans.drain() // not before: a request in flight may become one
+	over := s.orphans.Drain() // not before: a request in flight may become one
 	select {
 	case <-over:
 		return
 	case <-ctx.Done():
 	}
-	s.orphans.cut()
+	s.orphans.Cut()
 	grace := time.NewTimer(cutGrace)
 	defer grace.Stop()
 	select {
@@ -229,21 +206,11 @@ func (s *Server) finishOrphans(ctx context.Context) {
 	}
 }
 
-// isDraining reports whether the drain has begun.
-func (s *Server) isDraining() bool {
-	select {
-	case <-s.drain:
-		return true
-	default:
-		return false
-	}
-}
-
 // Status returns the server's counts.
 func (s *Server) Status() Status {
 	up := s.route.Load().pool
 	return Status{
-		Connections: s.door.Status(), Tunnels: s.tunnels.count(), BackendIdle: up.Idle(),
+		Connections: s.door.Status(), Tunnels: s.tunnels.Count(), BackendIdle: up.Idle(),
 		BackendDials: up.Dials(), Retries: s.retries.Load(), Backends: s.health.Status(time.Now()),
 	}
 }

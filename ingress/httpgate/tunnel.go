@@ -46,17 +46,17 @@ func (x *exchange) tunnel() result {
 	bc := x.bc
 	defer x.hangUp()
 	// Before net/http forgets of the client: a drain would miss both in between.
-	if !x.rt.tunnels.add(bc) {
+	if !x.rt.tunnels.Add(bc) {
 		return result{err: net.ErrClosed, outcome: limiter.Ignored, cut: true}
 	}
 	x.control()
 	client, rw, err := x.rc.Hijack()
 	if err != nil {
-		x.rt.tunnels.remove(bc)
+		x.rt.tunnels.Remove(bc)
 		return result{err: err, outcome: limiter.Ignored, cut: true}
 	}
-	x.rt.tunnels.swap(bc, client)
-	defer x.rt.tunnels.remove(client)
+	x.rt.tunnels.Swap(bc, client)
+	defer x.rt.tunnels.Remove(client)
 	defer func() { _ = client.Close() }() // the tunnel is over
 	if !x.stop() {
 		return res

@@ -51,11 +51,12 @@ var floors = map[string][]string{
 	"ingress/relay":         {"ingress", "ingress/nowait", "limiter"},
 	"client/pulsarproducer": {"pulsarwire"},
 
+	"ingress/httpgate/doorstep":    {"ingress", "ingress/nowait", "labels"},
 	"ingress/postgresgate/sqltext": {},
 	"ingress/pulsargate/topics":    {"limiter", "pulsarwire"},
 
 	// 3: siblings do not know each other; daemon introduces them
-	"ingress/httpgate":     {"askers", "ingress", "ingress/httpgate/upstream", "ingress/nowait", "limiter", "labels"},
+	"ingress/httpgate":     {"askers", "ingress", "ingress/httpgate/doorstep", "ingress/httpgate/upstream", "limiter", "labels"},
 	"ingress/mongogate":    {"askers", "ingress", "ingress/relay", "limiter", "labels", "mongowire"},
 	"ingress/postgresgate": {"askers", "ingress", "ingress/postgresgate/sqltext", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"askers", "ingress", "ingress/pulsargate/topics", "ingress/relay", "limiter", "labels", "pulsarwire"},

@@ -1,4 +1,4 @@
-package httpgate
+package doorstep
 
 import (
 	"context"
@@ -90,9 +90,9 @@ func (c *departure) watch() {
 	}
 }
 
-// onLeave is [context.AfterFunc] for the one function of an exchange; it
+// OnLeave is [context.AfterFunc] for the one function of an exchange; it
 // allocates nothing.
-func (c *departure) onLeave(f func()) (stop func() bool) {
+func (c *departure) OnLeave(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.armLocked()

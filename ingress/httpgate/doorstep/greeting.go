@@ -1,4 +1,4 @@
-package httpgate
+package doorstep
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const lastGreeting = time.Second
 // a connection speaks HTTP/2, which is net/http's, or gets a doorstep above TLS.
 type greeting struct {
 	inner  net.Listener
-	s      *Server
+	s      *Steps
 	within time.Duration // bounds a handshake
 
 	ready chan net.Conn  // what has shaken hands
@@ -38,10 +38,10 @@ type greeting struct {
 
 // greet begins to accept from inner, until that ends. Whoever shakes hands then has
 // lastGreeting to come to an end with it.
-func (s *Server) greet(ctx context.Context, inner net.Listener) *greeting {
-	o := &s.route.Load().o
+func (s *Steps) greet(ctx context.Context, inner net.Listener) *greeting {
+	b := s.bounds.Load()
 	g := &greeting{
-		inner: inner, s: s, within: min(o.HeaderTimeout, o.writeTimeout()),
+		inner: inner, s: s, within: min(b.HeaderTimeout, b.WriteTimeout),
 		ready: make(chan net.Conn), last: make(chan struct{}), over: make(chan struct{}),
 	}
 	go g.acceptAll(context.WithoutCancel(ctx)) // its end closes inner
@@ -79,7 +79,7 @@ func (g *greeting) acceptAll(ctx context.Context) {
 		g.wg.Go(func() { g.receive(ctx, c) })
 	}
 	close(g.last)
-	enough := time.AfterFunc(min(lastGreeting, g.s.timeout), cancel)
+	enough := time.AfterFunc(min(lastGreeting, g.s.o.Drain), cancel)
 	defer enough.Stop()
 	g.wg.Wait()
 }
@@ -89,14 +89,14 @@ func (g *greeting) acceptAll(ctx context.Context) {
 func (g *greeting) receive(ctx context.Context, c net.Conn) {
 	defer func() {
 		if p := recover(); p != nil {
-			g.s.log.Error("TLS handshake panicked", slog.String("ingress", g.s.gate.Name()),
+			g.s.o.Log.Error("TLS handshake panicked", slog.String("ingress", g.s.o.Name),
 				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			g.dismiss(c)
 		}
 	}()
 	ready, err := g.shake(ctx, c)
 	if err != nil {
-		g.s.log.Debug("TLS handshake failed", slog.String("ingress", g.s.gate.Name()), slog.String("client", c.RemoteAddr().String()), slog.Any("error", err))
+		g.s.o.Log.Debug("TLS handshake failed", slog.String("ingress", g.s.o.Name), slog.String("client", c.RemoteAddr().String()), slog.Any("error", err))
 		g.dismiss(c)
 		return
 	}
@@ -110,7 +110,7 @@ func (g *greeting) receive(ctx context.Context, c net.Conn) {
 
 // dismiss closes a connection whose handshake failed.
 func (g *greeting) dismiss(c net.Conn) {
-	g.s.door.Count(c, ingress.BadHandshake)
+	g.s.o.Door.Count(c, ingress.BadHandshake)
 	_ = c.Close()
 }
 

@@ -1,8 +1,10 @@
-package httpgate
+package doorstep
 
 import (
 	"bytes"
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -19,7 +21,6 @@ type arrival struct {
 	buf   *[]byte               // what came; nil = nothing
 	n     int                   // bytes of it
 	plain *plain                // the plain request that it is; nil = it is none, or was refused
-	rt    *route                // of plain
 	ended error                 // why nothing more comes
 }
 
@@ -89,9 +90,9 @@ func (d *doorstep) await() (err error) {
 	defer func() { d.unlessFine(fine) }() // deciding may panic
 	d.ended = nil
 	err = d.sock.raw.Read(d.look)
-	for ; err != nil && d.soon && isTimeout(err); err = d.sock.raw.Read(d.look) {
+	for ; err != nil && d.soon && errors.Is(err, os.ErrDeadlineExceeded); err = d.sock.raw.Read(d.look) {
 		d.soon = false
-		if err := d.SetReadDeadline(d.touched.Add(d.s.route.Load().o.IdleTimeout)); err != nil {
+		if err := d.SetReadDeadline(d.touched.Add(d.s.bounds.Load().IdleTimeout)); err != nil {
 			return err
 		}
 	}
@@ -140,25 +141,24 @@ func (d *doorstep) meet(raw []byte) (refused bool, err error) {
 	if !ok {
 		return false, d.enter(before, lost)
 	}
-	p, _ := plains.Get().(*plain)
-	rt := d.s.route.Load()
+	p, _ := d.s.plains.Get().(*plain)
+	b := d.s.bounds.Load()
 	// In a drain too: net/http would read it and leave it unanswered.
-	if g.head > rt.o.MaxHeader || !p.parse(string(raw[:g.head]), g) || !rt.takes(p) {
-		plains.Put(p)
+	if g.head > b.MaxHeader || !p.parse(string(raw[:g.head]), g) || !p.visit.Takes(&p.r) {
+		d.s.plains.Put(p)
 		return false, d.enter(before, handed) // net/http has something to say about it
 	}
 	now := time.Now()
-	if err = d.enter(before, serving); err != nil || d.refresh(now, &rt.o) != nil {
+	if err = d.enter(before, serving); err != nil || d.refresh(now, b) != nil {
 		return false, net.ErrClosed
 	}
 	p.begin(d, now, raw[g.head:])
-	rt.offer(&p.r, &p.admission)
-	if p.err == nil {
-		d.plain, d.rt = p, rt
+	if !p.visit.Offer(p, &p.r) {
+		d.plain = p
 		return false, nil
 	}
-	keep := p.refused(rt)
-	plains.Put(p)
+	keep := p.refused()
+	d.s.plains.Put(p)
 	if !keep || !d.phase.CompareAndSwap(serving, resting) {
 		return true, net.ErrClosed
 	}
@@ -179,8 +179,8 @@ func (d *doorstep) serve() (err error) {
 			_ = d.leave()
 		}
 	}()
-	keep = p.settle(d.rt)
-	plains.Put(p)
+	keep = p.settle()
+	d.s.plains.Put(p)
 	return nil
 }
 
@@ -202,26 +202,17 @@ func (d *doorstep) rearm() error {
 		return nil // net/http has set it
 	}
 	d.touched, d.soon = time.Time{}, false
-	return d.SetReadDeadline(time.Now().Add(d.s.route.Load().o.HeaderTimeout))
-}
-
-// takes reports whether a plain request is one for the doorstep.
-func (rt *route) takes(p *plain) bool {
-	if rt.o.Observer != nil || rt.o.Hello != nil && p.r.URL.Path == helloPath {
-		return false
-	}
-	status, _ := rt.unacceptable(&p.r)
-	return status == 0
+	return d.SetReadDeadline(time.Now().Add(d.s.bounds.Load().HeaderTimeout))
 }
 
 // refresh moves the deadlines of a connection where a request begins, for its
 // answer and for the wait for the next: by net/http's measure that begins with
 // the answer's end, but whatever takes longer than a moment moves them again.
-func (d *doorstep) refresh(now time.Time, o *Options) error {
-	if now.Sub(d.touched) <= min(time.Second, o.writeTimeout()/8, o.IdleTimeout/8) {
+func (d *doorstep) refresh(now time.Time, b *Bounds) error {
+	if now.Sub(d.touched) <= min(time.Second, b.WriteTimeout/8, b.IdleTimeout/8) {
 		return nil
 	}
-	patience := o.IdleTimeout
+	patience := b.IdleTimeout
 	if d.soon = d.tls == nil && patience > soonTimeout; d.soon {
 		patience = soonTimeout
 	}
@@ -229,5 +220,5 @@ func (d *doorstep) refresh(now time.Time, o *Options) error {
 	if err := d.SetReadDeadline(now.Add(patience)); err != nil {
 		return err
 	}
-	return d.SetWriteDeadline(now.Add(o.writeTimeout()))
+	return d.SetWriteDeadline(now.Add(b.WriteTimeout))
 }

@@ -1,4 +1,4 @@
-package httpgate
+package doorstep
 
 import (
 	"bytes"
@@ -6,15 +6,19 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/labels"
 )
 
-// sendAfter is how much of an answer is gathered before it is sent, in bytes.
-const sendAfter = 4 << 10
+const (
+	// sendAfter is how much of an answer is gathered before it is sent, in bytes.
+	sendAfter = 4 << 10
+	// maxKept bounds the buffer for answers that is kept from one to the next, in
+	// bytes.
+	maxKept = 64 << 10
+)
 
 // plain is a request that is served on the doorstep, with its answer: it is the
 // [http.ResponseWriter] too. It is used for one request after another; its zero
@@ -27,7 +31,7 @@ type plain struct {
 	gone   *departure
 	d      *doorstep
 	body   memory
-	admission
+	visit  Visit
 
 	header  http.Header
 	out     []byte // what is not sent yet
@@ -39,13 +43,17 @@ type plain struct {
 	failed  error  // of a write
 }
 
-// plains holds plain requests for their buffers.
-var plains = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is global by nature
+// closeValue is shared: nobody writes to the values of a header.
+var closeValue = []string{"close"} //nolint:gochecknoglobals // constant
+
+// newPlain returns one that v is asked about.
+func newPlain(v Visit) *plain {
 	return &plain{
+		visit:  v,
 		r:      http.Request{Header: http.Header{}, Method: http.MethodGet, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody},
 		values: make([]string, 0, 32), header: http.Header{}, out: make([]byte, 0, 2*sendAfter),
 	}
-}}
+}
 
 // memory is the body of a request that was read with its head.
 type memory struct{ bytes.Reader }
@@ -63,10 +71,9 @@ func (p *plain) begin(d *doorstep, now time.Time, body []byte) {
 	p.r.RemoteAddr, p.r.TLS = d.remote, d.tls
 }
 
-// refused answers a request that the gate refused, and reports whether the
+// refused ends the answer to a request that was refused, and reports whether the
 // connection can go on.
-func (p *plain) refused(rt *route) (keep bool) {
-	rt.turnDown(p, &p.r, &p.admission, 0)
+func (p *plain) refused() (keep bool) {
 	p.finish()
 	p.setBody(nil)
 	p.d = nil
@@ -75,7 +82,7 @@ func (p *plain) refused(rt *route) (keep bool) {
 
 // settle takes a request that may go on, or has to wait, to the end of its
 // answer, and reports whether the connection can go on.
-func (p *plain) settle(rt *route) (keep bool) {
+func (p *plain) settle() (keep bool) {
 	d := p.d
 	if p.gone == nil {
 		p.gone = newDeparture()
@@ -86,12 +93,11 @@ func (p *plain) settle(rt *route) (keep bool) {
 			p.gone = nil
 		}
 		// What the watch, or a long answer, did to the deadlines is undone.
-		keep = keep && p.gone != nil && (!d.touched.IsZero() || d.refresh(time.Now(), &rt.o) == nil)
+		keep = keep && p.gone != nil && (!d.touched.IsZero() || d.refresh(time.Now(), d.s.bounds.Load()) == nil)
 		p.setBody(nil)
 		p.d = nil
 	}()
-	_, cut := rt.settle(p.gone, p, &p.r, &p.admission)
-	if cut {
+	if p.visit.Settle(p.gone, p, &p.r) {
 		return false
 	}
 	p.finish()
@@ -127,11 +133,12 @@ func (p *plain) WriteHeader(status int) {
 		delete(p.header, "Content-Length") // as net/http does
 	}
 	p.left = -1
-	if text := first(p.header["Content-Length"]); text != "" {
-		p.left, _ = strconv.ParseInt(text, 10, 64) // written by the gate itself
+	if told := p.header["Content-Length"]; len(told) > 0 {
+		p.left, _ = strconv.ParseInt(told[0], 10, 64) // written by the gate itself
 	}
 	p.bare = p.bare || p.r.Method == http.MethodHead
-	p.last = strings.EqualFold(first(p.header["Connection"]), "close")
+	told := p.header["Connection"]
+	p.last = len(told) > 0 && strings.EqualFold(told[0], "close")
 	if !p.last && p.isLast() {
 		p.header["Connection"], p.last = closeValue, true
 	}
@@ -146,7 +153,7 @@ func (p *plain) WriteHeader(status int) {
 }
 
 // isLast reports whether the connection is to end with this answer.
-func (p *plain) isLast() bool { return p.d.phase.Load() == leaving || p.d.s.isDraining() }
+func (p *plain) isLast() bool { return p.d.phase.Load() == leaving || p.d.s.resting.Load() }
 
 // appendStatus appends the first line of an answer.
 func appendStatus(b []byte, status int) []byte {
@@ -158,6 +165,12 @@ func appendStatus(b []byte, status int) []byte {
 		return append(append(b, text...), "\r\n"...)
 	}
 	return append(strconv.AppendInt(append(b, "status code "...), int64(status), 10), "\r\n"...) // as net/http does
+}
+
+// appendField appends one line.
+func appendField(b []byte, name, value string) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(append(b, value...), "\r\n"...)
 }
 
 // date is a Date field, for the second in which it is true.
@@ -191,8 +204,13 @@ func (p *plain) appendFields() {
 	}
 }
 
-// refuse is the whole answer to a request that was not admitted.
-func (p *plain) refuse(doc *labels.Document, fields []labels.Field, body []byte) {
+// Refuse has a refusal be the whole answer, and reports false when w is not the
+// answer to a plain request.
+func Refuse(w http.ResponseWriter, doc *labels.Document, fields []labels.Field, body []byte) bool {
+	p, ok := w.(*plain)
+	if !ok {
+		return false
+	}
 	p.status, p.bare = doc.Status, true
 	b := appendStatus(p.out, doc.Status)
 	for i := range fields {
@@ -210,6 +228,7 @@ func (p *plain) refuse(doc *labels.Document, fields []labels.Field, body []byte)
 		b = append(b, body...)
 	}
 	p.out = b
+	return true
 }
 
 // Write implements [http.ResponseWriter]. As net/http does, it refuses more than
@@ -272,7 +291,7 @@ func (p *plain) send() {
 		}
 	}
 	p.out = p.out[:0]
-	if cap(p.out) > 2*bodyBuffer {
+	if cap(p.out) > maxKept {
 		p.out = make([]byte, 0, 2*sendAfter)
 	}
 }

@@ -1,4 +1,4 @@
-package httpgate
+package ingress
 
 import (
 	"maps"
@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// strays keeps track of connections that no handler of net/http answers for:
+// Strays keeps track of connections that no handler of net/http answers for:
 // those of clients that switched protocols, and those to the backend that carry
 // answers to nobody.
-type strays struct {
+type Strays struct {
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	open     map[net.Conn]struct{}
 	draining bool
 	over     chan struct{} // closed when draining and none is open
 }
 
-// newStrays returns an empty set.
-func newStrays() *strays {
-	return &strays{open: map[net.Conn]struct{}{}, over: make(chan struct{})}
+// NewStrays returns an empty set.
+func NewStrays() *Strays {
+	return &Strays{open: map[net.Conn]struct{}{}, over: make(chan struct{})}
 }
 
-// add takes c in, unless no new ones are wanted.
-func (s *strays) add(c net.Conn) bool {
+// Add takes c in, unless no new ones are wanted.
+func (s *Strays) Add(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
@@ -33,25 +33,25 @@ func (s *strays) add(c net.Conn) bool {
 	return true
 }
 
-// remove forgets c.
-func (s *strays) remove(c net.Conn) {
+// Remove forgets c.
+func (s *Strays) Remove(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, c)
 	s.checkLocked()
 }
 
-// swap has c stand for old, which is in.
-func (s *strays) swap(old, c net.Conn) {
+// Swap has c stand for old, which is in.
+func (s *Strays) Swap(old, c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, old)
 	s.open[c] = struct{}{}
 }
 
-// drain wants no new ones and returns a channel that is closed when there are
+// Drain wants no new ones and returns a channel that is closed when there are
 // none.
-func (s *strays) drain() <-chan struct{} {
+func (s *Strays) Drain() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = true
@@ -60,7 +60,7 @@ func (s *strays) drain() <-chan struct{} {
 }
 
 // checkLocked closes over when it is time to.
-func (s *strays) checkLocked() {
+func (s *Strays) checkLocked() {
 	if !s.draining || len(s.open) > 0 {
 		return
 	}
@@ -71,22 +71,22 @@ func (s *strays) checkLocked() {
 	}
 }
 
-// all returns those that are open.
-func (s *strays) all() []net.Conn {
+// All returns those that are open.
+func (s *Strays) All() []net.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// count returns how many are open.
-func (s *strays) count() int {
+// Count returns how many are open.
+func (s *Strays) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open)
 }
 
-// cut closes every one and returns how many there were.
-func (s *strays) cut() int {
+// Cut closes every one and returns how many there were.
+func (s *Strays) Cut() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {

@@ -1,4 +1,4 @@
-package httpgate
+package doorstep
 
 import (
 	"bytes"
@@ -10,6 +10,9 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 )
+
+// maxBody bounds the body of a plain request, in bytes.
+const maxBody = 16 << 10
 
 // glimpse is what a first look at a request tells.
 type glimpse struct {
@@ -62,7 +65,7 @@ func plainMethod(raw []byte) string {
 	return ""
 }
 
-// smallLength reads the length of a body that goes to the backend with its head.
+// smallLength reads the length of a body that a plain request may have.
 func smallLength(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > len("16384") {
 		return 0, false
@@ -73,7 +76,7 @@ func smallLength(b []byte) (n int64, ok bool) {
 		}
 		n = 10*n + int64(c-'0')
 	}
-	return n, n <= smallUpload
+	return n, n <= maxBody
 }
 
 // changesFrame reports whether a field may change where a request ends in another
@@ -100,7 +103,7 @@ func (p *plain) parse(head string, g glimpse) bool {
 	if !ok {
 		return false
 	}
-	if !strings.HasPrefix(target, "/") || !isTarget(target) {
+	if !strings.HasPrefix(target, "/") || !IsTarget(target) {
 		return false
 	}
 	if !p.locate(target) {
@@ -121,6 +124,16 @@ func (p *plain) parse(head string, g glimpse) bool {
 			return false
 		}
 	}
+}
+
+// IsTarget reports whether s can stand between the spaces of a request line.
+func IsTarget(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // locate takes the target apart and reports whether it is one.

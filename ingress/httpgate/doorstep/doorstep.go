@@ -1,4 +1,4 @@
-package httpgate
+package doorstep
 
 import (
 	"crypto/tls"
@@ -24,7 +24,7 @@ import (
 // no longer known here where a request begins. ADR 7 tells why.
 type doorstep struct {
 	net.Conn
-	s      *Server
+	s      *Steps
 	sock   *socket              // Conn, or what is below it; nil = there is none, and everything is net/http's
 	tls    *tls.ConnectionState // of the client, whose TLS Conn is; nil = none
 	remote string               // address of the client
@@ -53,7 +53,7 @@ const (
 // doorsteps is a listener that puts a doorstep under every connection.
 type doorsteps struct {
 	net.Listener
-	s *Server
+	s *Steps
 }
 
 // Accept implements net.Listener.
@@ -71,18 +71,18 @@ func (l doorsteps) Accept() (net.Conn, error) {
 
 // newDoorstep puts a doorstep above c, which is sock or the TLS above it; without
 // a socket net/http gets everything.
-func (s *Server) newDoorstep(c net.Conn, sock *socket, state *tls.ConnectionState) *doorstep {
+func (s *Steps) newDoorstep(c net.Conn, sock *socket, state *tls.ConnectionState) *doorstep {
 	d := &doorstep{Conn: c, s: s, sock: sock, tls: state, remote: c.RemoteAddr().String()}
 	d.look = d.lookAt
-	if sock == nil || !ingress.CanSeePeerGone || !s.steps.add(d) {
+	if sock == nil || !ingress.CanSeePeerGone || !s.open.Add(d) {
 		d.phase.Store(lost) // its client could not be seen to leave, or nothing is to begin any more
 	}
 	return d
 }
 
-// stateChanged tells the doorstep that net/http is done with a request. It runs
-// in the goroutine that serves the connection.
-func stateChanged(c net.Conn, state http.ConnState) {
+// StateChanged tells the doorstep that net/http is done with a request. It runs
+// in the goroutine that serves the connection: it is [http.Server.ConnState].
+func StateChanged(c net.Conn, state http.ConnState) {
 	if d, ok := c.(interface{ takeBack() }); ok && state == http.StateIdle {
 		d.takeBack()
 	}
@@ -154,7 +154,7 @@ func (d *doorstep) rest() {
 // leave closes the connection. A drain waits for that.
 func (d *doorstep) leave() error {
 	d.phase.Store(leaving)
-	defer d.s.steps.remove(d)
+	defer d.s.open.Remove(d)
 	return d.Conn.Close()
 }
 

@@ -1,4 +1,4 @@
-package httpgate
+package doorstep
 
 import (
 	"errors"

@@ -1,0 +1,107 @@
+package doorstep
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/ingress"
+)
+
+// A Visit is what the server does about one plain request after another; it is
+// asked about one at a time. Requests and answers are valid until it has
+// answered.
+type Visit interface {
+	// Takes reports whether r is one for the doorstep. All others are net/http's,
+	// which has read it anew by the time it has them served.
+	Takes(r *http.Request) bool
+	// Offer decides about a request that it takes and does not wait. It reports
+	// whether that is all: r was refused, and w is the answer.
+	Offer(w http.ResponseWriter, r *http.Request) (answered bool)
+	// Settle answers a request of which more is to be done. ctx is done when the
+	// client leaves. It reports whether the answer was cut off, by which the
+	// connection ends.
+	Settle(ctx context.Context, w http.ResponseWriter, r *http.Request) (cut bool)
+}
+
+// Bounds are those of a connection. None is zero.
+type Bounds struct {
+	MaxHeader     int           // bytes of a head
+	HeaderTimeout time.Duration // for the rest of a head that net/http reads
+	IdleTimeout   time.Duration // between two requests
+	WriteTimeout  time.Duration // from a request to the end of its answer
+}
+
+// Options are what [New] needs; all of it, but for TLS.
+type Options struct {
+	Name  string        // of the ingress, for logs
+	Door  *ingress.Door // which counts handshakes that failed
+	TLS   *tls.Config   // of clients; nil = they come without
+	Log   *slog.Logger
+	Drain time.Duration // for which a drain waits at most
+	Visit func() Visit  // makes one; it is used again and again
+}
+
+// Steps are the connections of a server. They are safe for concurrent use.
+type Steps struct {
+	o       Options
+	tls     *tls.Config
+	open    *ingress.Strays
+	bounds  atomic.Pointer[Bounds]
+	resting atomic.Bool // [Steps.Rest] was called
+	plains  sync.Pool   // of *plain, for their buffers
+}
+
+// New returns none yet.
+func New(o Options, b Bounds) *Steps {
+	s := &Steps{o: o, tls: offering(o.TLS), open: ingress.NewStrays()}
+	s.plains.New = func() any { return newPlain(o.Visit()) }
+	s.Apply(b)
+	return s
+}
+
+// Apply replaces the bounds, for what begins from now on.
+func (s *Steps) Apply(b Bounds) { s.bounds.Store(&b) }
+
+// Listen returns what net/http is to accept from in the place of ln, which is
+// closed with it.
+func (s *Steps) Listen(ctx context.Context, ln net.Listener) net.Listener {
+	if s.tls != nil {
+		return s.greet(ctx, ln)
+	}
+	return doorsteps{ln, s}
+}
+
+// Rest is the beginning of a drain: it closes connections on which no request is
+// under way and the last was served here, and makes every further answer the
+// last of its connection.
+func (s *Steps) Rest() {
+	s.resting.Store(true)
+	for _, c := range s.open.All() {
+		if d, ok := c.(*doorstep); ok {
+			d.rest()
+		}
+	}
+}
+
+// Finish waits for plain requests, of which net/http does not know, and cuts
+// them off when ctx is done. It returns how many.
+func (s *Steps) Finish(ctx context.Context) (cut int) {
+	select {
+	case <-s.open.Drain():
+		return 0
+	case <-ctx.Done():
+	}
+	left := s.open.All()
+	for _, c := range left {
+		if d, ok := c.(*doorstep); ok {
+			_ = d.sock.Close() // TLS would take its time for a farewell
+		}
+	}
+	return len(left)
+}
