@@ -81,8 +81,9 @@ cpus: ## all packages at 1, 2 and 4 processors, race detector, uncached
 arch: ## import directions and house rules
 	$(GO) test -count=1 ./internal/arch
 
-vet: ## go vet
+vet: ## go vet, and a build for the other systems on which top, client and lab may run
 	$(GO) vet ./...
+	@for os in darwin windows; do echo "== $$os"; GOOS=$$os $(GO) build ./... || exit 1; done
 
 lint: $(LINT) ## golangci-lint, in every module
 	$(LINT) run --allow-parallel-runners ./...

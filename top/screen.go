@@ -41,7 +41,7 @@ func screen(ctx context.Context, t terminal, r *statusReader, v *View, interval 
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	resized := make(chan os.Signal, 1)
-	signal.Notify(resized, syscall.SIGWINCH)
+	notifyResize(resized)
 	defer signal.Stop(resized)
 
 	if _, err := t.out.WriteString(enterScreen); err != nil {
