@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
 )
 
 // Classes says of which class a request is: the same in every gate, from what a
@@ -45,12 +46,13 @@ type ClassRule struct {
 
 // Claimant is what a gate knows of a request that may have a class.
 type Claimant struct {
-	Claim       labels.Class // Unclassed = it claims none
+	Claim       labels.Class // Unclassed = it claims none; [Classes.Classify] asks for it
 	Application string
 	User        string
-	Key         string
+	Key         string // of the partition; [Classes.Classify] knows it
 	Client      netip.Addr
-	// Operation reports whether the request is one of the operations of a rule.
+	// Operation reports whether the request is one of the operations of a rule; nil =
+	// of none.
 	Operation func(rule int) bool
 }
 
@@ -75,6 +77,23 @@ func (c *Classes) CheckBy(forms ...string) error {
 	return nil
 }
 
+// Classify puts its class into a request of which the key is known. claim tells
+// what an entry of By claims; the first that says anything counts. No classes, nil,
+// say nothing.
+func (c *Classes) Classify(req *limiter.Request, r *Claimant, claim func(by int) labels.Class) {
+	if c == nil {
+		return
+	}
+	for by := range c.By {
+		if r.Claim = claim(by); r.Claim != labels.Unclassed {
+			break
+		}
+	}
+	r.Key = req.Key
+	req.Class, req.Unclear = c.Of(r)
+	req.Exempt = req.Exempt || req.Class == labels.ExemptClass
+}
+
 // Of returns the class of a request, and whether it claimed one that there is
 // not.
 func (c *Classes) Of(r *Claimant) (class labels.Class, unknown bool) {
@@ -96,7 +115,7 @@ func (c *Classes) Of(r *Claimant) (class labels.Class, unknown bool) {
 func (c *Classes) ruled(r *Claimant) labels.Class {
 	for i := range c.Rules {
 		rule := &c.Rules[i]
-		if (len(rule.Operations) == 0 || r.Operation(i)) && begins(rule.Applications, r.Application) &&
+		if (len(rule.Operations) == 0 || r.Operation != nil && r.Operation(i)) && begins(rule.Applications, r.Application) &&
 			(len(rule.Users) == 0 || slices.Contains(rule.Users, r.User)) && keyed(rule.Partitions, r.Key) {
 			return rule.Class
 		}
@@ -111,7 +130,7 @@ func (t *Trust) believes(r *Claimant) bool {
 			return true
 		}
 	}
-	return r.Client.IsValid() && slices.ContainsFunc(t.Clients, func(p netip.Prefix) bool { return p.Contains(r.Client) })
+	return In(t.Clients, r.Client)
 }
 
 // begins reports whether one of the beginnings is that of the name.

@@ -43,9 +43,6 @@ func TestClassOf(t *testing.T) {
 		"no claim above a rule":        {who: ingress.Claimant{User: "reports", Claim: labels.Critical}, want: labels.SheddablePlus},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.who.Operation == nil {
-				tc.who.Operation = func(int) bool { return false }
-			}
 			if got, unknown := classes.Of(&tc.who); got != tc.want || unknown != tc.unknown {
 				t.Errorf("Of(%+v) = %v, %v; want %v, %v", tc.who, got, unknown, tc.want, tc.unknown)
 			}

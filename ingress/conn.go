@@ -4,6 +4,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 )
@@ -58,6 +61,19 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 		return sc.SyscallConn()
 	}
 	return nil, errNoSyscall
+}
+
+// In reports whether one of the networks holds a; none holds the zero address.
+func In(networks []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// NetworkBits reads client:BITS, a part of partition keys that stands for the
+// network of a client, for [AppendNetwork]: 1 to 32.
+func NetworkBits(part string) (bits int, ok bool) {
+	text, ok := strings.CutPrefix(part, "client:")
+	bits, err := strconv.Atoi(text)
+	return bits, ok && err == nil && bits >= 1 && bits <= 32
 }
 
 // AppendNetwork appends the network that holds a: of bits bits for IPv4, of 64

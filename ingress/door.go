@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -117,7 +116,7 @@ func (d *Door) enter(c net.Conn) *conn {
 // how long c must wait before it comes in.
 func (d *Door) admit(c *conn) (debt, bool) {
 	l := d.limits.Load()
-	if l.bucket == nil || l.exempt(ClientAddr(c)) {
+	if l.bucket == nil || In(l.Exempt, ClientAddr(c)) {
 		return debt{}, true
 	}
 	paid, wait, refused := limiter.Bill{{Bucket: l.bucket, Tokens: 1}}.Pay(d.o.Clock.Now(), 0)
@@ -207,8 +206,7 @@ func (d *Door) believes(c *conn) bool {
 	if _, local := c.RemoteAddr().(*net.UnixAddr); local {
 		return true // the socket's permissions say who
 	}
-	proxy := ClientAddr(c)
-	return slices.ContainsFunc(d.o.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(proxy) })
+	return In(d.o.ProxyFrom, ClientAddr(c))
 }
 
 // readProxyHeader reads the PROXY header and takes the client's address from

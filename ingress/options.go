@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/admitd/admitd/limiter"
@@ -79,11 +78,6 @@ func (c *Connections) maxOpen() int64 {
 // ordinary returns how many places are for everybody.
 func (c *Connections) ordinary() int64 {
 	return max(c.maxOpen()-int64(max(c.Reserved, 0)), 1)
-}
-
-// exempt reports whether the client needs no token.
-func (c *Connections) exempt(client netip.Addr) bool {
-	return slices.ContainsFunc(c.Exempt, func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
 // Observer is told what happens to connections. Its methods are called from

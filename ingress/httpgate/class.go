@@ -19,8 +19,8 @@ var ErrClassBy = errors.New("httpgate: classes.by must be header:NAME, query:NAM
 
 // classifier finds the classes of requests. It is immutable.
 type classifier struct {
-	classes *ingress.Classes // nil = there are none
-	claims  []func(r *http.Request) labels.Class
+	classes *ingress.Classes                     // nil = there are none
+	claims  []func(r *http.Request) labels.Class // by the entries of By
 	rules   []operations
 	headers []string // canonical; those that claim
 }
@@ -75,12 +75,7 @@ func urgency(r *http.Request) labels.Class {
 
 // classify puts the class into a request whose key is known.
 func (k *classifier) classify(r *http.Request, req *limiter.Request) {
-	c := ingress.Claimant{Application: application(r), Key: req.Key}
-	for _, claim := range k.claims {
-		if c.Claim = claim(r); c.Claim != labels.Unclassed {
-			break
-		}
-	}
+	c := ingress.Claimant{Application: application(r)}
 	if a, err := netip.ParseAddr(host(r.RemoteAddr)); err == nil {
 		c.Client = a.Unmap()
 	}
@@ -91,10 +86,7 @@ func (k *classifier) classify(r *http.Request, req *limiter.Request) {
 		_, ok := k.rules[rule].find(r.Method, r.URL.Path)
 		return ok
 	}
-	req.Class, req.Unclear = k.classes.Of(&c)
-	if req.Class == labels.ExemptClass {
-		req.Exempt = true
-	}
+	k.classes.Classify(req, &c, func(by int) labels.Class { return k.claims[by](r) })
 }
 
 // application returns the name that a client gives itself.

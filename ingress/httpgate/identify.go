@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -210,8 +211,7 @@ func (id *identifier) poses(name string) bool {
 func (id *identifier) isExempt(r *http.Request) bool {
 	if len(id.exempt.CIDRs) > 0 {
 		client, err := netip.ParseAddr(host(r.RemoteAddr))
-		client = client.Unmap()
-		if err == nil && slices.ContainsFunc(id.exempt.CIDRs, func(p netip.Prefix) bool { return p.Contains(client) }) {
+		if err == nil && ingress.In(id.exempt.CIDRs, client.Unmap()) {
 			return true
 		}
 	}

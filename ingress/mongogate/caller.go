@@ -36,20 +36,12 @@ func (s *Server) classify(f *facts, who *peer, req *limiter.Request) {
 	if classes == nil {
 		return
 	}
-	c := ingress.Claimant{Application: who.application, User: who.user, Key: req.Key, Client: who.remote}
-	for _, by := range classes.By {
-		if c.Claim = who.claim(by, f); c.Claim != labels.Unclassed {
-			break
-		}
-	}
+	c := ingress.Claimant{Application: who.application, User: who.user, Client: who.remote}
 	c.Operation = func(rule int) bool {
 		return slices.ContainsFunc(classes.Rules[rule].Operations, func(op string) bool { return string(f.name) == op })
 	}
-	req.Class, req.Unclear = classes.Of(&c)
-	switch {
-	case req.Class == labels.ExemptClass:
-		req.Exempt = true
-	case f.txn.in && !f.txn.starts && s.ledger.continues(f):
+	classes.Classify(req, &c, func(by int) labels.Class { return who.claim(classes.By[by], f) })
+	if req.Class != labels.ExemptClass && f.txn.in && !f.txn.starts && s.ledger.continues(f) {
 		req.Class = labels.CriticalPlus
 	}
 }

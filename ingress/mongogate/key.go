@@ -3,8 +3,6 @@ package mongogate
 import (
 	"fmt"
 	"maps"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -58,8 +56,8 @@ func simpleParts() map[string]part {
 
 // clientPart reads client:BITS.
 func clientPart(name string) (part, error) {
-	bits, err := strconv.Atoi(strings.TrimPrefix(name, "client:"))
-	if !strings.HasPrefix(name, "client:") || err != nil || bits < 1 || bits > 32 {
+	bits, ok := ingress.NetworkBits(name)
+	if !ok {
 		return nil, fmt.Errorf("mongogate: partition by %q: want database, collection, command, application, driver, "+
 			"user, client, client:1..32, readPreference or comment", name)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -142,11 +141,6 @@ func (s *Server) ended(ctx context.Context, c net.Conn, err error) {
 
 // Backends returns how the backends answer.
 func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().Status(time.Now()) }
-
-// exemptClient reports whether the address is exempt.
-func (s *Server) exemptClient(a netip.Addr) bool {
-	return slices.ContainsFunc(s.o.Exempt.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
-}
 
 // exemptName reports whether the application or driver is exempt.
 func (s *Server) exemptName(c *client) bool {

@@ -71,7 +71,7 @@ type asked struct {
 func newSession(s *Server, c net.Conn) *session {
 	ses := &session{s: s}
 	ses.who.remote = ingress.ClientAddr(c)
-	ses.who.exempt = s.exemptClient(ses.who.remote)
+	ses.who.exempt = ingress.In(s.o.Exempt.Clients, ses.who.remote)
 	return ses
 }
 

@@ -14,24 +14,16 @@ import (
 // setClass puts the class of a unit into its request. What continues a
 // transaction is never refused, whatever its class.
 func setClass(classes *ingress.Classes, f *facts, req *limiter.Request) {
-	c := ingress.Claimant{Application: f.application, User: f.startup.user, Key: req.Key, Client: f.remote}
-	for _, by := range classes.By {
-		if key, ok := strings.CutPrefix(by, "comment:"); ok {
-			c.Claim = labels.ParseClass(f.task.Tag(key))
-		} else {
-			c.Claim = ingress.ClaimIn(f.application)
-		}
-		if c.Claim != labels.Unclassed {
-			break
-		}
-	}
+	c := ingress.Claimant{Application: f.application, User: f.startup.user, Client: f.remote}
 	c.Operation = func(rule int) bool {
 		return slices.Contains(classes.Rules[rule].Operations, f.task.Op.String())
 	}
-	req.Class, req.Unclear = classes.Of(&c)
-	if req.Class == labels.ExemptClass {
-		req.Exempt = true
-	}
+	classes.Classify(req, &c, func(by int) labels.Class {
+		if key, ok := strings.CutPrefix(classes.By[by], "comment:"); ok {
+			return labels.ParseClass(f.task.Tag(key))
+		}
+		return ingress.ClaimIn(f.application)
+	})
 }
 
 // saw tells who sent a unit, once it is decided, if somebody wants to know.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/admitd/admitd/ingress"
@@ -83,16 +82,14 @@ func parseParts(by []string) (parts []part, err error) {
 
 // parsePart reads a part that takes an argument.
 func parsePart(name string) (part, error) {
-	kind, argument, _ := strings.Cut(name, ":")
-	bits, err := strconv.Atoi(argument)
-	switch {
-	case kind == "comment" && argument != "" && len(argument) <= maxFact:
+	if bits, ok := ingress.NetworkBits(name); ok {
+		return func(b []byte, f *facts) []byte { return ingress.AppendNetwork(b, f.remote, bits) }, nil
+	}
+	if tag, ok := strings.CutPrefix(name, "comment:"); ok && tag != "" && len(tag) <= maxFact {
 		return func(b []byte, f *facts) []byte {
-			value := f.task.Tag(argument)
+			value := f.task.Tag(tag)
 			return append(b, value[:min(len(value), maxFact)]...)
 		}, nil
-	case kind == "client" && err == nil && bits >= 1 && bits <= 32:
-		return func(b []byte, f *facts) []byte { return ingress.AppendNetwork(b, f.remote, bits) }, nil
 	}
 	return nil, fmt.Errorf("postgresgate: partition by %q: want database, user, application, client, client:1..32, operation or comment:KEY", name)
 }
@@ -115,7 +112,7 @@ func (o *Options) isExempt(f *facts) bool {
 		slices.Contains(e.Users, f.startup.user) ||
 		f.application != "" && slices.Contains(e.Applications, f.application) ||
 		slices.Contains(e.Operations, f.task.Op.String()) ||
-		slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(f.remote) })
+		ingress.In(e.Clients, f.remote)
 }
 
 // key is the last partition key of a session, so that it is not made anew.

@@ -110,7 +110,7 @@ func (l *login) turnAway(rs *relay.Session, why ingress.Refusal) error {
 func (l *login) privileged() bool {
 	o := &l.srv.o
 	return l.who.replication || slices.Contains(o.Exempt.Users, l.who.user) ||
-		slices.ContainsFunc(o.Exempt.Clients, func(p netip.Prefix) bool { return p.Contains(l.remote) })
+		ingress.In(o.Exempt.Clients, l.remote)
 }
 
 // ended takes the end of the login. Who has a reserved place and is nobody

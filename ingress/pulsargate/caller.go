@@ -14,22 +14,14 @@ import (
 // classify gives a new producer its class, for as long as it lives. body is that
 // of its PRODUCER.
 func (p *producer) classify(classes *ingress.Classes, m *pulsarwire.Producer, body []byte) {
-	if classes == nil {
-		return
-	}
-	c := ingress.Claimant{Application: m.Name, Key: p.key, Client: p.s.client, Operation: func(int) bool { return false }}
-	for _, by := range classes.By {
-		if key, ok := strings.CutPrefix(by, "metadata:"); ok {
-			c.Claim = labels.ParseClass(pulsarwire.ProducerProperty(body, key))
-		} else {
-			c.Claim = ingress.ClaimIn(m.Name)
+	req := limiter.Request{Key: p.key}
+	classes.Classify(&req, &ingress.Claimant{Application: m.Name, Client: p.s.client}, func(by int) labels.Class {
+		if key, ok := strings.CutPrefix(classes.By[by], "metadata:"); ok {
+			return labels.ParseClass(pulsarwire.ProducerProperty(body, key))
 		}
-		if c.Claim != labels.Unclassed {
-			break
-		}
-	}
-	p.class, p.unclear = classes.Of(&c)
-	p.exempt = p.class == labels.ExemptClass
+		return ingress.ClaimIn(m.Name)
+	})
+	p.class, p.unclear, p.exempt = req.Class, req.Unclear, req.Exempt
 }
 
 // saw tells who sent a message, once it is decided, if somebody wants to know.
