@@ -11,8 +11,7 @@ import (
 
 // reply is an OP_MSG that holds d.
 func reply(d bson.D) []byte {
-	b := mongowire.AppendHeader(nil, 1, mongowire.OpMsg)
-	return mongowire.EndFrame(append(append(b, 0, 0, 0, 0, 0), doc(d)...), 0)
+	return mongowire.AppendMessage(nil, mongowire.Header{ResponseTo: 1, Op: mongowire.OpMsg}, doc(d))
 }
 
 // findCursor feeds a reply to a finder in parts of the given size.

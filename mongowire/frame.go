@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // HeaderLen is the length of every frame's header in bytes.
@@ -33,6 +34,9 @@ const (
 	FlagExhaustAllowed = 1 << 16
 )
 
+// replyAwaitCapable is the flag of every OP_REPLY.
+const replyAwaitCapable = 1 << 3
+
 // ErrFrame is wrapped by every error about bytes that are not a frame.
 var ErrFrame = errors.New("mongowire: malformed frame")
 
@@ -59,11 +63,44 @@ func ReadHeader(b []byte, limit int) (Header, error) {
 	return h, nil
 }
 
-// AppendHeader appends a header; the length is filled in by [EndFrame].
-func AppendHeader(dst []byte, responseTo int32, op Opcode) []byte {
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(responseTo))
-	return binary.LittleEndian.AppendUint32(dst, uint32(op))
+// ReadFrame reads a frame, and its payload into buf, which grows when it must. An
+// error wraps [ErrFrame] when the length is outside [16, limit].
+func ReadFrame(r io.Reader, buf []byte, limit int) (h Header, payload []byte, err error) {
+	var head [HeaderLen]byte
+	if _, err = io.ReadFull(r, head[:]); err != nil {
+		return h, buf, err
+	}
+	if h, err = ReadHeader(head[:], limit); err != nil {
+		return h, buf, err
+	}
+	n := h.Length - HeaderLen
+	if cap(buf) < n {
+		buf = make([]byte, n)
+	}
+	_, err = io.ReadFull(r, buf[:n])
+	return h, buf[:n], err
+}
+
+// BeginMessage appends the start of a frame that carries the document that is
+// appended next, of which [EndFrame] is the end: an OP_REPLY, or else an OP_MSG
+// without flags.
+func BeginMessage(dst []byte, h Header) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, 0) // EndFrame writes the length
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(h.ID))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(h.ResponseTo))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(h.Op))
+	if h.Op != OpReply {
+		return append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, replyAwaitCapable)
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)  // cursor
+	return append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
+}
+
+// AppendMessage appends a frame that carries a document; see [BeginMessage].
+func AppendMessage(dst []byte, h Header, document []byte) []byte {
+	start := len(dst)
+	return EndFrame(append(BeginMessage(dst, h), document...), start)
 }
 
 // EndFrame writes the length of the frame that began at start.

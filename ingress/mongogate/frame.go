@@ -31,25 +31,19 @@ func (ses *session) Size(from relay.Side, b []byte) (total, need int, err error)
 	return h.Length, h.Length, nil
 }
 
-// Flags of OP_REPLY.
-const (
-	replyQueryFailure = 1 << 1
-	replyAwaitCapable = 1 << 3
-)
+// replyQueryFailure is a flag of OP_REPLY.
+const replyQueryFailure = 1 << 1
 
 // beginReply appends the start of the frame that replies to a request with
 // the document that is appended next: OP_REPLY to legacy requests, OP_MSG to
 // everything else. It is never compressed, which clients accept.
 // [mongowire.EndFrame] ends it.
 func beginReply(dst []byte, requestID int32, op mongowire.Opcode) []byte {
-	if !legacy(op) {
-		dst = mongowire.AppendHeader(dst, requestID, mongowire.OpMsg)
-		return append(dst, 0, 0, 0, 0, 0) // no flags; section of kind 0
+	h := mongowire.Header{ResponseTo: requestID, Op: mongowire.OpMsg}
+	if legacy(op) {
+		h.Op = mongowire.OpReply
 	}
-	dst = mongowire.AppendHeader(dst, requestID, mongowire.OpReply)
-	dst = binary.LittleEndian.AppendUint32(dst, replyAwaitCapable)
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)  // cursor
-	return append(dst, 0, 0, 0, 0, 1, 0, 0, 0) // starting from 0, one document
+	return mongowire.BeginMessage(dst, h)
 }
 
 // legacy reports whether requests of the opcode are answered by OP_REPLY.

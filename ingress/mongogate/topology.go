@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"time"
@@ -173,16 +172,8 @@ func (s *Server) askHello(c net.Conn) ([]byte, error) {
 	if _, err := c.Write(newReply(0, mongowire.OpMsg, doc)); err != nil {
 		return nil, err
 	}
-	var head [mongowire.HeaderLen]byte
-	if _, err := io.ReadFull(c, head[:]); err != nil {
-		return nil, err
-	}
-	h, err := mongowire.ReadHeader(head[:], probedMax)
+	h, b, err := mongowire.ReadFrame(c, nil, probedMax)
 	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, h.Length-mongowire.HeaderLen)
-	if _, err := io.ReadFull(c, b); err != nil {
 		return nil, err
 	}
 	m, ok := mongowire.ParseMessage(h.Op, b)

@@ -116,7 +116,7 @@ var floors = map[string][]string{
 	"internal/arch/figures":       {},
 	"internal/demo":               {"daemon", "admin", "config", "lab/measure", "lab/openloop", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
 	"internal/modelhttp":          {},
-	"internal/modelmongo":         {"internal/modelwork"},
+	"internal/modelmongo":         {"internal/modelwork", "mongowire"},
 	"internal/modelpostgres":      {"internal/modelwork"},
 	"internal/modelpulsar":        {"pulsarwire"},
 	"internal/modelwork":          {},

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/admitd/admitd/mongowire"
 )
 
 // What drivers of the newest generation do on an overload error.
@@ -102,15 +104,15 @@ func (cl *Client) Do(ctx context.Context, command bsoncore.Document) error {
 // Once runs a command without retrying.
 func (cl *Client) Once(command bsoncore.Document) error {
 	cl.id++
-	cl.out = appendFrame(cl.out[:0], cl.id, 0, opMsg, command)
+	cl.out = mongowire.AppendMessage(cl.out[:0], mongowire.Header{ID: cl.id, Op: mongowire.OpMsg}, command)
 	if _, err := cl.c.Write(cl.out); err != nil {
 		return err
 	}
 	if err := cl.in.read(cl.r); err != nil {
 		return err
 	}
-	if cl.in.responseTo != cl.id {
-		return fmt.Errorf("%w: reply to %d, expected one to %d", errFrame, cl.in.responseTo, cl.id)
+	if cl.in.ResponseTo != cl.id {
+		return fmt.Errorf("%w: reply to %d, expected one to %d", mongowire.ErrFrame, cl.in.ResponseTo, cl.id)
 	}
 	return readError(cl.in.doc)
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/admitd/admitd/internal/modelwork"
+	"github.com/admitd/admitd/mongowire"
 )
 
 // Server is the model backend; handshakes cost nothing. It is safe for concurrent
@@ -75,12 +76,12 @@ func (s *Server) serveConn(ctx context.Context, c net.Conn) {
 		if !s.serve(ctx, name) {
 			return
 		}
-		op := int32(opMsg)
-		if f.op == opQuery {
-			op = opReply
+		h := mongowire.Header{ID: f.ID + 1, ResponseTo: f.ID, Op: mongowire.OpMsg}
+		if f.Op == mongowire.OpQuery {
+			h.Op = mongowire.OpReply
 		}
 		doc = appendAnswer(doc[:0], name, s.set.Load())
-		out = appendFrame(out[:0], f.id+1, f.id, op, doc)
+		out = mongowire.AppendMessage(out[:0], h, doc)
 		if _, err := c.Write(out); err != nil {
 			return
 		}
