@@ -64,7 +64,8 @@ func ReadHeader(b []byte, limit int) (Header, error) {
 }
 
 // ReadFrame reads a frame, and its payload into buf, which grows when it must. An
-// error wraps [ErrFrame] when the length is outside [16, limit].
+// error wraps [ErrFrame] when the length is outside [16, limit]; io.EOF comes only
+// between frames.
 func ReadFrame(r io.Reader, buf []byte, limit int) (h Header, payload []byte, err error) {
 	var head [HeaderLen]byte
 	if _, err = io.ReadFull(r, head[:]); err != nil {
@@ -77,7 +78,9 @@ func ReadFrame(r io.Reader, buf []byte, limit int) (h Header, payload []byte, er
 	if cap(buf) < n {
 		buf = make([]byte, n)
 	}
-	_, err = io.ReadFull(r, buf[:n])
+	if _, err = io.ReadFull(r, buf[:n]); errors.Is(err, io.EOF) && n > 0 {
+		err = io.ErrUnexpectedEOF
+	}
 	return h, buf[:n], err
 }
 

@@ -33,8 +33,10 @@ func TestReadFrame(t *testing.T) {
 			if _, _, err := mongowire.ReadFrame(bytes.NewReader(frame), nil, len(frame)-1); !errors.Is(err, mongowire.ErrFrame) {
 				t.Errorf("a frame beyond the bound: %v, want %v", err, mongowire.ErrFrame)
 			}
-			if _, _, err := mongowire.ReadFrame(bytes.NewReader(frame[:len(frame)-1]), nil, len(frame)); !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("a frame that is cut off: %v, want %v", err, io.ErrUnexpectedEOF)
+			for _, n := range []int{1, mongowire.HeaderLen, len(frame) - 1} {
+				if _, _, err := mongowire.ReadFrame(bytes.NewReader(frame[:n]), nil, len(frame)); !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Errorf("a frame that is cut off after %d bytes: %v, want %v", n, err, io.ErrUnexpectedEOF)
+				}
 			}
 		}
 	}
