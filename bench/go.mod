@@ -9,6 +9,7 @@ require (
 
 require (
 	github.com/go-chi/chi/v5 v5.5.0 // indirect
+	github.com/klauspost/compress v1.20.1 // indirect
 	github.com/pires/go-proxyproto v0.15.0 // indirect
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
