@@ -286,8 +286,12 @@ func (p *plain) finish() {
 // send sends what was gathered.
 func (p *plain) send() {
 	if p.failed == nil && len(p.out) > 0 {
-		if _, p.failed = p.d.Write(p.out); p.failed != nil {
-			_ = p.d.sock.Close() // before TLS takes seconds to say farewell to whoever takes nothing
+		// The connection is closed by whoever learns that this failed. A refusal is sent
+		// while the socket is being waited for, where closing it waits for the end of
+		// that wait; over TLS it is not, and a farewell to whoever takes nothing would
+		// take seconds.
+		if _, p.failed = p.d.Write(p.out); p.failed != nil && p.d.tls != nil {
+			_ = p.d.sock.Close()
 		}
 	}
 	p.out = p.out[:0]
