@@ -60,6 +60,12 @@ func (d *Document) RetryableOverload() bool {
 // AppendJSON appends the document as JSON to b and returns the result. The key
 // order is fixed. It allocates only when b must grow.
 func (d *Document) AppendJSON(b []byte) []byte {
+	return AppendWaits(d.AppendCause(b), d.RetryAfterMS, d.BaseBackoffMS)
+}
+
+// AppendCause appends the document up to its waits, which is the same for all
+// requests that are refused for one cause. [AppendWaits] completes it.
+func (d *Document) AppendCause(b []byte) []byte {
 	b = appendString(append(b, `{"type":`...), d.Type)
 	b = appendString(append(b, `,"title":`...), d.Title)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(d.Status), 10)
@@ -84,11 +90,17 @@ func (d *Document) AppendJSON(b []byte) []byte {
 	if d.Class != "" {
 		b = appendString(append(b, `,"class":`...), d.Class)
 	}
-	if d.RetryAfterMS > 0 {
-		b = strconv.AppendInt(append(b, `,"retryAfterMS":`...), d.RetryAfterMS, 10)
+	return b
+}
+
+// AppendWaits appends what stands behind [Document.AppendCause]: the waits in
+// milliseconds, of which those of 0 are left out, and the end.
+func AppendWaits(b []byte, retryAfterMS, baseBackoffMS int64) []byte {
+	if retryAfterMS > 0 {
+		b = strconv.AppendInt(append(b, `,"retryAfterMS":`...), retryAfterMS, 10)
 	}
-	if d.BaseBackoffMS > 0 {
-		b = strconv.AppendInt(append(b, `,"baseBackoffMS":`...), d.BaseBackoffMS, 10)
+	if baseBackoffMS > 0 {
+		b = strconv.AppendInt(append(b, `,"baseBackoffMS":`...), baseBackoffMS, 10)
 	}
 	return append(b, '}')
 }

@@ -34,7 +34,10 @@ func RateLimitFields(perSecond, burstSeconds float64, wait int64) (policy, state
 }
 
 // Field is a header field of a refusal over HTTP.
-type Field struct{ Name, Value string }
+type Field struct {
+	Name, Value string
+	Waits       bool // Value ends with the wait in seconds
+}
 
 // HTTPForm is how an ingress words its refusals over HTTP. The zero value gives
 // hints and chooses the status by the reason.
@@ -53,10 +56,10 @@ func (d *Document) HTTPFields(f HTTPForm) [6]Field {
 	if f.Status != 0 {
 		d.Status = f.Status
 	}
-	fields := [6]Field{{HeaderReason, string(d.Reason)}, {"Cache-Control", "no-store"}}
+	fields := [6]Field{{Name: HeaderReason, Value: string(d.Reason)}, {Name: "Cache-Control", Value: "no-store"}}
 	row := d.Reason.row()
 	if row.leaving {
-		fields[5] = Field{"Connection", "close"}
+		fields[5] = Field{Name: "Connection", Value: "close"}
 	}
 	if f.NoHints {
 		return fields
@@ -65,11 +68,11 @@ func (d *Document) HTTPFields(f HTTPForm) [6]Field {
 	if row.never {
 		wait = 0 // a time would say: come back
 	} else {
-		fields[2] = Field{"Retry-After", strconv.FormatInt(wait, 10)}
+		fields[2] = Field{Name: "Retry-After", Value: strconv.FormatInt(wait, 10), Waits: true}
 	}
 	if row.byRate {
 		if policy, state := RateLimitFields(f.PerSecond, f.BurstSeconds, wait); policy != "" {
-			fields[3], fields[4] = Field{"RateLimit-Policy", policy}, Field{"RateLimit", state}
+			fields[3], fields[4] = Field{Name: "RateLimit-Policy", Value: policy}, Field{Name: "RateLimit", Value: state, Waits: wait > 0}
 		}
 	}
 	return fields

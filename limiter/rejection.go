@@ -50,17 +50,21 @@ type Hint struct {
 func (r *Rejection) Document(req Request, hints bool) labels.Document {
 	d := labels.New(r.Reason, r.Ingress, r.Partition)
 	d.Limit = r.Limit
-	d.Class = r.class(req.Class)
+	d.Class = r.Class(req.Class)
 	if hints {
-		h := r.Hint(req)
-		d.RetryAfterMS = ceilMS(h.RetryAfter)
-		d.BaseBackoffMS = ceilMS(h.BaseBackoff)
+		d.RetryAfterMS, d.BaseBackoffMS = r.Hint(req).Milliseconds()
 	}
 	return d
 }
 
-// class words the class of a refused request, "" where there are no classes.
-func (r *Rejection) class(c labels.Class) string {
+// Milliseconds returns both waits rounded up to whole milliseconds, so that none
+// is cut short.
+func (h Hint) Milliseconds() (retryAfter, baseBackoff int64) {
+	return ceilMS(h.RetryAfter), ceilMS(h.BaseBackoff)
+}
+
+// Class words the class of a refused request, "" where there are no classes.
+func (r *Rejection) Class(c labels.Class) string {
 	if r.part == nil {
 		return ""
 	}
@@ -70,7 +74,7 @@ func (r *Rejection) class(c labels.Class) string {
 	return ""
 }
 
-// ceilMS rounds up to whole milliseconds, so that a wait is never cut short.
+// ceilMS rounds up to whole milliseconds.
 func ceilMS(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -34,36 +34,50 @@ var documents = sync.Pool{New: func() any { return new([]byte) }} //nolint:goche
 // refuse answers a request that was not admitted. It returns the status and
 // whether the connection must be cut.
 func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, a *admission) (status int, cut bool) {
-	doc, fields := rt.rejection(rej, a.req)
-	fields[len(fields)-1] = labels.Field{Name: timingHeader, Value: a.own.timing(rt)}
-	buf, _ := documents.Get().(*[]byte)
-	defer documents.Put(buf)
-	*buf = doc.AppendJSON((*buf)[:0])
-	if doorstep.Refuse(w, &doc, fields[:], *buf) {
-		return doc.Status, false
+	if doorstep.IsPlain(w) {
+		return rt.refusePlain(w, rej, a), false
 	}
+	doc := rej.Document(a.req, !rt.o.NoHints)
 	h := w.Header()
-	for _, f := range fields {
+	for _, f := range doc.HTTPFields(rt.form(rt.rateOf(rej))) {
 		if f.Value != "" {
 			h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
 		}
 	}
+	if timing := a.own.timing(rt); timing != "" {
+		h[timingHeader] = []string{timing}
+	}
+	buf, _ := documents.Get().(*[]byte)
+	defer documents.Put(buf)
+	*buf = doc.AppendJSON((*buf)[:0])
 	return doc.Status, answer(w, r, doc.Status, *buf)
 }
 
-// rejection returns what a refusal says: its document and its header fields,
-// of which those without a value are left out and the last is for the caller.
-func (rt *route) rejection(rej *limiter.Rejection, req limiter.Request) (labels.Document, [7]labels.Field) {
-	doc := rej.Document(req, !rt.o.NoHints)
-	form := labels.HTTPForm{NoHints: rt.o.NoHints, Status: rt.o.Status}
-	if rt.o.Rate != nil && doc.Reason.ByRate() {
-		rate := rt.o.Rate(rej.Partition)
-		form.PerSecond, form.BurstSeconds = rate.PerSecond, rate.BurstSeconds
+// refusePlain answers a plain request that was not admitted, and returns the status.
+func (rt *route) refusePlain(w http.ResponseWriter, rej *limiter.Rejection, a *admission) (status int) {
+	said, kept := rt.worded.find(rt, cause{rej, rej.Class(a.req.Class), rt.rateOf(rej)})
+	var retryAfter, baseBackoff int64
+	if !rt.o.NoHints {
+		retryAfter, baseBackoff = rej.Hint(a.req).Milliseconds()
 	}
-	var fields [7]labels.Field
-	said := doc.HTTPFields(form)
-	copy(fields[:], said[:])
-	return doc, fields
+	status = doorstep.Refuse(w, &said.Wording, retryAfter, baseBackoff, labels.Field{Name: timingHeader, Value: a.own.timing(rt)})
+	if !kept {
+		spares.Put(said)
+	}
+	return status
+}
+
+// rateOf returns the rate that refused, for the answer to name; zero = none did.
+func (rt *route) rateOf(rej *limiter.Rejection) limiter.Rate {
+	if rt.o.Rate == nil || !rej.Reason.ByRate() {
+		return limiter.Rate{}
+	}
+	return rt.o.Rate(rej.Partition)
+}
+
+// form is how refusals by a rate, or by none, are worded.
+func (rt *route) form(rate limiter.Rate) labels.HTTPForm {
+	return labels.HTTPForm{NoHints: rt.o.NoHints, Status: rt.o.Status, PerSecond: rate.PerSecond, BurstSeconds: rate.BurstSeconds}
 }
 
 // spare prepares an answer to a request whose body nobody will read, and

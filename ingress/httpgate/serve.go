@@ -26,6 +26,7 @@ type route struct {
 	tunnels *ingress.Strays
 	orphans *ingress.Strays
 	backend *ingress.Backend
+	worded  *wordings
 }
 
 // ServeHTTP implements http.Handler: it takes one request from identification

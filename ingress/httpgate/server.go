@@ -96,7 +96,7 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.WithDefaults()
-	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, retries: &s.retries}
+	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, retries: &s.retries, worded: newWordings()}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
 	if old := s.route.Load(); old != nil && old.pool.WillDo(o.upstream()) {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/admitd/admitd/labels"
 )
 
 const (
@@ -202,33 +200,6 @@ func (p *plain) appendFields() {
 			p.out = appendField(p.out, name, v)
 		}
 	}
-}
-
-// Refuse has a refusal be the whole answer, and reports false when w is not the
-// answer to a plain request.
-func Refuse(w http.ResponseWriter, doc *labels.Document, fields []labels.Field, body []byte) bool {
-	p, ok := w.(*plain)
-	if !ok {
-		return false
-	}
-	p.status, p.bare = doc.Status, true
-	b := appendStatus(p.out, doc.Status)
-	for i := range fields {
-		if fields[i].Value != "" {
-			b = appendField(b, fields[i].Name, fields[i].Value)
-		}
-	}
-	b = appendDate(append(b, "Content-Type: application/problem+json\r\n"...), p.came)
-	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10)
-	if p.last = p.isLast() || doc.Reason == labels.Draining; p.last {
-		b = append(b, "\r\nConnection: close"...)
-	}
-	b = append(b, "\r\n\r\n"...)
-	if p.r.Method != http.MethodHead {
-		b = append(b, body...)
-	}
-	p.out = b
-	return true
 }
 
 // Write implements [http.ResponseWriter]. As net/http does, it refuses more than

@@ -1,0 +1,64 @@
+package httpgate
+
+import (
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/admitd/admitd/ingress/httpgate/doorstep"
+	"github.com/admitd/admitd/limiter"
+)
+
+// cause is all that the wording of a refusal depends on, besides the route's options.
+type cause struct {
+	rej   *limiter.Rejection
+	class string
+	rate  limiter.Rate // which the answer names
+}
+
+// wording is what is said of a cause.
+type wording struct {
+	cause
+	doorstep.Wording
+}
+
+// maxWordings is how many wordings a route keeps.
+const maxWordings = 256
+
+// replaceOne in so many requests whose wording is not kept has it kept in the place of
+// another one, so that a flood from more tenants than there are places does not
+// pay for each request what only the next one like it would gain.
+const replaceOne = 16
+
+// wordings keeps what was worded last, of refusals of plain requests. Each cause
+// has one place, which others may want too.
+type wordings struct {
+	seed   maphash.Seed
+	places [maxWordings]atomic.Pointer[wording]
+}
+
+// spares holds wordings that nobody else sees, for their buffers.
+var spares = sync.Pool{New: func() any { return new(wording) }} //nolint:gochecknoglobals // a pool is global by nature
+
+func newWordings() *wordings { return &wordings{seed: maphash.MakeSeed()} }
+
+// find returns the wording of c. One that is not kept goes back to spares.
+func (ws *wordings) find(rt *route, c cause) (w *wording, kept bool) {
+	place := &ws.places[(maphash.Comparable(ws.seed, c.rej)+uint64(len(c.class)))%maxWordings]
+	there := place.Load()
+	if there != nil && there.cause == c {
+		return there, true
+	}
+	w, _ = spares.Get().(*wording)
+	doc := c.rej.Document(limiter.Request{}, false)
+	doc.Class = c.class
+	fields := doc.HTTPFields(rt.form(c.rate))
+	w.cause = c
+	w.Word(&doc, fields[:])
+	if there == nil || rand.Uint32()%replaceOne == 0 { //nolint:gosec // a sample, not a secret
+		place.Store(w)
+		return w, true
+	}
+	return w, false
+}
