@@ -1,6 +1,8 @@
 package limiter
 
 import (
+	"iter"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
@@ -39,27 +41,70 @@ func plus(c, o *atomic.Uint64) {
 	}
 }
 
-// add adds the counts of o.
-func (c *counts) add(o *counts) {
-	plus(&c.exempted, &o.exempted)
-	plus(&c.gaveUp, &o.gaveUp)
-	plus(&c.left, &o.left)
-	plus(&c.wasted, &o.wasted)
-	plus(&c.dropped, &o.dropped)
-	plus(&c.ignored, &o.ignored)
+// add adds those of the counts of o that are marked.
+func (c *counts) add(o *counts, marked mark) {
 	if n := o.busy.Load(); n != 0 {
 		c.busy.Add(n)
 	}
-	plus(&c.waits, &o.waits)
-	if n := o.waiting.Load(); n != 0 {
-		c.waiting.Add(n)
+	if marked&endMark != 0 {
+		plus(&c.dropped, &o.dropped)
+		plus(&c.ignored, &o.ignored)
+		plus(&c.left, &o.left)
+		plus(&c.wasted, &o.wasted)
+		plus(&c.waits, &o.waits)
+		if n := o.waiting.Load(); n != 0 {
+			c.waiting.Add(n)
+		}
 	}
-	c.classes.add(&o.classes)
-	c.fates.add(&o.fates)
-	for i := range o.discarded {
-		plus(&c.discarded[i], &o.discarded[i])
+	for why := range marked.causes() {
+		plus(&c.fates[why].rejected, &o.fates[why].rejected)
+		plus(&c.fates[why].spared, &o.fates[why].spared)
+	}
+	if marked&restMark != 0 {
+		plus(&c.exempted, &o.exempted)
+		plus(&c.gaveUp, &o.gaveUp)
+		for i := range o.discarded {
+			plus(&c.discarded[i], &o.discarded[i])
+		}
+		c.classes.add(&o.classes)
 	}
 }
+
+// mark is a set of counts: one bit for each cause, and one for those that lie
+// together.
+type mark uint32
+
+const (
+	endMark  = mark(1) << causeCount // from dropped to waiting
+	restMark = endMark << 1          // from gaveUp on
+	anyMark  = restMark<<1 - 1
+)
+
+// causes lists the causes in the set.
+func (m mark) causes() iter.Seq[cause] {
+	return func(yield func(cause) bool) {
+		for m &= endMark - 1; m != 0; m &= m - 1 {
+			if !yield(cause(bits.TrailingZeros32(uint32(m)))) {
+				return
+			}
+		}
+	}
+}
+
+// marks tell which counts of a partition are other than 0, so that who reads a
+// hundred thousand partitions reads one cache line of most. Who counts marks it
+// afterwards, the first time.
+type marks struct{ all atomic.Uint32 }
+
+// set marks counts.
+func (m *marks) set(some mark) {
+	if all := m.all.Load(); all|uint32(some) != all {
+		m.all.Or(uint32(some))
+	}
+}
+
+// get returns what is marked.
+func (m *marks) get() mark { return mark(m.all.Load()) }
 
 // Counts are totals since the gate was made.
 type Counts struct {
@@ -192,6 +237,7 @@ func (l *ladder) count(p *partition, req *Request, why cause) {
 	if req.Unclear {
 		c.unknown.Add(1)
 	}
+	p.marks.set(restMark)
 }
 
 // Cause is why a request was refused and which limit refused it. The set is
@@ -273,20 +319,13 @@ func (f *fates) forPermit(of func(*fate) uint64) (n uint64) {
 	return n
 }
 
-// sum adds up all causes.
-func (f *fates) sum(of func(*fate) uint64) (n uint64) {
-	for i := range f {
-		n += of(&f[i])
+// sum adds up the marked causes.
+func (f *fates) sum(marked mark) (refused, passed uint64) {
+	for why := range marked.causes() {
+		refused += f[why].refused()
+		passed += f[why].passed()
 	}
-	return n
-}
-
-// add adds what o counted.
-func (f *fates) add(o *fates) {
-	for i := range f {
-		plus(&f[i].rejected, &o[i].rejected)
-		plus(&f[i].spared, &o[i].spared)
-	}
+	return refused, passed
 }
 
 // snapshot reads the counts by reason and by cause; of the latter those that

@@ -165,6 +165,7 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 		return permit
 	case req.Exempt:
 		p.counts.exempted.Add(1)
+		p.marks.set(restMark)
 		s.spend(now, cost)
 		return p.grant(now, p.force(s), s, req.Shape)
 	}
@@ -182,6 +183,7 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 		why = full
 	}
 	p.counts.fates[why].spared.Add(1)
+	p.marks.set(1 << why)
 	permit := p.grant(now, p.force(s), s, req.Shape)
 	permit.word |= permitUnpaid
 	return permit

@@ -66,7 +66,7 @@ func (p *pager) list() []*partitionSpec {
 // the rows, however many partitions there are.
 func (g *Gate) Rows(prefer []string, n int) []PartitionStatus {
 	t, now := g.roster.table.Load(), g.clock.Now()
-	chosen := make(map[*partition]*partitionSpec, min(n, t.dynamic))
+	chosen := make(map[*partition]*partitionSpec, min(n, len(t.keyed)))
 	for _, key := range prefer {
 		if len(chosen) >= n {
 			break
@@ -75,12 +75,12 @@ func (g *Gate) Rows(prefer []string, n int) []PartitionStatus {
 			chosen[s.part] = s
 		}
 	}
-	if len(chosen) < min(n, t.dynamic) {
-		for s := range t.ofKeys() {
+	if len(chosen) < min(n, len(t.keyed)) {
+		for _, p := range t.keyed {
 			if len(chosen) >= n {
 				break
 			}
-			chosen[s.part] = s
+			chosen[p] = p.spec.Load()
 		}
 	}
 	rows := make([]PartitionStatus, 0, len(chosen))
@@ -107,6 +107,7 @@ func breathe(n int) {
 type Glance struct {
 	Name                    string
 	Key                     bool // as in [PartitionStatus]
+	Number                  int  // of a partition as long as it exists; small, for who keeps something of each
 	Limit, InFlight, Queued int
 	BaseRTT                 time.Duration // 0 = unknown
 	Why                     string        // as in [PartitionStatus]
@@ -126,12 +127,10 @@ func (g *Gate) Glances() iter.Seq[Glance] {
 				return
 			}
 		}
-		n := 0
-		for s := range t.ofKeys() {
-			if !yield(s.glance()) {
+		for n, p := range t.keyed {
+			if !yield(p.spec.Load().glance()) {
 				return
 			}
-			n++
 			breathe(n)
 		}
 	}
@@ -140,14 +139,19 @@ func (g *Gate) Glances() iter.Seq[Glance] {
 // glance reads one partition.
 func (s *partitionSpec) glance() Glance {
 	p := s.part
-	c := &p.counts
+	c, marked := &p.counts, p.marks.get()
 	held := p.tally.held()
 	v := Glance{
-		Name: p.name, Key: p.isDynamic(), Limit: int(s.bound()), InFlight: int(held), Queued: int(p.queued.Load()),
-		BaseRTT: s.baseRTT(), Why: s.why(), Admitted: p.tally.granted(), Refused: c.fates.sum((*fate).refused), WouldRefuse: c.fates.sum((*fate).passed),
-		Dropped: c.dropped.Load(), Busy: time.Duration(c.busy.Load()),
+		Name: p.name, Key: p.isDynamic(), Number: int(p.number), Limit: int(s.bound()), InFlight: int(held), Queued: int(p.queued.Load()),
+		BaseRTT: s.baseRTT(), Why: s.why(), Admitted: p.tally.granted(),
+		Busy: time.Duration(c.busy.Load()),
 	}
-	rest := uint64(held) + v.Dropped + c.ignored.Load()
+	v.Refused, v.WouldRefuse = c.fates.sum(marked)
+	rest := uint64(held)
+	if marked&endMark != 0 {
+		v.Dropped = c.dropped.Load()
+		rest += v.Dropped + c.ignored.Load()
+	}
 	v.Succeeded = v.Admitted - min(v.Admitted, rest)
 	return v
 }
@@ -170,7 +174,8 @@ func (g *Gate) Shared(yield func(name, label string, b *Bucket) bool) {
 	if !t.policy.Default.sharesRate() && !t.policy.anyKeyShares() {
 		return
 	}
-	for s := range t.ofKeys() {
+	for _, p := range t.keyed {
+		s := p.spec.Load()
 		if s.own.Rate().Sharers > 0 && !yield("~"+s.part.name, s.part.label, s.own) {
 			return
 		}
@@ -204,7 +209,8 @@ func (g *Gate) Limits(yield func(name, label string, l Limit) bool) {
 			return
 		}
 	}
-	for s := range t.ofKeys() {
+	for _, p := range t.keyed {
+		s := p.spec.Load()
 		if !yield("~"+s.part.name, s.part.label, s.limit) {
 			return
 		}

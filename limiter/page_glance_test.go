@@ -38,7 +38,7 @@ func TestBusyInEveryMode(t *testing.T) {
 						continue
 					}
 					want := limiter.Glance{
-						Name: "a", Key: true, Limit: 20, InFlight: 1, Admitted: 5, Succeeded: 2, Dropped: 1, Busy: 2 * 694 * time.Millisecond,
+						Name: "a", Key: true, Number: 2, Limit: 20, InFlight: 1, Admitted: 5, Succeeded: 2, Dropped: 1, Busy: 2 * 694 * time.Millisecond,
 					}
 					if d := cmp.Diff(want, v); d != "" {
 						t.Errorf("glance (-want +got):\n%s", d)

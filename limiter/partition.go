@@ -22,10 +22,12 @@ type partition struct {
 	tally   tally
 	spec    atomic.Pointer[partitionSpec] // in force
 	gate    *Gate
-	queued  atomic.Int64 // tickets
+	queued  atomic.Int32 // tickets
 	touched lastUse      // the last request or end of one
 	asked   lastUse      // the last time that somebody wanted to know how long a permit is held
 	left    atomic.Int32 // permits held whose callers have gone
+	number  uint32       // among those that exist, see [Glance]
+	marks   marks        // where counts are other than 0
 
 	counts counts
 
@@ -136,7 +138,7 @@ func traitsOf(t *table, policy *PartitionPolicy, limit Limit) (all traits) {
 
 // newPartition returns a partition that has yet to adopt a policy.
 func newPartition(g *Gate, name, label string, o Observer) *partition {
-	p := &partition{gate: g, identity: identity{name, label, shed.Hash(name)}}
+	p := &partition{gate: g, number: g.roster.numbers.take(), identity: identity{name, label, shed.Hash(name)}}
 	if o != nil {
 		p.recorder = o.Recorder(label)
 		p.waits, _ = p.recorder.(waitRecorder)
@@ -208,6 +210,7 @@ func (p *partition) waited(d time.Duration) {
 	d = max(d, 0)
 	p.counts.waits.Add(1)
 	p.counts.waiting.Add(int64(d))
+	p.marks.set(endMark)
 	if p.waits != nil {
 		p.waits.Waited(d)
 	}

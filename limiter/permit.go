@@ -190,6 +190,7 @@ func (p *Permit) Leave() {
 	part := p.spec.part
 	part.left.Add(1)
 	part.counts.left.Add(1)
+	part.marks.set(endMark)
 	if word&permitBare != 0 {
 		return
 	}
@@ -239,8 +240,10 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 		p.counts.busy.Add(int64(min(max(latency, 0), maxLatency)))
 	case Ignored:
 		p.counts.ignored.Add(1)
+		p.marks.set(endMark)
 	default:
 		p.counts.dropped.Add(1)
+		p.marks.set(endMark)
 	}
 	if o != Ignored && permit.word&permitBare == 0 {
 		p.learn(now, latency, permit.word, o)
@@ -299,16 +302,22 @@ func (p *partition) learn(now int64, latency time.Duration, word permitWord, o O
 	}
 	switch {
 	case latency <= 0 || !clock.Trusted():
-		p.counts.discarded[discardedClock].Add(1)
+		p.discard(discardedClock)
 		return
 	case !sameEpoch:
-		p.counts.discarded[discardedEpoch].Add(1)
+		p.discard(discardedEpoch)
 		return
 	case latency > maxLatency && o == Success:
-		p.counts.discarded[discardedTooLong].Add(1)
+		p.discard(discardedTooLong)
 		return
 	}
 	p.spec.Load().limit.Observe(now, min(latency, maxLatency), word.seen(), o == Dropped)
+}
+
+// discard counts a latency that teaches nothing.
+func (p *partition) discard(why int) {
+	p.counts.discarded[why].Add(1)
+	p.marks.set(restMark)
 }
 
 // maxLatency is the longest latency that teaches a limit; longer ones are cut

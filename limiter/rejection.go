@@ -93,6 +93,7 @@ func (s *partitionSpec) reject(why cause) *Rejection {
 	if r := f.told.Load(); r != nil {
 		return r
 	}
+	p.marks.set(1 << why)
 	c := Causes()[why]
 	f.told.CompareAndSwap(nil, &Rejection{Reason: c.Reason, Limit: c.Limit, Ingress: p.gate.name, Partition: p.name, part: p})
 	return f.told.Load()

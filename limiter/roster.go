@@ -3,7 +3,6 @@ package limiter
 import (
 	"cmp"
 	"hash/maphash"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +30,7 @@ type roster struct {
 	recall   func(partition string, key bool, algorithm string) time.Duration // nil = nothing is known
 
 	mu           sync.Mutex // guards changes of table, and the fields below; never held across a wait
+	numbers      numbers    // of the partitions in the table
 	evictAt      int64      // monotonic ns before which no eviction is tried
 	retired      []retired
 	gone         counts // of dynamic partitions that exist no more
@@ -41,6 +41,30 @@ type roster struct {
 type retired struct {
 	part *partition
 	at   int64 // coarse second
+}
+
+// numbers gives away the least numbers that nobody has.
+type numbers struct {
+	returned []uint32
+	next     uint32
+}
+
+// take returns a number that nobody has.
+func (n *numbers) take() uint32 {
+	if last := len(n.returned) - 1; last >= 0 {
+		number := n.returned[last]
+		n.returned = n.returned[:last]
+		return number
+	}
+	n.next++
+	return n.next - 1
+}
+
+// retire keeps a partition for those who hold it, and gives its number to the next.
+// r.mu is held.
+func (r *roster) retire(p *partition, second int64) {
+	r.numbers.returned = append(r.numbers.returned, p.number)
+	r.retired = append(r.retired, retired{p, second})
 }
 
 // find returns what holds for a key, nil when the key is new.
@@ -60,7 +84,7 @@ func (r *roster) resolve(now int64, key string) *partitionSpec {
 		// A client must not name the partitions that others fall into.
 		return t.overflow
 	}
-	if t.dynamic >= t.policy.maxPartitions() && !r.mayEvict(now) {
+	if len(t.keyed) >= t.policy.maxPartitions() && !r.mayEvict(now) {
 		return t.overflow
 	}
 	r.mu.Lock()
@@ -69,7 +93,7 @@ func (r *roster) resolve(now int64, key string) *partitionSpec {
 	if s := t.lookup(key); s != nil { // somebody was faster
 		return s
 	}
-	if t.dynamic >= t.policy.maxPartitions() {
+	if len(t.keyed) >= t.policy.maxPartitions() {
 		room := r.evict(t, now)
 		if room == nil {
 			return t.overflow
@@ -129,17 +153,17 @@ func (r *roster) carryOver(old, t *table, now int64) {
 	second := now >> coarseShift
 	for _, s := range old.named {
 		if t.byName(s.part.name) == nil {
-			r.retired = append(r.retired, retired{s.part, second})
+			r.retire(s.part, second)
 		}
 	}
-	for s := range old.ofKeys() {
-		p := s.part
-		if t.lookup(p.name) != nil || t.dynamic >= t.policy.maxPartitions() {
-			r.retired = append(r.retired, retired{p, second})
+	t.keyed = make([]*partition, 0, len(old.keyed))
+	for _, p := range old.keyed {
+		if t.lookup(p.name) != nil || len(t.keyed) >= t.policy.maxPartitions() {
+			r.retire(p, second)
 			continue
 		}
 		t.put(p.name, p.adopt(t, t.policy.ofKey(p.name), now))
-		t.dynamic++
+		t.keyed = append(t.keyed, p)
 	}
 }
 
@@ -160,9 +184,9 @@ func (r *roster) evict(t *table, now int64) *table {
 	}
 	r.evictAt = now + evictEvery
 	var idle []*partition
-	for s := range t.ofKeys() {
-		if s.part.idle(s, now) {
-			idle = append(idle, s.part)
+	for _, p := range t.keyed {
+		if p.idle(now) {
+			idle = append(idle, p)
 		}
 	}
 	if len(idle) == 0 {
@@ -177,7 +201,7 @@ func (r *roster) evict(t *table, now int64) *table {
 	second := now >> coarseShift
 	for _, p := range idle[:min(room, len(idle))] {
 		leaving[p] = true
-		r.retired = append(r.retired, retired{p, second})
+		r.retire(p, second)
 	}
 	r.forget(second)
 	next := t.without(leaving)
@@ -188,8 +212,8 @@ func (r *roster) evict(t *table, now int64) *table {
 // idle reports whether nothing is lost when the partition makes room: nobody
 // uses it, and its bucket is as full as the one that would take its place, or
 // who is evicted would start again with a full one.
-func (p *partition) idle(s *partitionSpec, now int64) bool {
-	return p.touched.since(now) >= idleForEviction && p.tally.held() == 0 && p.queued.Load() == 0 && s.own.Full(now)
+func (p *partition) idle(now int64) bool {
+	return p.touched.since(now) >= idleForEviction && p.tally.held() == 0 && p.queued.Load() == 0 && p.spec.Load().own.Full(now)
 }
 
 // forget drops retired partitions that nobody can hold any more and keeps their
@@ -200,21 +224,19 @@ func (r *roster) forget(second int64) {
 			return false
 		}
 		if old.part.isDynamic() {
-			r.gone.add(&old.part.counts)
+			r.gone.add(&old.part.counts, old.part.marks.get())
 			r.goneAdmitted += old.part.tally.granted()
 		}
 		return true
 	})
 }
 
-// recentKeys is how many keys are added before the table is merged.
-const recentKeys = 256
-
 // defaultMaxPartitions is [Policy.MaxPartitions] where that is 0.
 const defaultMaxPartitions = 1000
 
-// table is what a request is decided with: a policy and its partitions. It is
-// immutable, so that looking up takes no lock; changes replace it.
+// table is what a request is decided with: a policy and its partitions. Looking up
+// takes no lock: changes replace the table, and the next one shares with it what only
+// grows.
 type table struct {
 	policy *Policy
 	bucket *Bucket
@@ -225,12 +247,11 @@ type table struct {
 	// makes lookups slow.
 	seed     maphash.Seed
 	keys     index.Index[partitionSpec] // exact matches and clients' keys
-	recent   index.Index[partitionSpec] // clients' keys added since the last merge
 	prefixes []prefix                   // longest first
 	named    []*partitionSpec
 	def      *partitionSpec
 	overflow *partitionSpec
-	dynamic  int // partitions that stand for a client's key
+	keyed    []*partition // those that stand for a client's key, in no order; tables that follow each other share what it lies in
 }
 
 // prefix is a named partition that matches a prefix of the key.
@@ -245,9 +266,6 @@ func (t *table) lookup(key string) *partitionSpec {
 	if s := t.keys.Find(hash, key); s != nil {
 		return s
 	}
-	if s := t.recent.Find(hash, key); s != nil {
-		return s
-	}
 	for i := range t.prefixes {
 		if strings.HasPrefix(key, t.prefixes[i].text) {
 			return t.prefixes[i].spec
@@ -256,7 +274,7 @@ func (t *table) lookup(key string) *partitionSpec {
 	return nil
 }
 
-// put enters a partition. t must not be published yet.
+// put enters a partition. Who reads the table before it finds it from now on as well.
 func (t *table) put(key string, s *partitionSpec) {
 	t.keys.Put(maphash.String(t.seed, key), key, s)
 }
@@ -275,29 +293,16 @@ func (t *table) name(s *partitionSpec) {
 // with returns a table that knows one key more.
 func (t *table) with(key string, s *partitionSpec) *table {
 	next := *t
-	next.dynamic++
-	next.recent = t.recent.Clone()
-	next.recent.Put(maphash.String(t.seed, key), key, s)
-	if next.recent.Len() >= recentKeys {
-		next.keys = t.keys.Clone()
-		next.keys.PutAll(&next.recent)
-		next.recent = index.Index[partitionSpec]{}
-	}
+	next.keyed = append(t.keyed, s.part)
+	next.put(key, s)
 	return &next
 }
 
 // without returns a table that lacks some partitions of clients' keys.
 func (t *table) without(leaving map[*partition]bool) *table {
 	next := *t
-	next.keys, next.recent = index.Index[partitionSpec]{}, index.Index[partitionSpec]{}
-	for _, x := range [2]*index.Index[partitionSpec]{&t.keys, &t.recent} {
-		for s := range x.Entries() {
-			if !leaving[s.Value.part] {
-				next.keys.Put(s.Hash, s.Key, s.Value)
-			}
-		}
-	}
-	next.dynamic = t.dynamic - len(leaving)
+	next.keys = t.keys.Without(func(s *partitionSpec) bool { return leaving[s.part] })
+	next.keyed = slices.DeleteFunc(slices.Clone(t.keyed), func(p *partition) bool { return leaving[p] })
 	return &next
 }
 
@@ -322,19 +327,6 @@ func (t *table) byName(name string) *partitionSpec {
 // configured lists the partitions that the configuration names, and those that
 // exist in every gate.
 func (t *table) configured() []*partitionSpec { return append(slices.Clip(t.named), t.def, t.overflow) }
-
-// ofKeys lists the partitions that stand for clients' keys, in no order.
-func (t *table) ofKeys() iter.Seq[*partitionSpec] {
-	return func(yield func(*partitionSpec) bool) {
-		for _, x := range [2]*index.Index[partitionSpec]{&t.keys, &t.recent} {
-			for s := range x.Entries() {
-				if s.Value.part.isDynamic() && !yield(s.Value) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // maxPartitions returns the bound on dynamic partitions with its default.
 func (p *Policy) maxPartitions() int {

@@ -62,6 +62,7 @@ type PartitionStatus struct {
 	// Key is true for the partition of a client's key, which may bear the name
 	// of one of the configuration.
 	Key       bool
+	Number    int // as in [Glance]
 	Algorithm string
 	Limit     int // in force: the fallback while the clock is not trusted
 	InFlight  int
@@ -113,18 +114,18 @@ func (g *Gate) Page(o StatusOptions) Status {
 	sums := &labelSums{rows: map[string]*labelSum{}, threshold: shed.TopLevel}
 	page := pager{o: o}
 	for _, spec := range t.configured() {
-		sums.add(spec)
+		sums.add(sums.row(spec), spec)
 		page.first(spec)
 	}
-	n := 0
-	for spec := range t.ofKeys() {
-		sums.add(spec)
+	keys := sums.row(t.def)
+	for n, p := range t.keyed {
+		spec := p.spec.Load()
+		sums.add(keys, spec)
 		page.add(spec)
-		n++
 		breathe(n)
 	}
-	sums.rows[DefaultPartition].counts.add(&gone.counts)
-	sums.rows[DefaultPartition].admitted += gone.admitted
+	keys.counts.add(&gone.counts, anyMark)
+	keys.admitted += gone.admitted
 	for _, spec := range page.list() {
 		s.Partitions = append(s.Partitions, spec.status(now))
 	}
@@ -178,11 +179,11 @@ func (r *roster) snapshot(now int64) (*table, *remains) {
 	defer r.mu.Unlock()
 	r.forget(now >> coarseShift)
 	rest := &remains{admitted: r.goneAdmitted}
-	rest.counts.add(&r.gone)
+	rest.counts.add(&r.gone, anyMark)
 	for _, old := range r.retired {
 		rest.held += old.part.tally.held()
 		if old.part.isDynamic() {
-			rest.counts.add(&old.part.counts)
+			rest.counts.add(&old.part.counts, old.part.marks.get())
 			rest.admitted += old.part.tally.granted()
 		}
 	}
@@ -200,8 +201,8 @@ func (g *Gate) Load() (held, limit int64) {
 	}
 	add(t.def)
 	add(t.overflow)
-	for s := range t.ofKeys() {
-		add(s)
+	for _, p := range t.keyed {
+		add(p.spec.Load())
 	}
 	if t.def.is(pooled) {
 		limit = min(limit, t.def.whole())
@@ -228,15 +229,20 @@ type labelSum struct {
 	counts     counts
 }
 
-// add adds one partition to the row of its label.
-func (l *labelSums) add(s *partitionSpec) {
-	p := s.part
-	row := l.rows[p.label]
+// row returns the row of a partition's label.
+func (l *labelSums) row(s *partitionSpec) *labelSum {
+	row := l.rows[s.part.label]
 	if row == nil {
 		row = &labelSum{first: s}
-		l.rows[p.label] = row
-		l.order = append(l.order, p.label)
+		l.rows[s.part.label] = row
+		l.order = append(l.order, s.part.label)
 	}
+	return row
+}
+
+// add adds one partition to the row of its label.
+func (l *labelSums) add(row *labelSum, s *partitionSpec) {
+	p := s.part
 	l.threshold = min(l.threshold, s.shed.Threshold())
 	row.partitions++
 	if s.is(shared) {
@@ -246,10 +252,10 @@ func (l *labelSums) add(s *partitionSpec) {
 	}
 	row.held += p.tally.held()
 	row.left += int64(max(p.left.Load(), 0))
-	row.queued += p.queued.Load()
+	row.queued += int64(p.queued.Load())
 	row.baseRTT = max(row.baseRTT, s.baseRTT())
 	row.admitted += p.tally.granted()
-	row.counts.add(&p.counts)
+	row.counts.add(&p.counts, p.marks.get())
 }
 
 // status words the sum.
@@ -270,7 +276,7 @@ func (l *labelSum) status() LabelStatus {
 func (s *partitionSpec) status(now int64) PartitionStatus {
 	p := s.part
 	st := PartitionStatus{
-		Name: p.name, Label: p.label, Key: p.isDynamic(), Algorithm: s.algorithm(), Limit: int(s.bound()),
+		Name: p.name, Label: p.label, Key: p.isDynamic(), Number: int(p.number), Algorithm: s.algorithm(), Limit: int(s.bound()),
 		InFlight: int(p.tally.held()), Abandoned: int(max(p.left.Load(), 0)), Queued: int(p.queued.Load()),
 		BaseRTT: s.baseRTT(), Bucket: bucketStatus(s.own, now), Why: s.why(), State: s.state(), Counts: p.counts.snapshot(),
 	}

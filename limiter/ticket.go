@@ -157,6 +157,7 @@ func (t *Ticket) Abandon() {
 	}
 	t.debtUntil = 0
 	t.spec.part.counts.gaveUp.Add(1)
+	t.spec.part.marks.set(restMark)
 	t.paid.Refund()
 }
 
