@@ -3,7 +3,6 @@ package vitals
 import (
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -49,21 +48,19 @@ type Book struct {
 
 // record is one ingress.
 type record struct {
-	at         time.Time // of the last reading
-	status     limiter.Status
-	backends   []ingress.BackendStatus
-	recall     func(partition string, key bool) (Baseline, bool)
-	source     func(setting, partition string) string
-	window     []totals // the last readings, the oldest first
-	pace       pace
-	latencies  latencies
-	own        latencies
-	partitions map[who]*partition
-	ranked     []*partition // of clients' keys: the busiest, the first of them first
-	reading    uint64       // counts readings
-	series     Series
-	moved      map[[2]string]uint64 // times that limits moved, by label and why
-	histories  int                  // partitions with changes
+	at        time.Time // of the last reading
+	status    limiter.Status
+	backends  []ingress.BackendStatus
+	recall    func(partition string, key bool) (Baseline, bool)
+	source    func(setting, partition string) string
+	window    []totals // the last readings, the oldest first
+	pace      pace
+	latencies latencies
+	own       latencies
+	roll      roll
+	series    Series
+	moved     map[[2]string]uint64 // times that limits moved, by label and why
+	histories int                  // partitions with changes
 }
 
 // totals are the counts of one reading.
@@ -83,26 +80,6 @@ type pace struct {
 	limit                                      int           // over the partitions that were asked, bounded by the total
 }
 
-// partition is one partition of an ingress.
-type partition struct {
-	last    limiter.Glance
-	reading uint64  // in which it was seen last
-	refused float64 // per second, smoothed
-	active  float64 // requests per second, smoothed
-	now     second
-	rank    int       // among those that are asked most; keptRanks = it is not among them
-	series  *Series   // nil = it is not among those that are asked most
-	first   time.Time // it was seen
-	base    Baseline
-	changes []Change // of its limit, the oldest first
-}
-
-// second is what happened in a partition since the last reading, per second.
-type second struct {
-	admitted, refused, would, dropped float32
-	rtt                               time.Duration // 0 = unknown
-}
-
 // Take adds what was read now. Ingresses that are not among all are forgotten.
 func (b *Book) Take(now time.Time, all []Reading) {
 	b.mu.Lock()
@@ -111,7 +88,7 @@ func (b *Book) Take(now time.Time, all []Reading) {
 	for i := range all {
 		r := b.ingresses[all[i].Name]
 		if r == nil {
-			r = &record{partitions: map[who]*partition{}}
+			r = &record{}
 		}
 		r.take(now, &all[i])
 		next[all[i].Name] = r
@@ -139,10 +116,9 @@ func (r *record) take(now time.Time, in *Reading) {
 	seconds := now.Sub(r.at).Seconds()
 	r.at, r.status, r.backends, r.recall = now, in.Gate, in.Backends, in.Recall
 	r.source = in.Source
-	r.reading++
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
-		r.window, r.partitions, r.latencies = nil, map[who]*partition{}, latencies{} // another gate under its name, or the process slept
+		r.window, r.roll, r.histories, r.latencies = nil, roll{reading: r.roll.reading}, 0, latencies{} // another gate under its name, or the process slept
 	}
 	r.window = append(r.window, t)
 	if len(r.window) > paceOver+1 {
@@ -208,88 +184,6 @@ func (r *record) paceNow() (p pace) {
 		}
 	}
 	return p
-}
-
-// overAll returns the sum of the limits, and the latency without load weighted by
-// what the partitions are asked.
-func (r *record) overAll() (limit int, rtt time.Duration) {
-	var weight, base float64
-	for _, part := range r.partitions {
-		if part.last.Admitted+part.last.Refused > 0 { // else nobody has used its limit yet
-			limit += part.last.Limit
-		}
-		if part.last.BaseRTT > 0 && part.active > least {
-			weight += part.active
-			base += part.active * float64(part.last.BaseRTT)
-		}
-	}
-	if r.status.Total > 0 {
-		limit = min(limit, r.status.Total)
-	}
-	if weight > 0 {
-		rtt = time.Duration(math.Round(base / weight))
-	}
-	return limit, rtt
-}
-
-// glance takes the partitions' counts.
-func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Glance]) {
-	for g := range all {
-		name := who{g.Name, g.Key}
-		p := r.partitions[name]
-		if p == nil {
-			p = &partition{}
-			r.partitions[name] = p
-			if r.reading == 1 || seconds <= 0 {
-				p.last = g // what was before is no rate
-			}
-		}
-		if seconds > 0 && r.reading > 1 {
-			p.now = p.since(&g, seconds)
-			refused := float64(p.now.refused)
-			p.refused += smooth * (refused - p.refused)
-			p.active += smooth * (refused + float64(p.now.admitted) - p.active)
-		}
-		r.watchLimit(now, p, &g)
-		p.last, p.reading = g, r.reading
-	}
-	for name, p := range r.partitions {
-		if p.reading != r.reading {
-			if p.changes != nil {
-				r.histories--
-			}
-			delete(r.partitions, name)
-		}
-	}
-}
-
-// since takes what happened since the last glance.
-func (p *partition) since(g *limiter.Glance, seconds float64) (s second) {
-	per := func(from, to uint64) float32 { return float32(float64(to-min(from, to)) / seconds) }
-	s = second{
-		admitted: per(p.last.Admitted, g.Admitted), refused: per(p.last.Refused, g.Refused),
-		would: per(p.last.WouldRefuse, g.WouldRefuse), dropped: per(p.last.Dropped, g.Dropped),
-	}
-	if n := g.Succeeded - min(p.last.Succeeded, g.Succeeded); n > 0 && g.Busy > p.last.Busy {
-		s.rtt = (g.Busy - p.last.Busy) / time.Duration(n)
-	}
-	return s
-}
-
-// who is a partition: a client may choose for its key the name of another.
-type who struct {
-	name string
-	key  bool
-}
-
-// most returns the partition for which most is refused.
-func (r *record) most() (name string, rate float64) {
-	for _, p := range r.partitions {
-		if p.refused > rate || p.refused == rate && rate > 0 && p.last.Name < name {
-			name, rate = p.last.Name, p.refused
-		}
-	}
-	return name, rate
 }
 
 // Bad returns what makes callers fail as of now, one line for each ingress where

@@ -50,18 +50,20 @@ func (b *Book) Baselines() (all []Learned) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, r := range b.ingresses {
-		begin := len(all)
-		for _, p := range r.partitions {
+		var known []*partition
+		for p := range r.roll.all() {
 			if p.base.RTT > 0 {
-				l := Learned{name, p.last.Name, p.last.Key, p.base}
-				l.Baseline.RTT = p.last.BaseRTT
-				all = append(all, l)
+				known = append(known, p)
 			}
 		}
-		slices.SortFunc(all[begin:], func(x, y Learned) int {
-			p, q := r.partitions[who{x.Partition, x.Key}], r.partitions[who{y.Partition, y.Key}]
-			return cmp.Or(cmp.Compare(q.active, p.active), cmp.Compare(x.Partition, y.Partition))
+		slices.SortFunc(known, func(p, q *partition) int {
+			return cmp.Or(cmp.Compare(q.active, p.active), cmp.Compare(p.last.Name, q.last.Name))
 		})
+		for _, p := range known {
+			l := Learned{name, p.last.Name, p.last.Key, p.base}
+			l.Baseline.RTT = p.last.BaseRTT
+			all = append(all, l)
+		}
 	}
 	return all
 }
@@ -175,9 +177,9 @@ func (b *Book) Explain(name, key string, now time.Time) (Explanation, bool) {
 	if r == nil {
 		return Explanation{}, false
 	}
-	p := r.partitions[who{key, true}]
+	p := r.roll.find(key, true)
 	if p == nil {
-		p = r.partitions[who{key, false}]
+		p = r.roll.find(key, false)
 	}
 	if p == nil {
 		return Explanation{}, false

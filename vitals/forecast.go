@@ -64,17 +64,17 @@ func (s *Series) most(column string) (most float64) {
 	return most
 }
 
-// Sentence says in a line why the limit of a partition is what it is, in times
-// that do not change every second; "" when there is no such partition.
-func (b *Book) Sentence(name, partition string, key bool) string {
+// Sentence says in a line why the limit of a partition of an ingress is what it is, in
+// times that do not change every second; "" when it was not read yet.
+func (b *Book) Sentence(name string, of *limiter.PartitionStatus) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.ingresses[name]
-	if r == nil {
+	if r == nil || of.Number >= len(r.roll.rows)*rollRows {
 		return ""
 	}
-	p := r.partitions[who{partition, key}]
-	if p == nil {
+	p := r.roll.at(of.Number)
+	if !p.is(of.Name, of.Key) {
 		return ""
 	}
 	return p.sentence(r)

@@ -91,7 +91,7 @@ func (b *Book) History(name string, after time.Time) (h History, ok bool) {
 		return h, false
 	}
 	h = History{Ingress: r.series.since(after), Partitions: map[string]Excerpt{}}
-	for _, p := range r.partitions {
+	for p := range r.roll.all() {
 		if p.series != nil {
 			h.Partitions[p.last.Name] = p.series.since(after)
 		}
@@ -102,13 +102,12 @@ func (b *Book) History(name string, after time.Time) (h History, ok bool) {
 // remember adds what is now to the histories.
 func (r *record) remember(now time.Time) {
 	r.series.add(now, r.row())
-	charted := r.rank()
-	for _, p := range charted {
+	for _, p := range r.roll.charted {
 		if p.rank >= 2*keptPartitions {
 			p.series = nil // others have been busier for long
 		}
 	}
-	for i, p := range r.ranked[:min(len(r.ranked), 2*keptPartitions)] {
+	for i, p := range r.roll.ranked[:min(len(r.roll.ranked), 2*keptPartitions)] {
 		if p.series == nil && i < keptPartitions {
 			p.series = &Series{}
 		}

@@ -8,39 +8,30 @@ import (
 // keptRanks is how many partitions of each ingress are ranked.
 const keptRanks = 200
 
-// rank finds the partitions that are asked most, and returns those that have a
-// history. It looks at each partition once, and sorts only what it keeps.
-func (r *record) rank() (charted []*partition) {
-	busiest := r.ranked[:0]
-	for _, p := range r.partitions {
-		p.rank = keptRanks
-		if p.series != nil {
-			charted = append(charted, p)
-		}
-		if p.active <= least && p.series == nil {
-			continue
-		}
-		if n := len(busiest); n < keptRanks {
-			busiest = append(busiest, nil)
-		} else if !p.before(busiest[n-1]) {
-			continue
-		}
-		last := len(busiest) - 1
-		at, _ := slices.BinarySearchFunc(busiest[:last], p, func(a, b *partition) int {
-			if a.before(b) {
-				return -1
-			}
-			return 1
-		})
-		copy(busiest[at+1:], busiest[at:last])
-		busiest[at] = p
+// consider ranks a partition among those that were seen before it. Only what is kept is
+// sorted.
+func (l *roll) consider(p *partition) {
+	if n := len(l.ranked); n < keptRanks {
+		l.ranked = append(l.ranked, nil)
+	} else if !p.before(l.ranked[n-1]) {
+		return
 	}
-	for i, p := range busiest {
+	last := len(l.ranked) - 1
+	at, _ := slices.BinarySearchFunc(l.ranked[:last], p, func(a, b *partition) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	copy(l.ranked[at+1:], l.ranked[at:last])
+	l.ranked[at] = p
+}
+
+// order tells the partitions their ranks.
+func (l *roll) order() {
+	for i, p := range l.ranked {
 		p.rank = i
 	}
-	clear(busiest[len(busiest):cap(busiest)]) // nothing holds those that are gone
-	r.ranked = busiest
-	return charted
 }
 
 // before reports whether p is asked more than other.
@@ -57,7 +48,7 @@ func (b *Book) Busiest(name string, n int) (keys []string) {
 	if r == nil {
 		return nil
 	}
-	for _, p := range r.ranked {
+	for _, p := range r.roll.ranked {
 		if p.last.Key && len(keys) < n {
 			keys = append(keys, p.last.Name)
 		}

@@ -22,7 +22,7 @@ func TestBusiest(t *testing.T) {
 	for second := range 4 {
 		all := func(yield func(limiter.Glance) bool) {
 			for i := range tenants {
-				g := limiter.Glance{Name: fmt.Sprintf("tenant-%04d", i), Key: true, Limit: 2, Admitted: 1, BaseRTT: 10 * time.Millisecond}
+				g := limiter.Glance{Name: fmt.Sprintf("tenant-%04d", i), Key: true, Number: i, Limit: 2, Admitted: 1, BaseRTT: 10 * time.Millisecond}
 				if i%100 == 7 { // the rest asks no more
 					g.Admitted += uint64(second * i)
 				}

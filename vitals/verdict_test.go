@@ -68,7 +68,7 @@ func play(t *testing.T, s scene, seconds int) (v vitals.Verdict) {
 				},
 				Partitions: slices.Values([]limiter.Glance{
 					{Name: "default"},
-					{Name: "tenant-5", Key: true, Admitted: tenant.Admitted, Refused: tenant.RejectedBy[s.by], BaseRTT: 10 * time.Millisecond},
+					{Name: "tenant-5", Key: true, Number: 1, Admitted: tenant.Admitted, Refused: tenant.RejectedBy[s.by], BaseRTT: 10 * time.Millisecond},
 				}),
 				Backends: health.Status(time.Now()),
 			}})

@@ -37,7 +37,7 @@ func Words(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		configured := map[string]bool{}
 		for j := range s.Ingresses[i].Gate.Partitions {
 			p := newPartition(&s.Ingresses[i].Gate.Partitions[j], in.Fallback)
-			p.Explain = book.Sentence(in.Name, p.Name, p.Key)
+			p.Explain = book.Sentence(in.Name, &s.Ingresses[i].Gate.Partitions[j])
 			if !p.Key {
 				configured[p.Name] = true // these come first
 			} else if configured[p.Name] {
