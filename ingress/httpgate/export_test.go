@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/admitd/admitd/ingress/httpgate/exchange"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
@@ -19,7 +20,7 @@ func Identify(o Options) (func(*http.Request) limiter.Request, error) {
 }
 
 // Upstream returns what keeps the connections to the backend, to be compared.
-func (s *Server) Upstream() any { return s.route.Load().pool }
+func (s *Server) Upstream() any { return s.route.Load().out.Pool }
 
 // RequestHead opens the writing of a request's head to tests; it writes none for
 // what is not forwarded.
@@ -27,11 +28,11 @@ func RequestHead(o Options) (func(*http.Request) []byte, error) {
 	o = o.WithDefaults()
 	id, errID := newIdentifier(&o)
 	up, errUp := upstream.New(o.upstream())
-	rt := &route{o: o, id: id, pool: up}
+	rt := &route{o: o, id: id, out: exchange.Route{Pool: up}}
 	return func(r *http.Request) []byte {
 		if status, _ := rt.unacceptable(r); status != 0 {
 			return nil
 		}
-		return rt.appendRequest(nil, r, "")
+		return rt.AppendHead(nil, r, "")
 	}, errors.Join(errID, errUp)
 }

@@ -2,21 +2,22 @@ package httpgate
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 )
 
-// appendRequest appends the head of r as the backend gets it. Everything that
+// AppendHead implements [exchange.Gate]: it appends the head of r as the backend gets it. Everything that
 // frames the message is written anew from what net/http understood, never
 // copied, so that gate and backend cannot disagree on where a request ends.
-func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte {
+func (rt *route) AppendHead(b []byte, r *http.Request, upgrade string) []byte {
 	b = append(append(b, r.Method...), ' ')
 	b = append(b, target(r)...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	if r.Host == "" { // HTTP/1.0
-		b = append(b, rt.pool.Address()...)
+		b = append(b, rt.out.Pool.Address()...)
 	}
 	b = append(append(b, r.Host...), "\r\n"...)
 
@@ -26,7 +27,7 @@ func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte
 			continue
 		}
 		for _, v := range values {
-			b = appendField(b, name, v)
+			b = upstream.AppendField(b, name, v)
 		}
 	}
 	b = rt.appendForwarded(b, r)
@@ -35,7 +36,7 @@ func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte
 	}
 	switch {
 	case upgrade != "":
-		b = appendField(append(b, "Connection: Upgrade\r\n"...), "Upgrade", upgrade)
+		b = upstream.AppendField(append(b, "Connection: Upgrade\r\n"...), "Upgrade", upgrade)
 	case r.ContentLength > 0 || r.ContentLength == 0 && expectsLength(r.Method):
 		b = strconv.AppendInt(append(b, "Content-Length: "...), r.ContentLength, 10)
 		b = append(b, "\r\n"...)
@@ -46,20 +47,16 @@ func (rt *route) appendRequest(b []byte, r *http.Request, upgrade string) []byte
 	return append(b, "\r\n"...)
 }
 
-// isOurs reports whether appendRequest writes the field with a canonical name
-// itself, or leaves it out: the gate answers Expect.
-func isOurs(name string) bool {
-	switch name {
-	case "Host", "Content-Length", "Trailer", "Expect", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Via":
-		return true
-	}
-	return false
-}
-
 // withholds reports whether the client's field with a canonical name is not passed
 // on, because the gate writes it or does not let a client speak for it.
 func (rt *route) withholds(name string) bool {
-	return isOurs(name) || rt.id.poses(name) || !rt.o.TrustForwarded && isForwarded(name)
+	return upstream.IsOurs(name) || rt.id.poses(name) || !rt.o.TrustForwarded && isForwarded(name)
+}
+
+// WithholdsTrailer implements [exchange.Gate]. What requests are decided by comes
+// with the head or not at all, as net/http has it of trailers that were announced.
+func (rt *route) WithholdsTrailer(name string) bool {
+	return rt.withholds(name) || slices.Contains(rt.id.headers, name)
 }
 
 // isForwarded reports whether the field with a canonical name tells what another
@@ -91,11 +88,11 @@ func (rt *route) appendForwarded(b []byte, r *http.Request) []byte {
 	if !rt.o.TrustForwarded || name == "" {
 		name = r.Host
 	}
-	b = appendField(b, "X-Forwarded-Proto", proto)
-	b = appendField(b, "X-Forwarded-Host", name)
+	b = upstream.AppendField(b, "X-Forwarded-Proto", proto)
+	b = upstream.AppendField(b, "X-Forwarded-Host", name)
 
 	for _, v := range r.Header["Via"] {
-		b = appendField(b, "Via", v)
+		b = upstream.AppendField(b, "Via", v)
 	}
 	if rt.o.Via {
 		b = strconv.AppendInt(append(b, "Via: "...), int64(r.ProtoMajor), 10)
@@ -128,22 +125,4 @@ func appendTrailerNames(b []byte, r *http.Request) []byte {
 		b = append(b, "\r\n"...)
 	}
 	return b
-}
-
-// appendField appends one line.
-func appendField(b []byte, name, value string) []byte {
-	b = append(append(b, name...), ": "...)
-	return append(append(b, value...), "\r\n"...)
-}
-
-// upgradeOf returns the protocol that the client asks to switch to, "" for
-// none. A request with a body does not switch. Neither does h2c: behind it the
-// gate could not see requests any more.
-func upgradeOf(r *http.Request) string {
-	to := first(r.Header["Upgrade"])
-	if to == "" || r.ProtoMajor != 1 || r.ContentLength != 0 || upstream.HasToken(to, "h2c") ||
-		!upstream.HasToken(strings.Join(r.Header["Connection"], ","), "upgrade") {
-		return ""
-	}
-	return to
 }

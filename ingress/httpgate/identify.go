@@ -204,7 +204,7 @@ func (id *identifier) poses(name string) bool {
 		return false
 	}
 	name = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	return isOurs(name) || upstream.IsHop(name, "") || isForwarded(name) || name == id.costHeader || slices.Contains(id.headers, name)
+	return upstream.IsOurs(name) || upstream.IsHop(name, "") || isForwarded(name) || name == id.costHeader || slices.Contains(id.headers, name)
 }
 
 // isExempt reports whether r is never refused.

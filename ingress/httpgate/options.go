@@ -3,7 +3,6 @@ package httpgate
 import (
 	"context"
 	"crypto/tls"
-	"math"
 	"net/http"
 	"net/netip"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/admitd/admitd/askers"
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/doorstep"
+	"github.com/admitd/admitd/ingress/httpgate/exchange"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
@@ -255,19 +255,17 @@ func (o *Options) upstream() upstream.Options {
 	}
 }
 
-// writeTimeout bounds the time from the last byte of a request to the end of its
-// answer. An answer that takes longer moves this bound along as it flows.
-func (o *Options) writeTimeout() time.Duration { return o.RequestTimeout + 2*o.StreamIdle }
+// exchange returns what concerns the way to the backend and back.
+func (o *Options) exchange() exchange.Options {
+	return exchange.Options{
+		RequestTimeout: o.RequestTimeout, StreamIdle: o.StreamIdle, BodyGrace: o.BodyGrace, MinBodyRate: o.MinBodyRate,
+		MaxBody: o.MaxBody, MaxHeader: o.MaxHeader, HoldStreams: o.HoldStreams, CancelAbandoned: o.CancelAbandoned,
+		Timing: o.Timing, Own: o.Own,
+	}
+}
 
 // bounds returns what concerns the connections of clients.
 func (o *Options) bounds() doorstep.Bounds {
-	return doorstep.Bounds{MaxHeader: o.MaxHeader, HeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout, WriteTimeout: o.writeTimeout()}
-}
-
-// bodyTime is how long a client may take for n bytes of a body.
-func (o *Options) bodyTime(n int64) time.Duration {
-	if o.MinBodyRate < 0 {
-		return math.MaxInt64
-	}
-	return o.BodyGrace + time.Duration(float64(n)/float64(o.MinBodyRate)*float64(time.Second))
+	x := o.exchange()
+	return doorstep.Bounds{MaxHeader: o.MaxHeader, HeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout, WriteTimeout: x.WriteTimeout()}
 }

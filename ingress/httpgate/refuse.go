@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress/httpgate/doorstep"
+	"github.com/admitd/admitd/ingress/httpgate/exchange"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -44,8 +45,8 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 			h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
 		}
 	}
-	if timing := a.own.timing(rt); timing != "" {
-		h[timingHeader] = []string{timing}
+	if timing := a.own.Timing(); timing != "" {
+		h[exchange.TimingHeader] = []string{timing}
 	}
 	buf, _ := documents.Get().(*[]byte)
 	defer documents.Put(buf)
@@ -60,7 +61,7 @@ func (rt *route) refusePlain(w http.ResponseWriter, rej *limiter.Rejection, a *a
 	if !rt.o.NoHints {
 		retryAfter, baseBackoff = rej.Hint(a.req).Milliseconds()
 	}
-	status = doorstep.Refuse(w, &said.Wording, retryAfter, baseBackoff, labels.Field{Name: timingHeader, Value: a.own.timing(rt)})
+	status = doorstep.Refuse(w, &said.Wording, retryAfter, baseBackoff, labels.Field{Name: exchange.TimingHeader, Value: a.own.Timing()})
 	if !kept {
 		spares.Put(said)
 	}
@@ -114,11 +115,11 @@ func readAway(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// problem answers a request that failed for another reason than overload. The
+// Problem implements [exchange.Gate]: it answers a request that failed for another reason than overload. The
 // document is a plain RFC 9457 problem: clients must not take it for a
 // rejection, after which work is known not to have run. It reports whether the
 // connection must be cut.
-func problem(w http.ResponseWriter, r *http.Request, status int, detail string) (cut bool) {
+func (*route) Problem(w http.ResponseWriter, r *http.Request, status int, detail string) (cut bool) {
 	buf, _ := documents.Get().(*[]byte)
 	b := append((*buf)[:0], `{"type":"about:blank","title":`...)
 	b = strconv.AppendQuote(b, http.StatusText(status))

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 
-	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/ingress/httpgate/upstream"
+	"github.com/admitd/admitd/ingress/httpgate/exchange"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -18,15 +16,11 @@ const helloPath = "/v1/hello"
 // route is everything that a request meets on its way. It is immutable;
 // [Server.Apply] replaces it as a whole.
 type route struct {
-	o       Options
-	gate    *limiter.Gate
-	id      *identifier
-	pool    *upstream.Pool
-	retries *atomic.Uint64 // requests that were sent again
-	tunnels *ingress.Strays
-	orphans *ingress.Strays
-	backend *ingress.Backend
-	worded  *wordings
+	o      Options
+	gate   *limiter.Gate
+	id     *identifier
+	out    exchange.Route // of those that are admitted
+	worded *wordings
 }
 
 // ServeHTTP implements http.Handler: it takes one request from identification
@@ -38,7 +32,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if status, detail := rt.unacceptable(r); status != 0 {
-		if problem(w, r, status, detail) {
+		if rt.Problem(w, r, status, detail) {
 			panic(http.ErrAbortHandler)
 		}
 		return
@@ -67,7 +61,7 @@ func (rt *route) observed(w http.ResponseWriter, r *http.Request) (cut bool) {
 // admission is what the gate said to a request.
 type admission struct {
 	req    limiter.Request
-	own    ownTime
+	own    exchange.OwnTime
 	until  time.Time       // the client's deadline; zero = none
 	began  time.Time       // of the decision; zero = nobody follows the request
 	permit limiter.Permit  // of one that may go on
@@ -118,7 +112,7 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 
 // offer asks the gate about a request and does not wait.
 func (rt *route) offer(r *http.Request, a *admission) {
-	*a = admission{own: rt.beginOwn()}
+	*a = admission{own: rt.out.BeginOwn()}
 	a.req = rt.id.identify(r)
 	a.req.Shape = rt.shapeOf(r)
 	if a.req.MaxWait > 0 {
@@ -144,13 +138,10 @@ func (rt *route) settle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 	rt.saw(r, nil)
 	permit := a.permit
-	x, _ := exchanges.Get().(*exchange)
-	x.rt, x.w, x.r, x.ctx, x.permit, x.own = rt, w, r, ctx, permit, a.own
-	x.method, x.deadline, x.upgrade = r.Method, a.until, upgradeOf(r)
-	res := x.serve()
+	res := rt.out.Serve(&exchange.Admitted{W: w, R: r, Ctx: ctx, Permit: permit, Deadline: a.until, Own: a.own})
 	return Result{
-		Status: res.status, Partition: permit.Partition(), Label: permit.Label(), Wait: waited, Outcome: res.outcome, Err: res.err,
-	}, res.cut
+		Status: res.Status, Partition: permit.Partition(), Label: permit.Label(), Wait: waited, Outcome: res.Outcome, Err: res.Err,
+	}, res.Cut
 }
 
 // turnDown answers a request that may not go on.
@@ -170,9 +161,9 @@ func (rt *route) turnDown(w http.ResponseWriter, r *http.Request, a *admission, 
 // wait waits in the queue. That time is no part of the bound on writing the
 // answer.
 func (rt *route) wait(ctx context.Context, w http.ResponseWriter, a *admission) {
-	a.own.drop()
+	a.own.Drop()
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // without support there is no bound to lift
 	a.permit, a.err = a.ticket.Wait(ctx)
-	_ = rc.SetWriteDeadline(time.Now().Add(rt.o.writeTimeout()))
+	_ = rc.SetWriteDeadline(time.Now().Add(rt.out.WriteTimeout()))
 }

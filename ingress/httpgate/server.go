@@ -13,6 +13,7 @@ import (
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/doorstep"
+	"github.com/admitd/admitd/ingress/httpgate/exchange"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
@@ -62,7 +63,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout,
-		WriteTimeout:   o.writeTimeout(),
+		WriteTimeout:   o.bounds().WriteTimeout,
 		MaxHeaderBytes: o.MaxHeader,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		Protocols:      new(http.Protocols),
@@ -87,8 +88,8 @@ func (s *Server) Apply(o Options) error {
 	}
 	s.steps.Apply(s.route.Load().o.bounds())
 	s.door.Apply(o.Ingress.Connections)
-	if old.pool != s.route.Load().pool {
-		old.pool.CloseIdle()
+	if old.out.Pool != s.route.Load().out.Pool {
+		old.out.Pool.CloseIdle()
 	}
 	return nil
 }
@@ -96,13 +97,14 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.WithDefaults()
-	rt := &route{o: o, gate: s.gate, tunnels: s.tunnels, orphans: s.orphans, retries: &s.retries, worded: newWordings()}
+	rt := &route{o: o, gate: s.gate, worded: newWordings()}
+	rt.out = exchange.Route{Options: o.exchange(), Gate: rt, Clock: s.gate, Retries: &s.retries, Tunnels: s.tunnels, Orphans: s.orphans}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
-	if old := s.route.Load(); old != nil && old.pool.WillDo(o.upstream()) {
-		rt.pool = old.pool
+	if old := s.route.Load(); old != nil && old.out.Pool.WillDo(o.upstream()) {
+		rt.out.Pool = old.out.Pool
 	} else {
-		rt.pool, errUp = upstream.New(o.upstream())
+		rt.out.Pool, errUp = upstream.New(o.upstream())
 	}
 	switch o.Status {
 	case 0, http.StatusTooManyRequests, http.StatusServiceUnavailable, 462:
@@ -113,7 +115,7 @@ func (s *Server) swap(o Options) error {
 		return err
 	}
 	s.health.Keep(o.Backend)
-	rt.backend = s.health.Of(o.Backend)
+	rt.out.Backend = s.health.Of(o.Backend)
 	s.route.Store(rt)
 	return nil
 }
@@ -185,7 +187,7 @@ func (s *Server) finish(ctx context.Context) {
 		s.err = fmt.Errorf("%w: %d requests of ingress %s", ingress.ErrCut, n, s.gate.Name())
 	}
 	s.finishOrphans(ctx)
-	s.route.Load().pool.CloseIdle()
+	s.route.Load().out.Pool.CloseIdle()
 }
 
 // finishOrphans waits for answers to nobody, and cuts them off when ctx is done:
@@ -208,7 +210,7 @@ func (s *Server) finishOrphans(ctx context.Context) {
 
 // Status returns the server's counts.
 func (s *Server) Status() Status {
-	up := s.route.Load().pool
+	up := s.route.Load().out.Pool
 	return Status{
 		Connections: s.door.Status(), Tunnels: s.tunnels.Count(), BackendIdle: up.Idle(),
 		BackendDials: up.Dials(), Retries: s.retries.Load(), Backends: s.health.Status(time.Now()),

@@ -68,7 +68,7 @@ func TestNobodyAsksForTheProtocol(t *testing.T) {
 // reason in ADR 23, and leave the list when they come down.
 func TestRoomsAreSmall(t *testing.T) {
 	const most = 18
-	crowded := []string{"ingress/httpgate"}
+	crowded := []string{}
 	for _, p := range packages(t) {
 		n, named := len(p.sources()), slices.Contains(crowded, p.dir)
 		switch {

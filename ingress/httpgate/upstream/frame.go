@@ -215,6 +215,22 @@ func IsHop(name, listed string) bool {
 	return listed != "" && HasToken(listed, name)
 }
 
+// IsOurs reports whether the field of a request with a canonical name is written by
+// a gate itself, or left out: the gate answers Expect.
+func IsOurs(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Trailer", "Expect", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Via":
+		return true
+	}
+	return false
+}
+
+// AppendField appends the line of a field.
+func AppendField(b []byte, name, value string) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(append(b, value...), "\r\n"...)
+}
+
 // HasToken reports whether a comma separated list has the token, in any case.
 func HasToken(list, token string) bool {
 	for list != "" {

@@ -1,4 +1,4 @@
-package httpgate
+package exchange
 
 import (
 	"errors"
@@ -14,21 +14,6 @@ import (
 // one ends with its connection, and the backend's work with that.
 const maxUnheard = 1 << 20
 
-// tooLate is what a client is told whose deadline has passed.
-const tooLate = "the backend did not answer before the deadline of the request"
-
-// callerGone reports whether nobody waits for the answer any more: the client
-// has left, or the time that it gave is over.
-func (x *exchange) callerGone() bool {
-	return x.ctx.Err() != nil || !x.deadline.IsZero() && !time.Now().Before(x.deadline)
-}
-
-// isWhole reports whether the backend has all of the request. Otherwise it
-// cannot be working on it, once it is hung up on.
-func (x *exchange) isWhole() bool {
-	return x.bc != nil && (x.sent || x.up != nil && x.up.complete.Load())
-}
-
 // lateBody reports whether the caller's deadline passes before the first byte
 // of a body. Nothing was said to it yet, so it can still be told. For the first
 // byte of a body that the backend writes in pauses nobody waits here.
@@ -42,24 +27,24 @@ func (x *exchange) lateBody() bool {
 			return false
 		}
 	}
-	return x.callerGone()
+	return x.isGone()
 }
 
 // part ends the caller's share of an exchange of whose answer it heard nothing. A client
 // whose deadline passed is told so; its patience says nothing against the
 // backend.
-func (x *exchange) part() result {
-	w, r, late := x.w, x.r, x.ctx.Err() == nil
+func (x *exchange) part() Result {
+	rt, w, r, late := x.rt, x.w, x.r, !x.hasLeft()
 	if late {
 		x.closeAfterBody()
 	}
-	res := result{err: errClient, outcome: limiter.Ignored, cut: true}
+	res := Result{Err: errClient, Outcome: limiter.Ignored, Cut: true}
 	if res.detached = x.goOn(); !res.detached {
 		x.hangUp()
 	}
 	if late {
-		res.err, res.status = errDeadline, http.StatusGatewayTimeout
-		res.cut = problem(w, r, res.status, tooLate)
+		res.Err, res.Status = errDeadline, http.StatusGatewayTimeout
+		res.Cut = rt.Gate.Problem(w, r, res.Status, tooLate)
 	}
 	return res
 }
@@ -78,26 +63,29 @@ func (x *exchange) goOn() bool {
 		return false
 	}
 	x.permit.Leave()
-	if x.rt.o.CancelAbandoned {
+	if x.rt.CancelAbandoned {
 		return false
 	}
 	if !x.stop() {
 		<-x.bc.Left // or it would make a later read fail
 	}
-	if !x.rt.orphans.Add(x.bc) {
+	if !x.rt.Orphans.Add(x.bc) {
 		return false
 	}
-	x.w, x.r, x.rc, x.ctx, x.stop, x.up = nil, nil, nil, nil, nil, nil
-	go x.outlive()
+	x.caller, x.stop, x.up = caller{}, nil, nil
+	go orphan{x}.outlive()
 	return true
 }
 
+// orphan is an exchange whose caller has left: its answer is read to nobody.
+type orphan struct{ *exchange }
+
 // outlive reads the answer to nobody and ends the permit as if somebody had
 // listened.
-func (x *exchange) outlive() {
+func (x orphan) outlive() {
 	o, whole := x.hear()
 	x.end(o)
-	x.rt.orphans.Remove(x.bc)
+	x.rt.Orphans.Remove(x.bc)
 	x.giveBack(whole)
 	x.release()
 }
@@ -105,10 +93,10 @@ func (x *exchange) outlive() {
 // hear reads the answer, or what is left of it, and reports how it ended and
 // whether it was read to its end. It is bounded in time as for a caller that
 // waits: the head by RequestTimeout, the rest by StreamIdle.
-func (x *exchange) hear() (o limiter.Outcome, whole bool) {
+func (x orphan) hear() (o limiter.Outcome, whole bool) {
 	rt := x.rt
 	if !x.body.HasBegun() {
-		left := rt.o.RequestTimeout - time.Duration(rt.gate.Now()-x.start)
+		left := rt.RequestTimeout - time.Duration(x.clock.Now()-x.start)
 		_ = x.bc.SetDeadline(time.Now().Add(left)) // fails only when closed, which the next read tells
 		if err := x.readAnswer(); err != nil {
 			cause, _ := fault(err)
@@ -119,11 +107,11 @@ func (x *exchange) hear() (o limiter.Outcome, whole bool) {
 		}
 		x.body = upstream.NewBody(x.bc.Reader, &x.head, x.method)
 	}
-	o = rt.judge(x.head.Status)
+	o = rt.Gate.Judge(x.head.Status)
 	if x.head.IsStream() {
 		return o, false // it has no end
 	}
-	_ = x.bc.SetDeadline(time.Now().Add(rt.o.StreamIdle))
+	_ = x.bc.SetDeadline(time.Now().Add(rt.StreamIdle))
 	for unheard := 0; unheard <= maxUnheard; {
 		n, err := x.body.Read(x.buf)
 		unheard += n

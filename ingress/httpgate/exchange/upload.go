@@ -1,9 +1,8 @@
-package httpgate
+package exchange
 
 import (
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,8 +14,10 @@ import (
 // upload streams a request body to the backend while the exchange waits for
 // the answer, which may come before the body is through.
 type upload struct {
-	x        *exchange
-	bc       *upstream.Conn
+	rt       *Route
+	caller   *caller
+	link     *link
+	bc       *upstream.Conn // of link
 	done     chan struct{}
 	last     atomic.Bool // only the last write is left; the answer may come any time now
 	complete atomic.Bool // the backend has all of it
@@ -34,7 +35,7 @@ type upload struct {
 func startUpload(x *exchange) *upload {
 	x.control()
 	_ = x.rc.EnableFullDuplex() // HTTP/2 always is
-	u := &upload{x: x, bc: x.bc, done: make(chan struct{})}
+	u := &upload{rt: x.rt, caller: &x.caller, link: &x.link, bc: x.bc, done: make(chan struct{})}
 	x.arm(0) // the backend may be silent while the client sends
 	go u.run()
 	return u
@@ -58,11 +59,11 @@ func (u *upload) run() {
 			u.bc.Abort()
 		}
 	case err == nil:
-		_ = u.x.rc.SetReadDeadline(time.Time{}) // as in readSmall
+		_ = u.caller.rc.SetReadDeadline(time.Time{}) // as in readSmall
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		if !u.stopped && !u.answered {
-			u.x.arm(u.x.rt.o.RequestTimeout)
+			u.link.arm(u.rt.RequestTimeout)
 		}
 		u.complete.Store(true)
 	}
@@ -71,7 +72,7 @@ func (u *upload) run() {
 
 // copy sends the body in chunks or as it is.
 func (u *upload) copy(buf []byte) (clientErr, err error) {
-	chunked := u.x.r.ContentLength < 0
+	chunked := u.caller.r.ContentLength < 0
 	u.began = time.Now()
 	var total int64
 	for {
@@ -79,12 +80,12 @@ func (u *upload) copy(buf []byte) (clientErr, err error) {
 			return errClient, nil
 		}
 		// Room before and after the data for the frame of a chunk.
-		n, rerr := u.x.r.Body.Read(buf[chunkRoom : len(buf)-2])
-		if total += int64(n); u.x.rt.o.MaxBody > 0 && total > u.x.rt.o.MaxBody {
+		n, rerr := u.caller.r.Body.Read(buf[chunkRoom : len(buf)-2])
+		if total += int64(n); u.rt.MaxBody > 0 && total > u.rt.MaxBody {
 			return errTooLarge, nil
 		}
-		if total == u.x.r.ContentLength || chunked && errors.Is(rerr, io.EOF) {
-			u.endedAt = u.x.rt.gate.Now()
+		if total == u.caller.r.ContentLength || chunked && errors.Is(rerr, io.EOF) {
+			u.endedAt = u.rt.Clock.Now()
 			u.last.Store(true)
 		}
 		if n > 0 {
@@ -98,7 +99,7 @@ func (u *upload) copy(buf []byte) (clientErr, err error) {
 		case errors.Is(rerr, io.EOF) && chunked:
 			_, err := u.bc.Write(u.lastChunk(buf[:0]))
 			return nil, err
-		case errors.Is(rerr, io.EOF), total == u.x.r.ContentLength:
+		case errors.Is(rerr, io.EOF), total == u.caller.r.ContentLength:
 			return nil, nil
 		case rerr != nil:
 			return clientError(rerr), nil
@@ -111,7 +112,7 @@ const chunkRoom = 10
 
 // send writes the n bytes at buf[chunkRoom:] with one system call.
 func (u *upload) send(buf []byte, n int, chunked bool) error {
-	_ = u.bc.SetWriteDeadline(time.Now().Add(u.x.rt.o.StreamIdle)) // fails only when closed, which the write tells
+	_ = u.bc.SetWriteDeadline(time.Now().Add(u.rt.StreamIdle)) // fails only when closed, which the write tells
 	if !chunked {
 		_, err := u.bc.Write(buf[chunkRoom : chunkRoom+n])
 		return err
@@ -128,13 +129,12 @@ func (u *upload) send(buf []byte, n int, chunked bool) error {
 // lastChunk appends the last chunk and the trailers that came.
 func (u *upload) lastChunk(b []byte) []byte {
 	b = append(b, "0\r\n"...)
-	for name, values := range u.x.r.Trailer {
-		rt := u.x.rt
-		if upstream.IsHop(name, "") || rt.withholds(name) || slices.Contains(rt.id.headers, name) {
+	for name, values := range u.caller.r.Trailer {
+		if upstream.IsHop(name, "") || u.rt.Gate.WithholdsTrailer(name) {
 			continue // as net/http says of trailers that were announced
 		}
 		for _, v := range values {
-			b = appendField(b, name, v)
+			b = upstream.AppendField(b, name, v)
 		}
 	}
 	return append(b, "\r\n"...)
@@ -150,15 +150,15 @@ func (u *upload) armClient(total int64) bool {
 	if u.stopped {
 		return false
 	}
-	now, o := time.Now(), &u.x.rt.o
+	now, o := time.Now(), &u.rt.Options
 	patience := o.StreamIdle
 	if !u.answered {
 		patience = min(patience, o.bodyTime(total)-now.Sub(u.began))
 	}
 	u.until = now.Add(patience)
-	_ = u.x.rc.SetReadDeadline(u.until) // without support the client's silence is not bounded
+	_ = u.caller.rc.SetReadDeadline(u.until) // without support the client's silence is not bounded
 	if !u.answered {
-		_ = u.x.rc.SetWriteDeadline(now.Add(o.writeTimeout()))
+		_ = u.caller.rc.SetWriteDeadline(now.Add(o.WriteTimeout()))
 	}
 	return true
 }
@@ -185,7 +185,7 @@ func (u *upload) end() {
 	case u.last.Load():
 		_ = u.bc.SetWriteDeadline(time.Now().Add(lastWrite))
 	default:
-		_ = u.x.rc.SetReadDeadline(time.Unix(1, 0))
+		_ = u.caller.rc.SetReadDeadline(time.Unix(1, 0))
 		u.bc.Abort()
 	}
 	u.mu.Unlock()

@@ -1,0 +1,99 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Errors of the client's side of an exchange.
+var (
+	errTooLarge = errors.New("httpgate: request body above the bound")
+	errClient   = errors.New("httpgate: client went away")
+	errDeadline = errors.New("httpgate: client's deadline passed")
+)
+
+// tooLate is what a client is told whose deadline has passed.
+const tooLate = "the backend did not answer before the deadline of the request"
+
+// closeValue is shared: nobody writes to the values of a header.
+var closeValue = []string{"close"} //nolint:gochecknoglobals // constant
+
+// failed answers a request whose exchange came to nothing. left says that the
+// client has gone.
+func (x *exchange) failed(err error, left bool) Result {
+	res := Result{Err: err, Outcome: limiter.Dropped, Status: http.StatusBadGateway}
+	if x.up != nil && x.up.err != nil {
+		err = x.up.err // what made the reading of the answer fail
+		res.Err = err
+	}
+	var detail string
+	switch {
+	case errors.Is(err, errTooLarge):
+		res.Outcome, res.Status, detail = limiter.Ignored, http.StatusRequestEntityTooLarge, "the request body is too large"
+	case errors.Is(err, errClient) && errors.Is(err, os.ErrDeadlineExceeded):
+		res.Outcome, res.Status, detail = limiter.Ignored, http.StatusRequestTimeout, "the request body came too slowly"
+	case errors.Is(err, errClient) && !left && isMalformed(x.r, err):
+		res.Outcome, res.Status, detail = limiter.Ignored, http.StatusBadRequest, "the request body is not framed as it should be"
+	case errors.Is(err, errClient) || left:
+		return Result{Err: errClient, Outcome: limiter.Ignored, Cut: true}
+	case errors.Is(err, errDeadline):
+		res.Outcome, res.Status, detail = limiter.Ignored, http.StatusGatewayTimeout, tooLate
+	default:
+		var cause ingress.Cause
+		cause, detail = fault(err)
+		res.Outcome = x.rt.blame(cause, err)
+		if cause == ingress.Silent {
+			res.Status = http.StatusGatewayTimeout
+		}
+	}
+	x.closeAfterBody()
+	res.Cut = x.rt.Gate.Problem(x.w, x.r, res.Status, detail)
+	return res
+}
+
+// fault returns why the backend gave no answer, and how the client is told.
+func fault(err error) (cause ingress.Cause, detail string) {
+	switch {
+	case isTimeout(err):
+		return ingress.Silent, "the backend did not answer in time"
+	case errors.Is(err, upstream.ErrBadResponse):
+		return ingress.Garbled, "the backend's answer is not HTTP"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return ingress.HungUp, "the backend closed the connection"
+	}
+	return ingress.Unreachable, "the backend cannot be reached"
+}
+
+// blame counts a failure of the backend and returns what it says about its load.
+func (rt *Route) blame(cause ingress.Cause, err error) limiter.Outcome {
+	rt.Backend.Failed(cause, err)
+	if cause == ingress.Garbled {
+		return limiter.Ignored
+	}
+	return limiter.Dropped
+}
+
+// isTimeout reports whether err is a deadline that passed.
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+// isMalformed reports whether a body could not be read because of how its chunks
+// are framed, and not because the client has gone.
+func isMalformed(r *http.Request, err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return r.ProtoMajor == 1 && r.ContentLength < 0 && err != errClient && !network && //nolint:errorlint // bare: the client was given up
+		!errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, net.ErrClosed)
+}
+
+// clientError says that reading the request failed.
+func clientError(err error) error { return errors.Join(errClient, err) }

@@ -1,0 +1,229 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+
+	"github.com/admitd/admitd/ingress/httpgate/upstream"
+	"github.com/admitd/admitd/limiter"
+)
+
+const (
+	// bodyBuffer is how much of a body is in memory at once, in bytes. Half of
+	// it costs half as much again per byte.
+	bodyBuffer = 32 << 10
+	// smallUpload is the largest body that is read before the backend is
+	// asked, in bytes: it goes out in one write with the head, can be sent
+	// again, and a client that sends it slowly does not hold a connection.
+	smallUpload = 16 << 10
+	// maxInterim bounds the 1xx answers before the answer.
+	maxInterim = 16
+)
+
+// exchange is one request on its way through the backend. It is used once and
+// then pooled for the sake of its buffers. It belongs to the goroutine of the
+// handler, until it goes on without its caller; see [exchange.goOn].
+type exchange struct {
+	rt *Route
+	caller
+	link
+	tenure
+	own     OwnTime
+	method  string
+	upgrade string // what the client asks to switch to
+
+	head upstream.Head
+	body upstream.Body // of the answer, once its head was passed on
+	out  []byte        // the request as it is sent
+	buf  []byte        // bodyBuffer bytes
+}
+
+// Serve takes a request to its end, or until its caller has left. It ends the
+// permit, perhaps later.
+func (rt *Route) Serve(a *Admitted) Result {
+	x, _ := exchanges.Get().(*exchange)
+	x.begin(rt, a)
+	returned := false
+	defer func() {
+		if !returned { // forwarding panicked
+			x.permit.End(limiter.Dropped)
+		}
+	}()
+	res := x.run()
+	returned = true
+	if !res.detached {
+		x.permit.End(res.Outcome)
+		x.release()
+	}
+	return res
+}
+
+// exchanges holds exchanges for their buffers.
+var exchanges = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is global by nature
+	return &exchange{buf: make([]byte, bodyBuffer), out: make([]byte, 0, 4<<10)}
+}}
+
+// begin makes x the exchange of an admitted request.
+func (x *exchange) begin(rt *Route, a *Admitted) {
+	x.rt, x.own, x.method, x.upgrade = rt, a.Own, a.R.Method, upgradeOf(a.R)
+	x.caller = caller{w: a.W, r: a.R, ctx: a.Ctx, deadline: a.Deadline}
+	x.link.caller = &x.caller
+	x.tenure = tenure{permit: a.Permit, clock: rt.Clock}
+}
+
+// release returns x to the pool.
+func (x *exchange) release() {
+	x.head.Reset()
+	*x = exchange{buf: x.buf, out: x.out[:0], head: x.head}
+	if cap(x.out) > 2*bodyBuffer {
+		x.out = make([]byte, 0, 4<<10)
+	}
+	exchanges.Put(x)
+}
+
+// run takes the request to the backend and the answer to the client.
+func (x *exchange) run() Result {
+	x.own.pause()
+	if err := x.readSmall(x.buf, &x.rt.Options); err != nil {
+		return x.failed(err, x.hasLeft())
+	}
+	x.own.resume()
+	x.handOver(x.r.ContentLength != 0)
+	err := x.attempt(false)
+	if err != nil && x.mayRetry(err) {
+		x.hangUp()
+		x.rt.Retries.Add(1)
+		err = x.attempt(true)
+	}
+	switch {
+	case err != nil:
+		return x.unanswered(err)
+	case x.head.Status == http.StatusSwitchingProtocols:
+		return x.tunnel()
+	}
+	a := answer{exchange: x}
+	return a.relay()
+}
+
+// attempt sends the request and reads the head of the answer, on the first idle
+// connection that is still good, or on a fresh one.
+func (x *exchange) attempt(fresh bool) error {
+	for {
+		if err := x.connect(x.rt.Pool, fresh); err != nil {
+			return err
+		}
+		if !x.bc.Used {
+			x.own.Drop() // connecting is the backend's time
+		}
+		x.arm(x.rt.RequestTimeout)
+		err := x.ask()
+		if err == nil {
+			err = x.readAnswer()
+			x.own.resume()
+		}
+		if !errors.Is(err, upstream.ErrStale) {
+			return err
+		}
+		x.hangUp()
+	}
+}
+
+// ask sends the request, or begins to when its body streams.
+func (x *exchange) ask() (err error) {
+	x.out = x.rt.Gate.AppendHead(x.out[:0], x.r, x.upgrade)
+	if x.isSmall() {
+		x.out = append(x.out, x.buf[:x.r.ContentLength]...)
+		x.wrote, err = x.bc.Ask(x.out, x.own.pauser())
+		x.sent = err == nil
+		return err
+	}
+	if err = x.bc.Begin(); err != nil {
+		return err
+	}
+	if x.wrote, err = x.bc.Write(x.out); err != nil {
+		return err
+	}
+	x.up = startUpload(x)
+	x.own.pause()
+	return nil
+}
+
+// readAnswer reads the head of the answer, past interim ones.
+func (x *exchange) readAnswer() error {
+	for range maxInterim {
+		if err := x.head.Read(x.bc.Reader, x.rt.MaxHeader); err != nil {
+			return err
+		}
+		if x.head.Status >= 200 {
+			x.rt.Backend.Answered()
+			return nil
+		}
+		if x.head.Status == http.StatusSwitchingProtocols {
+			if x.upgrade == "" {
+				return fmt.Errorf("%w: switches protocols unasked", upstream.ErrBadResponse)
+			}
+			return nil
+		}
+		x.interim(&x.head)
+	}
+	return fmt.Errorf("%w: too many interim answers", upstream.ErrBadResponse)
+}
+
+// giveBack keeps the connection to the backend for the next exchange when it is
+// alive and the answer was read to its end, and closes it otherwise.
+func (x *exchange) giveBack(alive bool) {
+	if alive && !x.head.Closes() && !x.body.EndsConnection() {
+		x.rt.Pool.Put(x.bc)
+	} else {
+		_ = x.bc.Close()
+	}
+	x.bc = nil
+}
+
+// established ends the permit of a stream, with the time that it took to
+// establish it, unless permits are held for as long as streams live.
+func (x *exchange) established(o limiter.Outcome) {
+	if !x.rt.HoldStreams {
+		x.end(o)
+	}
+}
+
+// mayRetry reports whether the request can be sent again because the backend
+// provably did not begin with it: it was sent on a connection that the backend
+// had left, no byte of an answer came, and either no byte was sent or the
+// method allows a repetition.
+func (x *exchange) mayRetry(err error) bool {
+	if x.bc == nil || !x.bc.Used || x.up != nil || x.hasLeft() || x.bc.Reader.Buffered() > 0 ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, upstream.ErrBadResponse) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return false
+	}
+	return x.wrote == 0 || isIdempotent(x.method)
+}
+
+// isIdempotent reports whether a method may be repeated.
+func isIdempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// unanswered is what an exchange comes to of whose answer no head came.
+func (x *exchange) unanswered(err error) Result {
+	left := x.hasLeft() // which hanging up on an upload makes true
+	if x.bc != nil && isTimeout(err) && x.isGone() {
+		switch {
+		case x.isWhole():
+			return x.part()
+		case !left:
+			err = errors.Join(errDeadline, err)
+		}
+	}
+	x.hangUp()
+	return x.failed(err, left)
+}
