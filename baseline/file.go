@@ -17,8 +17,8 @@ import (
 
 // Errors of [Read] for a file that is left alone: nothing of it is believed.
 var (
-	// ErrForeign: something else wrote it. Whoever named it made a mistake: it is
-	// not to be replaced.
+	// ErrForeign: something else wrote it, or it is a device, a pipe or a directory.
+	// Whoever named it made a mistake: it is not to be replaced.
 	ErrForeign = errors.New("baseline: not a state file of admitd")
 	// ErrVersion: another version of admitd wrote it.
 	ErrVersion = errors.New("baseline: the state file is of another version of admitd")
@@ -45,6 +45,9 @@ type content struct {
 // The error may be [ErrForeign], [ErrVersion], [ErrCorrupt], [ErrStale], or what opening it says,
 // which is [os.ErrNotExist] before the first [Write].
 func Read(path string, now time.Time) (all []Ingress, saved time.Time, err error) {
+	if err := mayReplace(path); err != nil {
+		return nil, saved, err
+	}
 	f, err := os.Open(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, saved, fmt.Errorf("baseline: %w", err)
@@ -77,6 +80,16 @@ func Read(path string, now time.Time) (all []Ingress, saved time.Time, err error
 	return hold(c.Ingresses, now), c.Saved, nil
 }
 
+// mayReplace returns [ErrForeign] when there is something of that name that is no
+// file: to wait for what comes out of a pipe would be for ever, and a device that
+// is replaced is missed by the whole machine.
+func mayReplace(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: %s", ErrForeign, info.Mode().Type())
+	}
+	return nil
+}
+
 // hold leaves what holds as of now, within the bounds.
 func hold(all []Ingress, now time.Time) []Ingress {
 	for i := range all {
@@ -89,8 +102,12 @@ func hold(all []Ingress, now time.Time) []Ingress {
 
 // Write replaces the file by one that says all, of each ingress as many
 // partitions as are kept, the first ones. Who reads meanwhile, or after a crash
-// in the midst of it, sees the file before or the one after.
+// in the midst of it, sees the file before or the one after. The error may be
+// [ErrForeign].
 func Write(path string, now time.Time, all []Ingress) error {
+	if err := mayReplace(path); err != nil {
+		return err
+	}
 	body, err := json.Marshal(content{Saved: now.UTC(), Ingresses: hold(slices.Clone(all), now)})
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +31,13 @@ one of them over its rate, and what that costs the other.`, demo.Capacity),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Version, _ = buildVersion()
-			return demo.Run(cmd.Context(), s.out, s.err, o)
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			err := demo.Run(ctx, s.out, s.err, o)
+			if err != nil && ctx.Err() != nil {
+				return errors.New("demo: interrupted")
+			}
+			return err
 		},
 	}
 	cmd.AddCommand(newDemoBackend(s))

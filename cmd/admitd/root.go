@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,10 +61,49 @@ it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
 	root.SetErr(s.err)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newMan(s), newDemo(s), labcmd.New(s.out, s.err), newTop(s), newTune(s), newExplain(s), newSnapshot(s), newSet(s), newGet(s), newUnset(s))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		sayUsage(c)
 	}
+	knowTheirOwn(root)
 	return root
+}
+
+// knowTheirOwn has a command that is only there for those below it, and those
+// that are too, refuse a word that none of them is. cobra shows the help instead,
+// and ends well.
+func knowTheirOwn(c *cobra.Command) {
+	for _, below := range c.Commands() {
+		knowTheirOwn(below)
+		if below.Name() == "help" {
+			below.RunE = helpWith
+		}
+	}
+	if c.Runnable() {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		meant := ""
+		if close := c.SuggestionsFor(args[0]); len(close) > 0 {
+			meant = fmt.Sprintf(", did you mean %q?", strings.Join(close, `" or "`))
+		}
+		return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), meant)
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+}
+
+// helpWith prints the help of the command that args name.
+func helpWith(c *cobra.Command, args []string) error {
+	topic, rest, err := c.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		return fmt.Errorf("unknown help topic %q", strings.Join(args, " "))
+	}
+	topic.InitDefaultHelpFlag()
+	return topic.Help()
 }
 
 // sayUsage has a command, and those below it, name their arguments to who gave

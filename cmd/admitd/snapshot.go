@@ -70,6 +70,9 @@ func (o *snapshotFlags) run(ctx context.Context) (err error) {
 	if name == "" {
 		name = "admitd-" + now.Format("20060102-150405") + ".tar.gz"
 	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // it would be replaced
+		return fmt.Errorf("snapshot: --out must name a file (%s)", name)
+	}
 	var parts [][]byte
 	var manifest strings.Builder
 	fmt.Fprintf(&manifest, "admitd %s\ntaken %s from %s\n\n", versionLine(), now.Format(time.RFC3339), o.admin)

@@ -52,6 +52,10 @@ func TestSnapshot(t *testing.T) {
 	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive: %v, %v; want it for its owner alone", info, err)
 	}
+	// A device would be replaced for the whole machine.
+	if err := run(t.Context(), []string{"snapshot", "--admin", p.admin, "--out", os.DevNull}, streams{io.Discard, io.Discard}); err == nil || !strings.Contains(err.Error(), os.DevNull) {
+		t.Errorf("--out %s: %v; want an error that names it", os.DevNull, err)
+	}
 	err := run(t.Context(), []string{"snapshot", "--admin", "http://127.0.0.1:1", "--out", filepath.Join(dir, "none")}, streams{io.Discard, io.Discard})
 	if exit, ok := errors.AsType[exitError](err); !ok || exit.code != exitUnreachable {
 		t.Errorf("without a daemon: %v; want to end with %d", err, exitUnreachable)

@@ -4,10 +4,12 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -78,8 +80,11 @@ type target interface {
 // problems.
 func Run(ctx context.Context, out, problems io.Writer, o Options) error {
 	s := streams{out, problems}
-	if o.For < 6*time.Second || o.Load <= 0 || o.Load > 100 {
+	switch {
+	case o.For < 6*time.Second || !(o.Load > 0 && o.Load <= 100): // nor is it NaN
 		return fmt.Errorf("demo: --for must be at least 6s and --load in (0, 100] (%v, %v)", o.For, o.Load)
+	case o.Real && o.Protocol != "postgres":
+		return fmt.Errorf("demo: --real is for --protocol postgres (%s)", o.Protocol)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,9 +160,9 @@ func startDaemon(ctx context.Context, s streams, o Options, settings string) (*d
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
+	go func() { ended <- d.Run(running) }()
 	select {
 	case err := <-ended:
 		cancel()
@@ -166,7 +171,7 @@ func startDaemon(ctx context.Context, s streams, o Options, settings string) (*d
 	}
 	stop := func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := <-ended; err != nil && ctx.Err() == nil { // else the demo was interrupted in the middle of work
 			fmt.Fprintln(s.err, err)
 		}
 	}
@@ -178,11 +183,12 @@ func tellPage(s streams, d *daemon.Daemon) {
 	fmt.Fprintf(s.out, "live page http://%s/\n", d.AdminAddress())
 }
 
-// busy reports whether nobody can listen on the address now.
+// busy reports whether somebody else listens on the address. What else may be
+// wrong with it is for the daemon to say.
 func busy(ctx context.Context, address string) bool {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return true
+		return errors.Is(err, syscall.EADDRINUSE)
 	}
 	_ = ln.Close()
 	return false

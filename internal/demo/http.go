@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -69,7 +71,8 @@ func (d *demoHTTP) Start(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("demo backend: %w", err)
 	}
 	d.backend = modelhttp.New(ctx, modelhttp.Options{Workers: demoWorkers, Service: demoService, Thrash: demoThrash})
-	srv := &http.Server{Handler: d.backend, ReadHeaderTimeout: 10 * time.Second}
+	// With the gate off it may run out of descriptors, which is no news.
+	srv := &http.Server{Handler: d.backend, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = srv.Serve(ln) }() // ends with the listener
 	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	return "http://" + ln.Addr().String(), nil
