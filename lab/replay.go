@@ -37,7 +37,8 @@ func Replay(t *trace.Trace, c Contender, o ReplayOptions) (*measure.Result, erro
 	}
 	span := scenario.Duration(t.Span + 1)
 	s := &scenario.Scenario{
-		Name: "trace", About: "a recording", For: span, Timeout: scenario.Duration(o.Timeout), Objective: scenario.Duration(o.Objective),
+		Name: "trace", About: "a recording", For: span, Objective: scenario.Duration(o.Objective),
+		Demand:  scenario.Demand{Timeout: scenario.Duration(o.Timeout)},
 		Backend: scenario.BackendSpec{Workers: m.Workers, Service: scenario.ServiceSpec{Kind: "constant", Mean: scenario.Duration(m.Service)}},
 		Windows: []scenario.Window{{Name: "trace", To: span}},
 	}

@@ -12,6 +12,24 @@ import (
 // random: without a pause, retries without bound would stop time.
 const naivePause = 50 * time.Millisecond
 
+// ClientSpec says what clients do with failures.
+type ClientSpec struct {
+	// Policy is none (no retry), naive (retries every failure after 50 to 100 ms,
+	// whatever the labels say), seed, driver or slowdown: those of the client room.
+	Policy string `yaml:"policy"`
+	// Retries bounds those of naive; negative = until the deadline.
+	Retries int `yaml:"retries"`
+	// Budget gives the clients one retry budget.
+	Budget bool `yaml:"budget"`
+	// Patience of the clients with one attempt; none = the timeout.
+	Patience PatienceSpec `yaml:"patience"`
+	// TellDeadline says that clients send their patience along, so that nobody
+	// waits in the gate for longer.
+	TellDeadline bool `yaml:"tellDeadline"`
+	// Deadline of a request, over all its attempts; 0 = none.
+	Deadline Duration `yaml:"deadline"`
+}
+
 // ClientPolicy returns the policy that c names, with its jitter from random; nil =
 // a generator of its own.
 func (c *ClientSpec) ClientPolicy(random func() float64) (client.Policy, error) {

@@ -2,6 +2,23 @@ package scenario
 
 import "time"
 
+// Faults is the part of a [Scenario] about what goes wrong.
+type Faults struct {
+	// Health of the backend, in order of time; healthy before the first.
+	Health []HealthStep `yaml:"health"`
+	// Pauses of the backend. They are healthy in between.
+	Pauses PauseSpec `yaml:"pauses"`
+	// Trigger is the span in which something is wrong; reports shade it, and
+	// the time to recover counts from its end.
+	Trigger Span `yaml:"trigger"`
+}
+
+// Span is a stretch of virtual time; the zero Span is empty.
+type Span struct {
+	From Duration `yaml:"from"`
+	To   Duration `yaml:"to"`
+}
+
 // HealthStep sets the backend's health from At on.
 type HealthStep struct {
 	At Duration `yaml:"at"`

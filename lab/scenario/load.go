@@ -9,6 +9,25 @@ import (
 // rampSteps is how many steps a ramp is made of.
 const rampSteps = 50
 
+// Demand is the part of a [Scenario] about who asks, and how much.
+type Demand struct {
+	// Load steps, in order of time. The first one begins at 0.
+	Load []LoadStep `yaml:"load"`
+	// Scale is a factor on the load, for variants; 0 = 1.
+	Scale float64 `yaml:"scale"`
+	// Arrivals say how they bunch.
+	Arrivals ArrivalSpec `yaml:"arrivals"`
+	// Bursts are requests that all arrive at one instant, on top of the load.
+	Bursts []Burst `yaml:"bursts"`
+	// Tenants split the load into keys.
+	Tenants TenantSpec `yaml:"tenants"`
+	// Timeout is when a client gives an attempt up, unless Clients.Patience says
+	// more. The gate is not told; see Clients.TellDeadline.
+	Timeout Duration `yaml:"timeout"`
+	// Clients say what clients do with failures.
+	Clients ClientSpec `yaml:"clients"`
+}
+
 // LoadStep sets the offered load from At on.
 type LoadStep struct {
 	At Duration `yaml:"at"`
@@ -43,6 +62,16 @@ type Burst struct {
 	Requests int      `yaml:"requests"`
 }
 
+// TenantSpec splits the load into keys.
+type TenantSpec struct {
+	// Count of tenants that share the load evenly; 0 = one, without a key.
+	Count int `yaml:"count"`
+	// Noisy is the load of one further tenant, as a multiple of the capacity.
+	Noisy float64 `yaml:"noisy"`
+	// Max is the bound on partitions; 0 = 1000.
+	Max int `yaml:"max"`
+}
+
 // PatienceSpec is how long clients wait for an answer: evenly distributed over
 // the orders of magnitude from Least to Most, where clients are impatient in
 // different ways. The zero value is the scenario's timeout for all.
@@ -61,14 +90,14 @@ func (p *PatienceSpec) Drawn(r *rand.Rand, all time.Duration) func() time.Durati
 }
 
 // LoadSteps returns the load with its ramps made of steps, scaled.
-func (s *Scenario) LoadSteps() []LoadStep {
+func (d *Demand) LoadSteps() []LoadStep {
 	var list []LoadStep
-	scale := s.Scale
+	scale := d.Scale
 	if scale == 0 {
 		scale = 1
 	}
 	before := 0.0
-	for _, step := range s.Load {
+	for _, step := range d.Load {
 		for i := range rampLength(step.Over) {
 			share := float64(i+1) / float64(rampLength(step.Over))
 			list = append(list, LoadStep{

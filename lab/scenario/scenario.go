@@ -7,14 +7,20 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
 )
 
 // maxScenario bounds a scenario file, in bytes.
 const maxScenario = 64 << 10
 
-// maxArrivals bounds the arrivals of one run, so that a file cannot keep the
-// lab busy for ever.
-const maxArrivals = 50e6
+// Bounds on what a file can ask for, so that it cannot keep the lab busy for ever.
+const (
+	maxArrivals = 50e6      // of one run
+	maxTurns    = 1_000_000 // of what comes again and again in one run
+	maxVariants = 10_000    // of a sweep
+	maxAliases  = 16        // of YAML; each may multiply what those before it made
+)
 
 // Scenario is an experiment: a backend, a load, what goes wrong, and what must
 // hold. Fields that are left out have the defaults of the model: 8 workers,
@@ -29,61 +35,13 @@ type Scenario struct {
 	Backend BackendSpec `yaml:"backend"`
 	// For is the length of a run, in virtual time.
 	For Duration `yaml:"for"`
-	// Timeout is when a client gives an attempt up, unless Clients.Patience says
-	// more. The gate is not told; see Clients.TellDeadline.
-	Timeout Duration `yaml:"timeout"`
-	// BackendTimeout is when the gate gives the backend up; 0 = 30 s, the default
-	// of the configuration.
-	BackendTimeout Duration `yaml:"backendTimeout"`
-	// Abandon is what our gates do with work whose caller has gone: finish or
-	// cancel. "" = what the documents advise: cancel where the backend stops then.
-	Abandon string `yaml:"abandon"`
 	// Objective is the latency up to which an answer is good.
 	Objective Duration `yaml:"objective"`
-	// Load steps, in order of time. The first one begins at 0.
-	Load []LoadStep `yaml:"load"`
-	// Scale is a factor on the load, for variants; 0 = 1.
-	Scale float64 `yaml:"scale"`
-	// Arrivals say how they bunch.
-	Arrivals ArrivalSpec `yaml:"arrivals"`
-	// Bursts are requests that all arrive at one instant, on top of the load.
-	Bursts []Burst `yaml:"bursts"`
-	// Health of the backend, in order of time; healthy before the first.
-	Health []HealthStep `yaml:"health"`
-	// Pauses of the backend. They are healthy in between.
-	Pauses PauseSpec `yaml:"pauses"`
-	// Trigger is the span in which something is wrong; reports shade it, and
-	// the time to recover counts from its end.
-	Trigger Span `yaml:"trigger"`
-	// Clients say what clients do with failures.
-	Clients ClientSpec `yaml:"clients"`
-	// Tenants split the load into keys.
-	Tenants TenantSpec `yaml:"tenants"`
-	// Gates before the one backend, each with limits of its own; 0 = 1.
-	Gates int `yaml:"gates"`
-	// Told says that the gates are told how many they are, as `gates` in the
-	// configuration does.
-	Told bool `yaml:"told"`
-	// ToldAs is how many they are told that they are, right or wrong; 0 = what Told
-	// says.
-	ToldAs int `yaml:"toldAs"`
-	// ToldOthers says that the gates are told of others, and not of how many, as
-	// `gates: auto` in the configuration does.
-	ToldOthers bool `yaml:"toldOthers"`
-	// Shared says that the gates share one limit, as `shared: true` beside a limit
-	// does.
-	Shared bool `yaml:"shared"`
-	// Total bounds the permits of each gate over all keys; 0 = none.
-	Total int `yaml:"total"`
-	// Share is one when all keys of a gate are under one limit; "" = each has its own.
-	Share string `yaml:"share"`
-	// Classes says that requests have a class: the noisy tenant's are sheddable, all
-	// others critical.
-	Classes bool `yaml:"classes"`
-	// ReloadEvery applies the policy again and again; 0 = never.
-	ReloadEvery Duration `yaml:"reloadEvery"`
-	// Clock is a fault of the gates' clocks, as [clock.ParseFault] reads it.
-	Clock string `yaml:"clock"`
+
+	Demand `yaml:",inline"`
+	Faults `yaml:",inline"`
+	Gating `yaml:",inline"`
+
 	// Seeds is how many runs are made; 0 = 5.
 	Seeds int `yaml:"seeds"`
 	// Full variants are played only when everything is, or when they are named.
@@ -101,40 +59,6 @@ type Scenario struct {
 	ceilings map[string]Ceiling // of its only variant, by window; nil = unknown
 }
 
-// Span is a stretch of virtual time; the zero Span is empty.
-type Span struct {
-	From Duration `yaml:"from"`
-	To   Duration `yaml:"to"`
-}
-
-// ClientSpec says what clients do with failures.
-type ClientSpec struct {
-	// Policy is none (no retry), naive (retries every failure after 50 to 100 ms,
-	// whatever the labels say), seed, driver or slowdown: those of the client room.
-	Policy string `yaml:"policy"`
-	// Retries bounds those of naive; negative = until the deadline.
-	Retries int `yaml:"retries"`
-	// Budget gives the clients one retry budget.
-	Budget bool `yaml:"budget"`
-	// Patience of the clients with one attempt; none = the timeout.
-	Patience PatienceSpec `yaml:"patience"`
-	// TellDeadline says that clients send their patience along, so that nobody
-	// waits in the gate for longer.
-	TellDeadline bool `yaml:"tellDeadline"`
-	// Deadline of a request, over all its attempts; 0 = none.
-	Deadline Duration `yaml:"deadline"`
-}
-
-// TenantSpec splits the load into keys.
-type TenantSpec struct {
-	// Count of tenants that share the load evenly; 0 = one, without a key.
-	Count int `yaml:"count"`
-	// Noisy is the load of one further tenant, as a multiple of the capacity.
-	Noisy float64 `yaml:"noisy"`
-	// Max is the bound on partitions; 0 = 1000.
-	Max int `yaml:"max"`
-}
-
 // Window is a span that is measured, by the moment at which requests were due.
 type Window struct {
 	Name string   `yaml:"name"`
@@ -148,6 +72,9 @@ func Parse(b []byte) (*Scenario, error) {
 	if len(b) > maxScenario {
 		return nil, fmt.Errorf("lab: scenario has %d bytes, at most %d", len(b), maxScenario)
 	}
+	if n := aliases(b); n > maxAliases {
+		return nil, fmt.Errorf("lab: scenario has %d YAML aliases, at most %d", n, maxAliases)
+	}
 	s := &Scenario{}
 	if err := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(s); err != nil {
 		return nil, fmt.Errorf("lab: scenario: %w", err)
@@ -159,6 +86,16 @@ func Parse(b []byte) (*Scenario, error) {
 	return s, nil
 }
 
+// aliases counts those of a text.
+func aliases(b []byte) (n int) {
+	for _, t := range lexer.Tokenize(string(b)) {
+		if t.Type == token.AliasType {
+			n++
+		}
+	}
+	return n
+}
+
 // SetDefaults fills in the model.
 func (s *Scenario) SetDefaults() {
 	b := &s.Backend
@@ -168,50 +105,33 @@ func (s *Scenario) SetDefaults() {
 			b.Thrash = 0.002
 		}
 	}
-	if b.Service.Mean == 0 {
-		b.Service.Mean = Duration(10 * time.Millisecond)
-	}
-	if s.Timeout == 0 {
-		s.Timeout = Duration(time.Second)
-	}
-	if s.Objective == 0 {
-		s.Objective = Duration(100 * time.Millisecond)
-	}
-	if s.BackendTimeout == 0 {
-		s.BackendTimeout = Duration(30 * time.Second)
-	}
+	def(&b.Service.Mean, Duration(10*time.Millisecond))
+	def(&s.Timeout, Duration(time.Second))
+	def(&s.Objective, Duration(100*time.Millisecond))
+	def(&s.BackendTimeout, Duration(30*time.Second))
+	def(&s.Seeds, 5)
 	s.Gates = max(s.Gates, 1)
-	if s.Seeds == 0 {
-		s.Seeds = 5
-	}
 	if len(s.Variants) == 0 && len(s.Sweep) == 0 {
 		s.Variants = []Variant{{Name: "default"}}
 	}
 }
 
-// What [BackendSpec.Cancelled] and [Scenario.Abandon] can be.
-const (
-	Stops     = "stops"
-	continues = "continues"
-	finishes  = "finish"
-	cancels   = "cancel"
-)
-
-// abandon returns Abandon with its default.
-func (s *Scenario) abandon() string {
-	switch {
-	case s.Abandon != "":
-		return s.Abandon
-	case s.Backend.Cancelled == Stops:
-		return cancels
-	default:
-		return finishes
+// def sets what is zero.
+func def[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
 	}
 }
 
 // Cancels reports whether our gates close the backend side of what their callers
 // have left.
-func (s *Scenario) Cancels() bool { return s.abandon() == cancels }
+func (s *Scenario) Cancels() bool {
+	if s.Abandon == "" {
+		return s.Backend.Cancelled == Stops
+	}
+	return s.Abandon == cancels
+}
 
 // LongestWait returns how long a request can be on its way.
 func (s *Scenario) LongestWait() time.Duration {

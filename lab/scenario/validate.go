@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/admitd/admitd/clock"
 )
 
 // problems gathers what is wrong.
@@ -42,12 +40,6 @@ func (s *Scenario) validate() error {
 func (s *Scenario) validateRun() error {
 	var p problems
 	p.need(s.For > 0 && time.Duration(s.For) <= 48*time.Hour, "for must be in (0, 48h] (%v)", time.Duration(s.For))
-	p.need(s.Timeout > 0, "timeout must be > 0 (%v)", time.Duration(s.Timeout))
-	p.need(s.BackendTimeout > 0, "backendTimeout must be > 0 (%v)", time.Duration(s.BackendTimeout))
-	p.need(slices.Contains([]string{"", finishes, cancels}, s.Abandon), "abandon must be finish or cancel (%s)", s.Abandon)
-	p.need(s.Gates <= 64, "gates must be at most 64 (%d)", s.Gates)
-	p.need(s.ToldAs >= 0 && s.ToldAs <= 64, "toldAs must be in [0, 64] (%d)", s.ToldAs)
-	p.need(!s.ToldOthers || !s.Told && s.ToldAs == 0, "toldOthers excludes told and toldAs")
 	p.need(s.Seeds >= 1 && s.Seeds <= 1000, "seeds must be in [1, 1000] (%d)", s.Seeds)
 	p.need(len(s.Windows) > 0, "at least one window must be measured")
 	for _, w := range s.Windows {
@@ -55,12 +47,10 @@ func (s *Scenario) validateRun() error {
 			w.Name, time.Duration(w.From), time.Duration(w.To))
 	}
 	s.Backend.validate(&p)
-	s.validateLoad(&p)
-	s.validateHealth(&p)
-	s.Clients.validate(&p)
-	if _, err := clock.ParseFault(s.Clock); err != nil {
-		p = append(p, err)
-	}
+	s.Demand.validate(&p)
+	s.Faults.validate(&p)
+	s.Gating.validate(&p)
+	s.validateTurns(&p)
 	if errors.Join(p...) == nil {
 		n := s.arrivals()
 		p.need(n <= maxArrivals, "a run would have %.0f arrivals, at most %.0f", n, float64(maxArrivals))
@@ -78,31 +68,34 @@ func (s *BackendSpec) validate(p *problems) {
 	p.need(s.Contention.Serial >= 0 && s.Contention.Crosstalk >= 0, "backend.contention must be >= 0 (%+v)", s.Contention)
 }
 
-// validateLoad reports what is wrong with the arrivals.
-func (s *Scenario) validateLoad(p *problems) {
-	p.need(len(s.Load) > 0 && s.Load[0].At == 0, "load must begin at 0s")
-	p.need(slices.IsSortedFunc(s.Load, func(a, b LoadStep) int { return int(a.At - b.At) }), "load must be in order of time")
-	for i, step := range s.Load {
-		p.need(i == 0 || s.Load[i-1].At+s.Load[i-1].Over <= step.At, "load: a ramp must end before the next step (%v)", time.Duration(step.At))
+// validate reports what is wrong with the arrivals and the clients.
+func (d *Demand) validate(p *problems) {
+	p.need(d.Timeout > 0, "timeout must be > 0 (%v)", time.Duration(d.Timeout))
+	d.Clients.validate(p)
+	p.need(len(d.Load) > 0 && d.Load[0].At == 0, "load must begin at 0s")
+	p.need(slices.IsSortedFunc(d.Load, func(a, b LoadStep) int { return int(a.At - b.At) }), "load must be in order of time")
+	for i, step := range d.Load {
+		p.need(i == 0 || d.Load[i-1].At+d.Load[i-1].Over <= step.At, "load: a ramp must end before the next step (%v)", time.Duration(step.At))
 	}
-	for _, b := range s.Bursts {
+	for _, b := range d.Bursts {
 		p.need(b.Requests > 0 && b.Requests <= 1_000_000, "bursts must have 1 to 1000000 requests (%d)", b.Requests)
 	}
-	a := &s.Arrivals
+	p.need(d.Tenants.Count <= 1_000_000, "tenants.count must be at most 1000000 (%d)", d.Tenants.Count)
+	a := &d.Arrivals
 	p.need(a.Batch >= 0 && a.Batch <= 100_000, "arrivals.batch must be at most 100000 (%d)", a.Batch)
 	p.need(a.High == 0 || a.On > 0 && a.Off > 0 && a.High >= 1 && a.Low() >= 0,
 		"arrivals.high must be at least 1 and leave something for the calm times, with on and off > 0 (%g)", a.High)
 }
 
-// validateHealth reports what is wrong with the changes of health.
-func (s *Scenario) validateHealth(p *problems) {
-	p.need(slices.IsSortedFunc(s.Health, func(a, b HealthStep) int { return int(a.At - b.At) }), "health must be in order of time")
-	for i, h := range s.Health {
-		p.need(i == 0 || s.Health[i-1].At+s.Health[i-1].Over <= h.At, "health: a ramp must end before the next step (%v)", time.Duration(h.At))
+// validate reports what is wrong with the changes of health.
+func (f *Faults) validate(p *problems) {
+	p.need(slices.IsSortedFunc(f.Health, func(a, b HealthStep) int { return int(a.At - b.At) }), "health must be in order of time")
+	for i, h := range f.Health {
+		p.need(i == 0 || f.Health[i-1].At+f.Health[i-1].Over <= h.At, "health: a ramp must end before the next step (%v)", time.Duration(h.At))
 		p.need(h.Share == nil || *h.Share >= 0 && *h.Share <= 1, "health.share must be in [0, 1]")
 		p.need(h.Workers >= 0 && h.Workers <= 10_000, "health.workers must be at most 10000 (%d)", h.Workers)
 	}
-	p.need(s.Pauses.Every >= 0 && s.Pauses.For <= s.Pauses.Every, "pauses must be shorter than the time between them (%v)", time.Duration(s.Pauses.For))
+	p.need(f.Pauses.Every >= 0 && f.Pauses.For <= f.Pauses.Every, "pauses must be shorter than the time between them (%v)", time.Duration(f.Pauses.For))
 }
 
 // validate reports what is wrong with the clients.
@@ -126,5 +119,23 @@ func (s *Scenario) arrivals() float64 {
 		}
 		n += max(step.Load, 0) * time.Duration(until-step.At).Seconds()
 	}
-	return (n + s.Tenants.Noisy*time.Duration(s.For).Seconds()) * s.Backend.Capacity()
+	seconds := time.Duration(s.For).Seconds()
+	n = (n + s.Tenants.Noisy*seconds) * s.Backend.Capacity()
+	for _, b := range s.Bursts {
+		n += float64(b.Requests)
+		if b.Every > 0 && b.At < s.For {
+			n += float64(b.Requests) * float64(s.For-b.At) / float64(b.Every)
+		}
+	}
+	return n
+}
+
+// validateTurns reports what would come again and again too often.
+func (s *Scenario) validateTurns(p *problems) {
+	for _, t := range []struct {
+		key   string
+		every Duration
+	}{{"pauses.every", s.Pauses.Every}, {"reloadEvery", s.ReloadEvery}, {"arrivals.on + off", s.Arrivals.On + s.Arrivals.Off}} {
+		p.need(t.every <= 0 || s.For/t.every <= maxTurns, "%s must be at least a millionth of the run (%v)", t.key, time.Duration(t.every))
+	}
 }

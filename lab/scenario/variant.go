@@ -45,7 +45,9 @@ func (s *Scenario) combine() error {
 					next = append(next, v.with(&entry))
 				}
 			}
-			sweep = next
+			if sweep = next; len(sweep) > maxVariants {
+				return fmt.Errorf("sweep: it makes more than %d variants", maxVariants)
+			}
 		}
 		s.Variants = append(s.Variants, sweep...)
 	}
