@@ -107,6 +107,16 @@ func (s *Suite) tasks() ([]task, error) {
 	if len(tasks) == 0 {
 		return nil, fmt.Errorf("lab: nothing to run: no variant of %v or contender of %v is known", s.Variants, s.Contenders)
 	}
+	for _, name := range s.Contenders {
+		if !slices.ContainsFunc(tasks, func(t task) bool { return t.c.Name == name }) {
+			return nil, fmt.Errorf("lab: no contender of %v is known as %s", s.Contenders, name)
+		}
+	}
+	for _, name := range s.Variants {
+		if !slices.ContainsFunc(tasks, func(t task) bool { return t.s.Variants[0].Named(name) }) {
+			return nil, fmt.Errorf("lab: no variant of %v is known as %s", s.Variants, name)
+		}
+	}
 	return tasks, nil
 }
 

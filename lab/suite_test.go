@@ -70,7 +70,7 @@ func TestTargets(t *testing.T) {
 		if err != nil || len(read) != len(results) {
 			t.Fatalf("%d results were read of %d: %v", len(read), len(results), err)
 		}
-		if changes := report.Compare(results, read); len(changes) != 0 {
+		if changes, _ := report.Compare(results, read); len(changes) != 0 {
 			t.Errorf("a set of results differs from itself: %+v", changes)
 		}
 	})

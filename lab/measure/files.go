@@ -16,9 +16,16 @@ func Read(rd io.Reader) ([]*Result, error) {
 	if err := json.NewDecoder(rd).Decode(&list); err != nil {
 		return nil, fmt.Errorf("lab: read results: %w", err)
 	}
+	first := map[[2]string]*Result{}
 	for _, r := range list {
 		if r == nil || len(r.Windows) == 0 {
 			return nil, errors.New("lab: read results: a result has no windows")
+		}
+		key := [2]string{r.Scenario, r.Variant}
+		if first[key] == nil {
+			first[key] = r
+		} else if !slices.Equal(r.Names(), first[key].Names()) {
+			return nil, fmt.Errorf("lab: read results: those of %s, %s have windows %v and %v", r.Scenario, r.Variant, first[key].Names(), r.Names())
 		}
 	}
 	return list, nil

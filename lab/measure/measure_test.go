@@ -48,6 +48,13 @@ func TestMeasures(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("measures (-want +got):\n%s", diff)
 	}
+	r.Windows[0].Ceiling, r.Windows[0].Offered, r.Windows[0].Good = 0.5, 1, 1
+	if c, _ := r.Value("ofCeiling", ""); c != 0.2 {
+		t.Errorf("ofCeiling = %v with one good answer in 10 s of half a one a second; want 0.2", c)
+	}
+	if g, _ := r.Value("good", ""); g != 1 {
+		t.Errorf("good = %v of one request; want 1", g)
+	}
 	if v, _ := r.Value("ofCeiling", "late"); v != -1 {
 		t.Errorf("ofCeiling = %v where the ceiling is not known; want -1", v)
 	}
@@ -127,6 +134,34 @@ func TestReadRefuses(t *testing.T) {
 		if got, err := measure.Read(strings.NewReader(text)); err == nil {
 			t.Errorf("Read(%q) = %v; want an error", text, got)
 		}
+	}
+}
+
+// Results of one variant have the same windows. Those of two versions of a scenario,
+// joined in one file, once brought the report down.
+func TestReadRefusesTwoVersions(t *testing.T) {
+	results := func(variant string, second ...string) string {
+		list := []*measure.Result{one(), one()}
+		list[1].Variant, list[1].Windows = variant, nil
+		for _, name := range second {
+			list[1].Windows = append(list[1].Windows, measure.Window{Name: name})
+		}
+		var b bytes.Buffer
+		if err := measure.Write(&b, list); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for _, names := range [][]string{{"all"}, {"late", "all"}, {"all", "late", "later"}, {"all", "early"}} {
+		if _, err := measure.Read(strings.NewReader(results("v", names...))); err == nil || !strings.Contains(err.Error(), "those of s, v have windows [all late] and") {
+			t.Errorf("windows %v beside [all late]: %v; want them refused", names, err)
+		}
+		if _, err := measure.Read(strings.NewReader(results("w", names...))); err != nil {
+			t.Errorf("windows %v of another variant: %v", names, err)
+		}
+	}
+	if _, err := measure.Read(strings.NewReader(results("v", "all", "late"))); err != nil {
+		t.Errorf("two of the same windows: %v", err)
 	}
 }
 

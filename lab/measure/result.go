@@ -23,6 +23,15 @@ type Result struct {
 	Series []Step `json:"series,omitempty"`
 }
 
+// Names returns those of the windows, in their order.
+func (r *Result) Names() []string {
+	names := make([]string, len(r.Windows))
+	for i := range names {
+		names[i] = r.Windows[i].Name
+	}
+	return names
+}
+
 // Window is what became of the requests that were due in one window.
 type Window struct {
 	Name     string  `json:"name"`

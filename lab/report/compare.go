@@ -13,9 +13,9 @@ type Change struct {
 }
 
 // Compare returns the measures whose means differ by more than the results of
-// either set differ among their seeds, in the order of before.
-func Compare(before, after []*measure.Result) []Change {
-	var list []Change
+// either set differ among their seeds, in the order of before, and how many windows
+// of contenders are in both.
+func Compare(before, after []*measure.Result) (list []Change, compared int) {
 	seen := map[[3]string]bool{}
 	for _, r := range before {
 		key := [3]string{r.Scenario, r.Variant, r.Contender}
@@ -31,6 +31,7 @@ func Compare(before, after []*measure.Result) []Change {
 			if i >= len(fresh[0].Windows) || fresh[0].Windows[i].Name != w.Name {
 				continue
 			}
+			compared++
 			a, b := stats(old, i), stats(fresh, i)
 			for _, m := range measure.Names() {
 				spread := max(a[m].Max-a[m].Min, b[m].Max-b[m].Min)
@@ -40,7 +41,7 @@ func Compare(before, after []*measure.Result) []Change {
 			}
 		}
 	}
-	return list
+	return list, compared
 }
 
 // same returns the runs of one contender in one variant.

@@ -20,7 +20,8 @@ func TestCompare(t *testing.T) {
 	before := []*measure.Result{result(1, 50, 10), result(2, 52, 30)}
 	after := []*measure.Result{result(1, 60, 20), result(2, 61, 25)}
 	var changed []string
-	for _, c := range report.Compare(before, after) {
+	changes, _ := report.Compare(before, after)
+	for _, c := range changes {
 		changed = append(changed, c.Measure)
 	}
 	slices.Sort(changed)
@@ -47,12 +48,24 @@ func TestCompareWhatBothHave(t *testing.T) {
 		result("a", 1, measure.Window{Name: "all", Failed: 75}, measure.Window{Name: "later", Failed: 90}),
 		result("new", 1, measure.Window{Name: "all", Failed: 90}),
 	}
-	if got := report.Compare(before, after); len(got) != 0 {
-		t.Errorf("changed: %+v; want nothing, 25 to 75 per cent is as far as the seeds are apart", got)
+	if got, compared := report.Compare(before, after); len(got) != 0 || compared != 1 {
+		t.Errorf("changed: %+v, of %d windows; want nothing of the one in both, 25 to 75 per cent is as far as the seeds are apart", got, compared)
 	}
 	after[0].Windows[0].Failed = 80
 	want := []report.Change{{Scenario: "x", Variant: "v", Window: "all", Contender: "a", Measure: "failed", Before: 0.25, After: 0.8}}
-	if diff := cmp.Diff(want, report.Compare(before, after)); diff != "" {
+	got, _ := report.Compare(before, after)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+}
+
+// Sets that have nothing in common are not said to be the same: nothing of them was
+// compared.
+func TestCompareNothing(t *testing.T) {
+	result := func(scenario string) []*measure.Result {
+		return []*measure.Result{{Scenario: scenario, Variant: "v", Contender: "c", Windows: []measure.Window{{Name: "all", Seconds: 1, Capacity: 1}}}}
+	}
+	if changes, compared := report.Compare(result("a"), result("b")); len(changes) != 0 || compared != 0 {
+		t.Errorf("%d changes in %d windows; want nothing compared", len(changes), compared)
 	}
 }

@@ -82,8 +82,26 @@ type Verdicts struct {
 	window  int    // of the variant
 }
 
-// New sums results up. Results of scenarios that are not listed are left
-// out.
+// Fit returns an error when results are of another version of a scenario, with other
+// windows.
+func Fit(scenarios []*scenario.Scenario, results []*measure.Result) error {
+	for _, s := range scenarios {
+		for _, r := range results {
+			run, ok := s.Variant(r.Variant)
+			if !ok || r.Scenario != s.Name {
+				continue
+			}
+			same := slices.EqualFunc(run.Windows, r.Names(), func(w scenario.Window, name string) bool { return w.Name == name })
+			if !same {
+				return fmt.Errorf("lab: results of %s, %s are of another version of the scenario: they have windows %v", s.Name, r.Variant, r.Names())
+			}
+		}
+	}
+	return nil
+}
+
+// New sums results up, which must [Fit]. Results of scenarios that are not listed
+// are left out.
 func New(scenarios []*scenario.Scenario, results []*measure.Result) *Report {
 	r := &Report{}
 	for _, s := range scenarios {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -166,6 +167,9 @@ func (o *runFlags) play(cmd *cobra.Command, s streams) (*report.Report, error) {
 			suite.Contenders = append(suite.Contenders, candidate.Name)
 		}
 	}
+	if err := o.canWrite(); err != nil {
+		return nil, err
+	}
 	if !o.quiet {
 		bar := newBar(s, -1, "playing")
 		defer func() { _ = bar.Clear() }() // cosmetics
@@ -190,8 +194,30 @@ func (o *runFlags) play(cmd *cobra.Command, s streams) (*report.Report, error) {
 		}
 		results = append(results, o.chosen(peers)...)
 	}
+	return o.sum(scenarios, results)
+}
+
+// sum sums results up and writes the files that were asked for.
+func (o *runFlags) sum(scenarios []*scenario.Scenario, results []*measure.Result) (*report.Report, error) {
+	if err := report.Fit(scenarios, results); err != nil {
+		return nil, err
+	}
 	rep := report.New(scenarios, results)
 	return rep, o.write(rep)
+}
+
+// canWrite tells of a directory that is not there before minutes of playing are lost
+// to it.
+func (o *runFlags) canWrite() error {
+	for _, name := range []string{o.json, o.html, o.targets, o.results} {
+		if name == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(name)); err != nil {
+			return fmt.Errorf("lab: %s cannot be written: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // chosen returns the results of variants that were asked for.

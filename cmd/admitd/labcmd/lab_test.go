@@ -2,6 +2,7 @@ package labcmd_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -96,6 +97,19 @@ func TestLabRefuses(t *testing.T) {
 		"has no variant 3x":                     {"live", "--target", "http://127.0.0.1:1/", "--capacity", "1", "--variant", "3x"},
 		"target must be an http:// or https://": {"live", "--target", "127.0.0.1:1", "--capacity", "1"},
 		`required flag(s) "target"`:             {"live"},
+		"contender of [vegas pid] is known as":  {"run", "--file", quick(t, "vegas"), "--algorithm", "vegas,pid"},
+		"variant of [default 3x] is known as":   {"run", "--file", quick(t, "vegas"), "--variant", "default,3x"},
+		"no variant of [3x]":                    {"run", "--file", quick(t, "vegas"), "--variant", "3x"},
+		"nowhere.yaml":                          {"run", "--file", "nowhere.yaml"},
+		`by must be of`:                         {"run", "--file", quick(t, "pid")},
+		`unknown flag: --algo`:                  {"run", "--algo", "vegas"},
+		`invalid argument "many" for "--seeds"`: {"run", "--seeds", "many"},
+		`unknown command "steady"`:              {"run", "steady"},
+		"a/r.json cannot be written":            {"run", "--file", quick(t, "vegas"), "--results", "a/r.json"},
+		"a/r.html cannot be written":            {"run", "--file", quick(t, "vegas"), "--html", "a/r.html"},
+		"invalid character":                     {"compare", quick(t, "vegas"), quick(t, "vegas")},
+		"accepts 2 arg(s), received 1":          {"compare", "a.json"},
+		"nowhere.trace":                         {"replay", "nowhere.trace"},
 		"not a trace":                           {"replay", quick(t, "vegas")},
 	} {
 		_, err := labCommand(t, args...)
@@ -105,6 +119,91 @@ func TestLabRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("lab %s: %v; want %q in it", strings.Join(args, " "), err, want)
 		}
+	}
+}
+
+// Results are reported on with the scenario that they are of. Those of a file that
+// has other windows by now once brought the report down.
+func TestLabResultsOfAnotherVersion(t *testing.T) {
+	file, dir := quick(t, "vegas"), t.TempDir()
+	old := filepath.Join(dir, "old.json")
+	if _, err := labCommand(t, "run", "--file", file, "--algorithm", "vegas", "--results", old); err != nil {
+		t.Fatal(err)
+	}
+	for name, windows := range map[string]string{
+		"one more":    "windows: [{ name: all, from: 2s, to: 10s }, { name: late, from: 5s, to: 10s }]",
+		"one renamed": "windows: [{ name: late, from: 2s, to: 10s }]",
+	} {
+		text := strings.ReplaceAll(quickScenario, "BY", "vegas")
+		text = strings.Replace(text, "windows: [{ name: all, from: 2s, to: 10s }]", windows, 1)
+		other := filepath.Join(dir, "other.yaml")
+		if err := os.WriteFile(other, []byte(strings.Replace(text, "measure:", "window: late, measure:", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"report", "--file", other, "--from", old}, {"run", "--file", other, "--algorithm", "none", "--peers", old}} {
+			if _, err := labCommand(t, args...); err == nil || !strings.Contains(err.Error(), "results of quick, default are of another version of the scenario: they have windows [all]") {
+				t.Errorf("%s, %s: %v; want the other version named", name, args[0], err)
+			}
+		}
+	}
+	stranger := filepath.Join(dir, "stranger.json")
+	b, err := os.ReadFile(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(stranger, []byte(strings.ReplaceAll(string(b), `"contender":"vegas"`, `"contender":"theirs"`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := labCommand(t, "compare", old, stranger); err == nil || !strings.Contains(err.Error(), "no variant and contender in common") {
+		t.Errorf("compare of two that have nothing in common: %v\n%s", err, out)
+	}
+	out, err := labCommand(t, "run", "--file", file, "--algorithm", "none,vegas", "--peers", stranger)
+	if err != nil || !strings.Contains(out, "kept by vegas, theirs") {
+		t.Errorf("results of others beside one's own: %v\n%s", err, out)
+	}
+}
+
+// Whoever interrupts a run keeps the results of the run before.
+func TestLabIsInterrupted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, log bytes.Buffer
+	cmd := labcmd.New(&out, &log)
+	cmd.SetArgs([]string{"run", "--file", quick(t, "vegas"), "--results", file})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a run that is interrupted ends with %v", err)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "before" || out.Len() > 0 {
+		t.Errorf("the file is %q, %v, and %q was printed; want it as it was", b, err, out.String())
+	}
+}
+
+// The same seed plays the same, whatever the number of workers, and says so to the
+// last byte.
+func TestLabIsReproducible(t *testing.T) {
+	dir := t.TempDir()
+	play := func(name, seed string) string {
+		file := filepath.Join(dir, name)
+		if _, err := labCommand(t, "run", "--file", quick(t, "vegas"), "--algorithm", "vegas,knee+queue,aimd", "--seed", seed, "--results", file); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	first := play("a", "5")
+	if again := play("b", "5"); again != first {
+		t.Error("two runs of one seed differ")
+	}
+	if other := play("c", "6"); other == first {
+		t.Error("another seed plays the same")
 	}
 }
 

@@ -109,8 +109,7 @@ func (o *runFlags) gather(cmd *cobra.Command, s streams, from string) (*report.R
 		}
 		results = append(results, peers...)
 	}
-	rep := report.New(scenarios, results)
-	return rep, o.write(rep)
+	return o.sum(scenarios, results)
 }
 
 // newCompare returns the command that compares two sets of results.
@@ -131,8 +130,11 @@ themselves. Both files come from 'admitd lab run --results'.`,
 			if err != nil {
 				return err
 			}
+			changes, compared := report.Compare(before, after)
+			if compared == 0 {
+				return fmt.Errorf("lab: %s and %s have no variant and contender in common", args[0], args[1])
+			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			changes := report.Compare(before, after)
 			for _, c := range changes {
 				fmt.Fprintf(w, "%s, %s\t%s\t%s\t%s\t%.4g\t%.4g\t%s\n", c.Scenario, c.Variant, c.Window, c.Contender, c.Measure,
 					c.Before, c.After, percentChange(c.Before, c.After))
