@@ -97,7 +97,8 @@ func (t *Trace) inside() []served {
 
 // Works returns what each arrival asks of the model's backend, as a multiple of
 // its mean service time: its latency less the share that those before it took.
-// Of those that were not answered it is drawn from the others.
+// Of those that were not answered it is drawn from the others; 1 where there are
+// none.
 func (t *Trace) Works(m Model, draw *rand.Rand) []float64 {
 	works := make([]float64, len(t.Arrivals))
 	var known []float64
@@ -105,6 +106,9 @@ func (t *Trace) Works(m Model, draw *rand.Rand) []float64 {
 		share := float64(m.Workers) / float64(max(s.inside, m.Workers))
 		works[s.arrival] = max(float64(t.Arrivals[s.arrival].Latency)*share/float64(m.Service), 1e-6)
 		known = append(known, works[s.arrival])
+	}
+	if len(known) == 0 {
+		known = []float64{1}
 	}
 	for i := range works {
 		if works[i] == 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -60,11 +61,11 @@ func (o *replayFlags) run(s streams, file string) error {
 	if err != nil {
 		return err
 	}
-	contenders, err := o.contenders()
+	model, err := Model(recorded, o.workers, o.service)
 	if err != nil {
 		return err
 	}
-	model, err := Model(recorded, o.workers, o.service)
+	contenders, err := o.contenders(model)
 	if err != nil {
 		return err
 	}
@@ -108,9 +109,9 @@ func PrintModel(out io.Writer, t *trace.Trace, model trace.Model) {
 	}
 }
 
-// contenders returns the candidate and the algorithms that were asked for; no
-// gate and the five, when nothing was.
-func (o *replayFlags) contenders() ([]lab.Contender, error) {
+// contenders returns the candidate and the algorithms that were asked for; all that
+// the lab knows, when nothing was.
+func (o *replayFlags) contenders(m trace.Model) ([]lab.Contender, error) {
 	var list []lab.Contender
 	if o.config != "" {
 		c, err := candidate(o.config, o.ingress)
@@ -119,18 +120,18 @@ func (o *replayFlags) contenders() ([]lab.Contender, error) {
 		}
 		list = append(list, c)
 	}
-	wanted := map[string]bool{}
+	backend := scenario.Scenario{Backend: scenario.BackendSpec{Workers: m.Workers}}
+	backend.SetDefaults()
+	all := lab.Contenders(&backend)
 	for _, name := range o.algorithms {
-		wanted[name] = true
-	}
-	for _, c := range lab.Contenders(&scenario.Scenario{}) {
-		if wanted[c.Name] || len(wanted) == 0 && o.config == "" {
-			list = append(list, c)
-			delete(wanted, c.Name)
+		if !slices.ContainsFunc(all, func(c lab.Contender) bool { return c.Name == name }) {
+			return nil, fmt.Errorf("lab: there is no algorithm %s; see 'admitd lab list'", name)
 		}
 	}
-	for name := range wanted {
-		return nil, fmt.Errorf("lab: there is no algorithm %s; see 'admitd lab list'", name)
+	for _, c := range all {
+		if slices.Contains(o.algorithms, c.Name) || len(o.algorithms) == 0 && o.config == "" {
+			list = append(list, c)
+		}
 	}
 	return list, nil
 }
