@@ -2,8 +2,8 @@
 # Compares the MongoDB and PostgreSQL gates of this tree with HAProxy in TCP mode
 # and with a Go proxy that only copies, before a model backend, side by side: the
 # tables of docs/performance.md. Arguments go to the program: -conns 8,64,512
-# -for 1s -rounds 5 -idle 10000 -settle 130s -protocols mongodb -procs 1. LOOP=1 adds the event
-# loop of bench/loop, an experiment.
+# -for 1s -rounds 5 -idle 10000 -settle 130s -protocols mongodb -procs 1, -other BINARY (another
+# build of the gate). LOOP=1 adds the event loop of bench/loop, an experiment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

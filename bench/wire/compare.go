@@ -24,6 +24,7 @@ type comparison struct {
 	idle                    int
 	settle                  time.Duration // from the last idle connection to the measurement
 	procs                   []string      // further gates, with this GOMAXPROCS
+	others                  []string      // further builds of the gate
 }
 
 // measured is what the rounds of one peer have shown.

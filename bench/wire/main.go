@@ -1,7 +1,7 @@
 // Wire compares the gates of wire protocols with proxies that only copy: the same
 // clients, the same backend, one after the other in interleaved rounds.
 //
-//	wire -admitd bin/admitd -copyproxy bin/copyproxy [-protocols mongodb,postgres] [-conns 8,64,512] [-for 1s] [-rounds 5] [-idle 10000]
+//	wire -admitd bin/admitd -copyproxy bin/copyproxy [-protocols mongodb,postgres] [-conns 8,64,512] [-for 1s] [-rounds 5] [-idle 10000] [-other BINARY]
 //
 // Everything runs on the loopback and is bounded in time. It is also the backend
 // that it starts (-model mongodb -listen ADDRESS), and a client that loads what
@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string) error {
 	protocols := fs.String("protocols", "mongodb,postgres", "what to measure")
 	conns := fs.String("conns", "8,64,512", "numbers of connections")
 	procs := fs.String("procs", "", "measure further gates with these GOMAXPROCS")
+	others := fs.String("other", "", "further builds of the gate to measure")
 	fs.StringVar(&c.admitd, "admitd", "bin/admitd", "the binary to measure")
 	fs.StringVar(&c.copyproxy, "copyproxy", "bin/copyproxy", "the proxy that only copies")
 	fs.StringVar(&c.loop, "loop", "", "the gate that is an event loop, an experiment")
@@ -64,6 +65,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if *procs != "" {
 		c.procs = strings.Split(*procs, ",")
+	}
+	if *others != "" {
+		c.others = strings.Split(*others, ",")
 	}
 	if *drive != "" {
 		return c.drive(ctx, *drive, *protocols)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/admitd/admitd/bench/rig"
 	"github.com/admitd/admitd/internal/modelmongo"
@@ -34,10 +33,11 @@ type form struct {
 
 // forms lists what stands between the client and the backend.
 func (c *comparison) forms(protocol, backend string) []form {
-	gate := func(env ...string) func(string) *exec.Cmd {
+	gate := func(binary string, env ...string) func(string) *exec.Cmd {
 		return func(addr string) *exec.Cmd {
-			conf := c.write(protocol+strings.Join(env, "")+".yaml", fmt.Sprintf(gateConf, protocol, addr, backend, partitionBy[protocol]))
-			cmd := exec.Command(c.admitd, "serve", "--config", conf)
+			_, port, _ := net.SplitHostPort(addr)
+			conf := c.write(protocol+port+".yaml", fmt.Sprintf(gateConf, protocol, addr, backend, partitionBy[protocol]))
+			cmd := exec.Command(binary, "serve", "--config", conf)
 			cmd.Env = append(os.Environ(), env...)
 			return cmd
 		}
@@ -47,10 +47,13 @@ func (c *comparison) forms(protocol, backend string) []form {
 			return exec.Command("haproxy", "-q", "-db", "-f", c.write(protocol+".cfg", fmt.Sprintf(haproxyConf, addr, backend)))
 		}},
 		{"copying Go proxy", "", func(addr string) *exec.Cmd { return exec.Command(c.copyproxy, addr, backend) }},
-		{"admitd", "", gate()},
+		{"admitd", "", gate(c.admitd)},
 	}
 	if c.loop != "" && protocol == "mongodb" {
 		all = append(all, form{"epoll loop, see ADR 26", "", func(addr string) *exec.Cmd { return exec.Command(c.loop, addr, backend) }})
+	}
+	for _, binary := range c.others {
+		all = append(all, form{"admitd, " + filepath.Base(binary), "", gate(binary)})
 	}
 	for _, n := range c.procs {
 		all = append(all, form{"admitd, GOMAXPROCS=" + n, "", gate("GOMAXPROCS=" + n)})

@@ -70,3 +70,6 @@ func (l *lane) tear() {
 	l.torn = true
 	l.give()
 }
+
+// close closes the connection. It waits for whoever uses it at that moment.
+func (l *lane) close() { _ = l.conn.Close() }

@@ -123,7 +123,7 @@ func (w *watch) check(s *Session) {
 	}
 	if b != nil && (s.reading[Backend].look(since, patience, writing.moving()) || b.pace.look(since, patience, false)) {
 		s.stalled.Store(true)
-		_ = b.conn.Close()
+		go b.close() // it waits for the side that reads it, perhaps in the middle of an answer that nobody takes
 		s.rouse(Backend)
 	}
 	breathe(s)

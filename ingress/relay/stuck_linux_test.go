@@ -1,0 +1,39 @@
+package relay_test
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/admitd/admitd/ingress/relay"
+)
+
+// A backend that read no more was cut off by the one who watches all sessions. To
+// close its connection he waited for the side that read it, which waited for a
+// client that read no more either, and whom nobody was left to cut off: no
+// connection could begin or end at that gate any more.
+func TestNeitherEndReads(t *testing.T) {
+	h := dorm(t, relay.Options{Patience: 1600 * time.Millisecond}) // a look every 100 ms, of which 16 end the session
+	client, backend, ended := h.asked()
+	flood := make([]byte, 16<<20) // more than lies in the sockets between two
+	say(client, toyMessage('q', flood))
+	for from := h.hall.Looks(); h.hall.Looks() < from+4; time.Sleep(time.Millisecond) { // the backend is the first who is late
+	}
+	say(backend, toyMessage('i', flood))
+
+	if err := <-ended; !errors.Is(err, relay.ErrStalled) && !errors.Is(err, relay.ErrBackendGone) {
+		t.Errorf("the session ended with %v, want a stall", err)
+	}
+	other, over := h.sleepy(&toy{})
+	say(other, toyMessage('q', nil))
+	next := h.backend()
+	hear(t, next)
+	say(next, toyMessage('a', nil))
+	hear(t, other)
+	for _, c := range []net.Conn{client, backend, other} {
+		_ = c.Close()
+	}
+	<-over
+	h.over()
+}
