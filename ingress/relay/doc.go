@@ -20,7 +20,7 @@
 // decided before, and gives up when the client has gone. A message that passes
 // with [Verdict.Expect] opens the turn: until the backend's side sees the last
 // answer to it, the client is owed something. A protocol in which clients take
-// turns returns [Wait] for the next message while [Session.Owes] says so. So at
+// turns returns [Wait] for the next message while [Turn.Owes] says so. So at
 // most one permit is at work per connection, answers of the gate come in their
 // place without a queue of them, and what waits behind an answer that nobody
 // reads holds nothing. A protocol in which several messages are at work at once

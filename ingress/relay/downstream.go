@@ -17,9 +17,8 @@ type reply struct {
 
 // downward is the backend's side of a session.
 type downward struct {
-	*Session
+	side
 
-	in     *inlet
 	ended  chan struct{} // closed when its goroutine returned
 	crash  any           // what it panicked with; read after ended, as is the next
 	fault  error         // why it ended the session; nil = it did not
@@ -50,7 +49,7 @@ func (d *downward) loop() {
 	}()
 	err := d.run()
 	for errors.Is(err, errTired) {
-		if asleep = d.lie(Backend); asleep {
+		if asleep = d.lie(); asleep {
 			return
 		}
 		err = d.run()
@@ -76,17 +75,17 @@ func (d *downward) run() error {
 	handle := func() (more bool, err error) {
 		err = d.landAll()
 		mid := d.at.left > 0 || len(d.in.next()) > 0
-		if d.reading[Backend].set(mid); mid {
-			d.reading[Backend].moved.Store(d.in.total)
+		if d.reading.set(mid); mid {
+			d.reading.moved.Store(d.in.total)
 		}
-		d.doze(Backend)
+		d.doze()
 		return mid || d.Owes(), err
 	}
 	for {
-		d.doze(Backend)
+		d.doze()
 		err := d.in.each(handle)
-		if d.in.tired(err) {
-			if err = d.yawn(Backend, d.at.left > 0); err != nil {
+		if d.tired(err) {
+			if err = d.yawn(d.at.left > 0); err != nil {
 				return err
 			}
 			continue
@@ -123,7 +122,7 @@ func (d *downward) landAll() error {
 // land asks about the message at the head. ready is false when more of it must
 // be there first.
 func (d *downward) land() (ready bool, err error) {
-	m, ok, err := d.head(d.in, Backend)
+	m, ok, err := d.head()
 	if err != nil || !ok {
 		return false, err
 	}
@@ -142,7 +141,7 @@ func (d *downward) land() (ready bool, err error) {
 		return false, nil
 	}
 	if v.Last {
-		d.turn.land()
+		d.Turn.land()
 	}
 	d.at = reply{left: m.Total, shown: len(m.Bytes), pass: v.Action == Pass && v.Instead == nil, last: v.Last}
 	if d.at.pass {
@@ -159,17 +158,10 @@ func (d *downward) land() (ready bool, err error) {
 
 // carry moves behind what is there of a message.
 func (d *downward) carry() error {
-	in, at := d.in, &d.at
-	part := in.next()
-	part = part[:min(at.left, len(part))]
-	if len(part) > at.shown && d.follow != nil {
-		d.follow.Follow(Backend, part[at.shown:])
-	}
-	at.shown = max(0, at.shown-len(part))
-	in.p += len(part)
-	at.left -= len(part)
+	at := &d.at
+	d.advance(&at.left, &at.shown)
 	if !at.pass {
-		in.r = in.p
+		d.in.r = d.in.p
 	}
 	if at.left > 0 || !at.last {
 		return nil
@@ -182,7 +174,7 @@ func (d *downward) carry() error {
 
 // answered ends the turn: whatever the client sent meanwhile has its own now.
 func (d *downward) answered() error {
-	d.turn.close()
+	d.Turn.close()
 	d.Wake()
 	switch {
 	case d.life.leaving.Load() && (d.many == nil || !d.many.Leave()):
@@ -214,7 +206,7 @@ func (d *downward) deliver(b []byte) error {
 			d.client.take()
 		}
 		err := d.client.send(b)
-		d.turn.resume(d.again)
+		d.resume()
 		if d.taken = d.at.left > 0 && d.at.pass; !d.taken {
 			d.client.give()
 		}

@@ -9,15 +9,42 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// finish ends the session, which a drain is not told of any more.
-func (u *upward) finish() {
-	defer u.c.leave(u.Session)
-	defer u.undrain()
-	u.end()
+// drainPoll is how soon a draining session looks again whether it may end. It
+// doubles up to drainPollMax, so that thousands of idle sessions that wait for
+// what is open elsewhere leave the processor to it.
+const (
+	drainPoll    = 25 * time.Millisecond
+	drainPollMax = 400 * time.Millisecond
+)
+
+// drain tells the session that a drain began: who reads the client wakes up,
+// and what is finished for nobody has not as long as before.
+func (s *Session) drain() {
+	s.life.draining.Store(true)
+	s.stayAwake()
+	if l := s.backend.Load(); l != nil && s.life.leaving.Load() {
+		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Linger))
+		return
+	}
+	s.nudge()
+	s.Wake()
 }
 
-// leave forgets a session that is over.
-func (c *Corridor) leave(s *Session) {
+// nudge has the client's side look whether a drain lets it end.
+func (s *Session) nudge() { _ = s.raw.SetReadDeadline(time.Unix(1, 0)) }
+
+// over reports whether a drain lets the session end: nothing is unanswered that
+// must be waited for, no message is half read, and the protocol agrees.
+func (u *upward) over() bool {
+	open, idle := u.owes()
+	if open && !idle || len(u.in.next()) > 0 {
+		return false
+	}
+	return u.p.Done(u.life.answered.Load())
+}
+
+// forget has the watch and the sleepers know a session no more that is over.
+func (c *Corridor) forget(s *Session) {
 	if c.watch.remove(s) {
 		c.sleepers.tidy()
 	}
@@ -59,7 +86,7 @@ func (u *upward) end() {
 // otherwise when what is at work has been answered.
 func (u *upward) hangUp(l *lane) {
 	u.life.leaving.Store(true)
-	open, idle := u.turn.owes()
+	open, idle := u.owes()
 	held := u.leave()
 	finish := (held || open && !idle) && !l.torn && !u.life.lost.Load()
 	cancel := held && u.c.o.Cancel

@@ -16,12 +16,12 @@ func (c *Corridor) Looks() uint64 { return c.watch.looks.Load() }
 // each side sleeps.
 func (c *Corridor) WakeLate() {
 	c.sleepers.mu.Lock()
-	late := map[uint64]sleeper{}
+	late := map[uint64]*side{}
 	for name, who := range c.sleepers.who {
 		late[name-1] = who
 	}
 	c.sleepers.mu.Unlock()
 	for name, who := range late {
-		who.s.rouseFrom(who.side, name)
+		who.rouseFrom(name)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/admitd/admitd/ingress/nowait"
 )
@@ -32,12 +31,9 @@ type inlet struct {
 	window  *[]byte        // behind buf, when it is a window
 	windows *sync.Pool     // of *[]byte, larger than bufSize
 	r, p, w int
-	woken   bool   // no bound is set to doze before the next read
-	timed   bool   // a deadline is set
-	due     uint64 // the look of the watch in which it was, to doze; 0 = it is another
-	hold    bool   // the rest of a message is to come: not idle
-	short   bool   // the last read emptied the socket
-	total   int64  // bytes read so far
+	hold    bool  // the rest of a message is to come: not idle
+	short   bool  // the last read emptied the socket
+	total   int64 // bytes read so far
 	attempt func(fd uintptr) bool
 	err     error // of the last attempt
 }
@@ -241,15 +237,3 @@ func (in *inlet) release() {
 	in.buf = nil
 	in.r, in.p, in.w = 0, 0, 0
 }
-
-// within runs the next reads with a deadline d from now; 0 = none.
-func (in *inlet) within(d time.Duration) error {
-	in.due = 0
-	if d <= 0 {
-		return in.conn.SetReadDeadline(time.Time{})
-	}
-	return in.conn.SetReadDeadline(time.Now().Add(d))
-}
-
-// touched notes that somebody else has set a deadline.
-func (in *inlet) touched() { in.timed, in.due = true, 0 }

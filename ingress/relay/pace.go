@@ -116,15 +116,15 @@ func (w *watch) look() {
 func (w *watch) check(s *Session) {
 	since, patience := w.apart(), w.patience
 	b := s.backend.Load()
-	reading, writing := &s.reading[Client], &s.client.pace
+	reading, writing := &s.up.reading, &s.client.pace
 	if reading.look(since, patience, b != nil && b.pace.moving()) || writing.look(since, patience, false) {
 		s.stalled.Store(true)
 		s.cut()
 	}
-	if b != nil && (s.reading[Backend].look(since, patience, writing.moving()) || b.pace.look(since, patience, false)) {
+	if b != nil && (s.down.reading.look(since, patience, writing.moving()) || b.pace.look(since, patience, false)) {
 		s.stalled.Store(true)
 		go b.close() // it waits for the side that reads it, perhaps in the middle of an answer that nobody takes
-		s.rouse(Backend)
+		s.down.rouse()
 	}
 	breathe(s)
 }
@@ -134,7 +134,7 @@ func (w *watch) check(s *Session) {
 // where the protocol says that one must. What moves takes it again. The price is
 // that the backend may still be at what lies in the buffers between them.
 func breathe(s *Session) {
-	reading, writing := &s.reading[Client], &s.client.pace
+	reading, writing := &s.up.reading, &s.client.pace
 	bound := time.Duration(0)
 	if e, ok := s.p.(Ender); ok {
 		bound = e.Waits()
@@ -144,8 +144,8 @@ func breathe(s *Session) {
 	if !silent && !unread {
 		return
 	}
-	s.turn.pause()
+	s.pause()
 	if silent && reading.movedSince() || unread && writing.movedSince() { // it may not have seen the pause
-		s.turn.resume(s.again)
+		s.resume()
 	}
 }

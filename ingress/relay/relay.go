@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"crypto/tls"
-	"net"
 	"sync"
 	"time"
 
@@ -123,7 +122,7 @@ type Verdict struct {
 	// swallowed. It is not kept.
 	Answer []byte
 	// Expect: the message that passes will be answered. Until then
-	// [Session.Owes] is true.
+	// [Turn.Owes] is true.
 	Expect bool
 	// Idle: a drain need not wait for that answer.
 	Idle bool
@@ -210,27 +209,4 @@ func New(g Gate, o Options) *Corridor {
 	}
 	c.watch.patience = o.Patience
 	return c
-}
-
-// Serve moves messages between client, which it closes, and a backend until
-// either has gone, or ctx is done, which begins a drain, and p lets it end. It
-// returns why: [ErrDrained] among others.
-func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error {
-	var cause error
-	c.Begin(ctx, client, p, nil, func(err error) { cause = err })()
-	return cause
-}
-
-// Begin is [Corridor.Serve] for those who give their goroutine back while nothing
-// happens. What it returns serves the session until it is over, or until the
-// client's side sleeps. In the latter case wake is called when something happens,
-// from any goroutine; it must not block, and have another goroutine call what
-// Begin returned again. ended is told why the session ended, once. A nil wake =
-// the client's side never sleeps.
-func (c *Corridor) Begin(ctx context.Context, client net.Conn, p Protocol, wake func(), ended func(error)) (serve func() (over bool)) {
-	s := newSession(ctx, c, client, p)
-	s.rest.wake = wake
-	c.watch.add(s)
-	s.undrain = context.AfterFunc(ctx, s.drain)
-	return func() (over bool) { return s.serve(ctx, ended) }
 }

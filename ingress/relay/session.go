@@ -35,30 +35,44 @@ var (
 	errNobody = errors.New("relay: nothing left to finish for a client that left")
 )
 
-// Session is one client and, once a message passed, its backend. The goroutine
-// of [Corridor.Serve] reads the client; another one reads the backend. While
-// nothing happens both may be gone: see rest.
+// Session is one client and, once a message passed, its backend. Each of its two
+// sides reads one of them with a goroutine of its own: the client's with that of
+// [Corridor.Serve]. While nothing happens both may be gone: see sleep.go.
 type Session struct {
+	Turn
+
 	c *Corridor
 	p Protocol
 	facets
 	raw     net.Conn // of the client, below TLS; closing it ends both sides
 	client  *lane
 	dial    func(address string) (c net.Conn, at string, err error)
-	again   func(limiter.Request) (limiter.Permit, error) // admits what cannot be refused
-	life    life
 	undrain func() bool // has the drain not be told to the session any more
-	turn    turn
+	life    life
 
-	rest rest
+	beds beds
 	up   *upward
 	down *downward // set with the server
 	server
 	cause error // why the session ended
 
-	reading [2]pace       // messages of which the rest is to come, by side
 	changed chan struct{} // holds one value: something changed for who waits
 	stalled atomic.Bool
+}
+
+// side is what the two sides of a session have in common: what it reads, and how
+// it waits for that.
+type side struct {
+	*Session
+
+	in      *inlet
+	from    Side
+	reading pace   // a message of which the rest is to come
+	anew    func() // begins the side again that slept, and does not block; nil = it does not sleep
+	bed     uint64 // where it sleeps; 0 = it is awake; guarded by beds.mu
+	woken   bool   // no bound is set to doze before the next read
+	timed   bool   // a deadline is set
+	due     uint64 // the look of the watch in which it was, to doze; 0 = it is another
 }
 
 // facets are what a protocol is besides; nil = it is not.
@@ -86,16 +100,40 @@ type life struct {
 	lost     atomic.Bool // the backend has ended it
 }
 
+// Serve moves messages between client, which it closes, and a backend until
+// either has gone, or ctx is done, which begins a drain, and p lets it end. It
+// returns why: [ErrDrained] among others.
+func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error {
+	var cause error
+	c.Begin(ctx, client, p, nil, func(err error) { cause = err })()
+	return cause
+}
+
+// Begin is [Corridor.Serve] for those who give their goroutine back while nothing
+// happens. What it returns serves the session until it is over, or until the
+// client's side sleeps. In the latter case wake is called when something happens,
+// from any goroutine; it must not block, and have another goroutine call what
+// Begin returned again. ended is told why the session ended, once. A nil wake =
+// the client's side never sleeps.
+func (c *Corridor) Begin(ctx context.Context, client net.Conn, p Protocol, wake func(), ended func(error)) (serve func() (over bool)) {
+	s := newSession(ctx, c, client, p)
+	s.up.anew = wake
+	c.watch.add(s)
+	s.undrain = context.AfterFunc(ctx, s.drain)
+	return func() (over bool) { return s.serve(ctx, ended) }
+}
+
 // newSession returns a session that has not begun.
 func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *Session {
 	s := &Session{c: c, p: p, raw: client, client: newLane(client)}
-	s.up = &upward{Session: s, in: newInlet(client, &c.windows)}
+	s.up = &upward{side: side{Session: s, in: newInlet(client, &c.windows), from: Client}}
 	s.up.wait = patience{conn: client, before: s.up.settle}
 	s.follow, _ = p.(Follower)
 	s.many, _ = p.(Multiplexer)
 	ctx = context.WithoutCancel(ctx) // what is admitted already is served in a drain
 	s.dial = func(address string) (net.Conn, string, error) { return c.o.Dialer.Dial(ctx, address) }
-	s.again = func(req limiter.Request) (limiter.Permit, error) { return c.gate.Admit(ctx, req) }
+	s.Turn.now = c.gate.Now
+	s.Turn.again = func(req limiter.Request) (limiter.Permit, error) { return c.gate.Admit(ctx, req) }
 	s.life.began = time.Now()
 	s.cause = errPanic
 	s.changed = make(chan struct{}, 1)
@@ -104,13 +142,6 @@ func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *
 
 // Now returns the gate's monotonic clock in nanoseconds.
 func (s *Session) Now() int64 { return s.c.gate.Now() }
-
-// Owes reports whether the client waits for an answer to a message that passed
-// with [Verdict.Expect].
-func (s *Session) Owes() bool {
-	open, _ := s.turn.owes()
-	return open
-}
 
 // Draining reports whether a drain has begun.
 func (s *Session) Draining() bool { return s.life.draining.Load() }
@@ -125,22 +156,6 @@ func (s *Session) Backend() string {
 
 // Lost reports, when the session is over, whether the backend ended it.
 func (s *Session) Lost() bool { return s.life.lost.Load() }
-
-// End ends the session's permit, if it holds one. It is safe for concurrent
-// use.
-func (s *Session) End(o limiter.Outcome) { s.turn.end(s.c.gate.Now, o) }
-
-// Carried tells how many bytes the request of the permit moved; see
-// [limiter.Permit.Carried].
-func (s *Session) Carried(bytes int) { s.turn.carried(bytes) }
-
-// Charge spends further tokens on account of the permit; see
-// [limiter.Permit.Charge].
-func (s *Session) Charge(tokens float64) { s.turn.charge(tokens) }
-
-// Rest says that a permit which the session holds while it owes nothing stands
-// for no work, so that nobody waits for its end when the client leaves.
-func (s *Session) Rest() { s.turn.rests.Store(true) }
 
 // Wake has the client's side ask again about a message that waits. It is safe
 // for concurrent use.
@@ -178,20 +193,56 @@ func (s *Session) Connect(address string) error {
 		return fmt.Errorf("%w: %s: %w", ErrUnreachable, at, err)
 	}
 	s.address, s.health = at, s.c.o.Dialer.health.Of(at)
-	s.down = &downward{Session: s, in: newInlet(c, &s.c.windows), ended: make(chan struct{})}
+	s.down = &downward{side: side{Session: s, in: newInlet(c, &s.c.windows), from: Backend}, ended: make(chan struct{})}
+	s.down.anew = func() { go s.down.loop() }
 	s.backend.Store(newLane(c))
 	go s.down.loop()
 	return nil
 }
 
-// head returns the message at the head of in. ok is false when more of it must
-// be read first.
-func (s *Session) head(in *inlet, from Side) (m Message, ok bool, err error) {
+// serve runs the client's side until the session is over, and calls ended then,
+// or until that side sleeps.
+func (s *Session) serve(ctx context.Context, ended func(error)) (over bool) {
+	over = true // also when the protocol panics
+	defer func() {
+		if over {
+			defer func() { ended(s.cause) }()
+			defer s.c.forget(s)
+			defer s.undrain()
+			s.up.end()
+		}
+	}()
+	for {
+		cause := s.up.run(ctx)
+		if !errors.Is(cause, errTired) {
+			s.cause = cause
+			return true
+		}
+		if s.up.lie() {
+			return false
+		}
+	}
+}
+
+// leave notes that the client has gone. It reports whether the backend is at
+// work for it all the same.
+func (s *Session) leave() (working bool) {
+	working = s.Turn.leave()
+	if s.many != nil && s.many.Leave() {
+		working = true
+	}
+	return working
+}
+
+// head returns the message at the head of what was read. ok is false when more of
+// it must be read first.
+func (s *side) head() (m Message, ok bool, err error) {
+	in := s.in
 	b := in.next()
 	if len(b) == 0 {
 		return m, false, nil
 	}
-	total, need, err := s.p.Size(from, b)
+	total, need, err := s.p.Size(s.from, b)
 	switch {
 	case err != nil:
 		return m, false, err
@@ -205,34 +256,17 @@ func (s *Session) head(in *inlet, from Side) (m Message, ok bool, err error) {
 	return m, true, nil
 }
 
-// serve runs the client's side until the session is over, and calls ended then,
-// or until that side sleeps.
-func (s *Session) serve(ctx context.Context, ended func(error)) (over bool) {
-	over = true // also when the protocol panics
-	defer func() {
-		if over {
-			defer func() { ended(s.cause) }()
-			s.up.finish()
-		}
-	}()
-	for {
-		cause := s.up.run(ctx)
-		if !errors.Is(cause, errTired) {
-			s.cause = cause
-			return true
-		}
-		if s.lie(Client) {
-			return false
-		}
+// advance moves behind what is there of a message of which left bytes are to come
+// and shown were seen by the protocol, and returns it.
+func (s *side) advance(left, shown *int) (part []byte) {
+	in := s.in
+	part = in.next()
+	part = part[:min(*left, len(part))]
+	if len(part) > *shown && s.follow != nil {
+		s.follow.Follow(s.from, part[*shown:])
 	}
-}
-
-// leave notes that the client has gone. It reports whether the backend is at
-// work for it all the same.
-func (s *Session) leave() (working bool) {
-	working = s.turn.leave()
-	if s.many != nil && s.many.Leave() {
-		working = true
-	}
-	return working
+	*shown = max(0, *shown-len(part))
+	*left -= len(part)
+	in.p += len(part)
+	return part
 }

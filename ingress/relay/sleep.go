@@ -11,150 +11,143 @@ import (
 // no session.
 var errTired = errors.New("relay: nothing came for a while")
 
-// rest is how the sides of a session sleep. A side to which nothing has come for
+// beds are how the sides of a session sleep. A side to which nothing has come for
 // [Options.Rest] ends its goroutine, and the corridor's [sleepers] watch its
 // descriptor: bytes, an end or an error begin it anew. To everybody else a side
 // that sleeps is one that waits for bytes. So whatever would end such a wait from
 // here has to rouse it: a deadline that is moved, a connection that is closed.
-type rest struct {
-	wake func() // begins the client's side anew, and does not block; nil = that side does not sleep
-
-	mu    sync.Mutex // guards the fields below; taken before that of the sleepers
+type beds struct {
+	mu    sync.Mutex // guards the field below and side.bed; taken before that of the sleepers
 	never bool       // nobody sleeps any more, and no deadline is set for it
-	bed   [2]uint64  // by side, where it sleeps; 0 = it is awake
 }
 
-// inletOf returns what the side reads from. Only for the side itself, and while
-// it sleeps.
-func (s *Session) inletOf(from Side) *inlet {
-	if from == Client {
-		return s.up.in
+// within runs the next reads with a deadline d from now; 0 = none.
+func (s *side) within(d time.Duration) error {
+	s.due = 0
+	if d <= 0 {
+		return s.in.conn.SetReadDeadline(time.Time{})
 	}
-	return s.down.in
+	return s.in.conn.SetReadDeadline(time.Now().Add(d))
 }
+
+// touched notes that somebody else has set a deadline.
+func (s *side) touched() { s.timed, s.due = true, 0 }
 
 // doze bounds how long the side waits awake, once in a look of the watch, since a
 // deadline costs more than to look at what the watch counts. It reports whether
 // there is a bound. A side that woke reads first: if it found its time over before
 // that, it would lie down and wake for ever.
-func (s *Session) doze(from Side) bool {
-	in, look := s.inletOf(from), s.c.watch.looks.Load()
-	if in.woken {
-		in.woken = false
+func (s *side) doze() bool {
+	look := s.c.watch.looks.Load()
+	if s.woken {
+		s.woken = false
 		return false
 	}
 	switch {
-	case in.due == look:
+	case s.due == look:
 		return true
-	case !canSleep || in.raw == nil || s.c.o.Rest < 0 || from == Client && s.rest.wake == nil:
+	case !canSleep || s.in.raw == nil || s.c.o.Rest < 0 || s.anew == nil:
 		return false
 	}
-	s.rest.mu.Lock()
-	defer s.rest.mu.Unlock()
-	if s.rest.never || in.within(s.c.o.Rest) != nil {
+	s.beds.mu.Lock()
+	defer s.beds.mu.Unlock()
+	if s.beds.never || s.within(s.c.o.Rest) != nil {
 		return false
 	}
-	in.timed, in.due = true, look
+	s.timed, s.due = true, look
 	return true
 }
 
 // tired reports whether err says that nothing has come while the side dozed.
-func (in *inlet) tired(err error) bool {
-	if in.due == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+func (s *side) tired(err error) bool {
+	if s.due == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	in.due = 0
+	s.due = 0
 	return true
+}
+
+// yawn is what a side does that is tired: it returns errTired, or nil when it waits
+// on for the rest of what it has in hand, or has passed on.
+func (s *side) yawn(passed bool) error {
+	if !passed && len(s.in.next()) == 0 {
+		return errTired
+	}
+	s.beds.mu.Lock()
+	defer s.beds.mu.Unlock()
+	s.freshLocked()
+	return nil
 }
 
 // lie has a side sleep to which nothing has come, and reports whether it does. It
 // may be awake again at once, on a goroutine of its own: whoever is told true
 // must not touch the session.
-func (s *Session) lie(from Side) bool {
-	s.rest.mu.Lock()
-	defer s.rest.mu.Unlock()
-	in := s.inletOf(from)
-	if !s.freshLocked(in) {
+func (s *side) lie() bool {
+	s.beds.mu.Lock()
+	defer s.beds.mu.Unlock()
+	if !s.freshLocked() {
 		return false
 	}
-	s.rest.bed[from] = s.c.sleepers.add(in.raw, sleeper{s, from})
-	return s.rest.bed[from] != 0
-}
-
-// yawn is what a side does that is tired: it returns errTired, or nil when it waits
-// on for the rest of what it has in hand, or has passed on.
-func (s *Session) yawn(from Side, passed bool) error {
-	in := s.inletOf(from)
-	if !passed && len(in.next()) == 0 {
-		return errTired
-	}
-	s.rest.mu.Lock()
-	defer s.rest.mu.Unlock()
-	s.freshLocked(in)
-	return nil
+	s.bed = s.c.sleepers.add(s.in.raw, s)
+	return s.bed != 0
 }
 
 // freshLocked takes back the bound of doze, until something was read. It reports
 // false when sides do not sleep any more.
-func (s *Session) freshLocked(in *inlet) bool {
-	if s.rest.never || in.within(0) != nil {
+func (s *side) freshLocked() bool {
+	if s.beds.never || s.within(0) != nil {
 		return false
 	}
-	in.timed, in.woken = false, true
+	s.timed, s.woken = false, true
 	return true
 }
 
-// rouse begins a side anew that sleeps.
-func (s *Session) rouse(from Side) {
-	s.rest.mu.Lock()
-	defer s.rest.mu.Unlock()
-	s.rouseLocked(from)
+// rouse begins the side anew if it sleeps.
+func (s *side) rouse() {
+	s.beds.mu.Lock()
+	defer s.beds.mu.Unlock()
+	s.rouseLocked()
 }
 
-// rouseFrom begins a side anew if it still sleeps by that name. It may have been
+// rouseFrom begins the side anew if it still sleeps by that name. It may have been
 // roused since, and have lain down again: nothing has come for that sleep, and a
 // side that wakes for nothing would stay awake.
-func (s *Session) rouseFrom(from Side, name uint64) {
-	s.rest.mu.Lock()
-	defer s.rest.mu.Unlock()
-	if s.rest.bed[from] == name {
-		s.rouseLocked(from)
+func (s *side) rouseFrom(name uint64) {
+	s.beds.mu.Lock()
+	defer s.beds.mu.Unlock()
+	if s.bed == name {
+		s.rouseLocked()
 	}
 }
 
 // rouseLocked is rouse with the lock held.
-func (s *Session) rouseLocked(from Side) {
-	bed := s.rest.bed[from]
-	if bed == 0 {
+func (s *side) rouseLocked() {
+	if s.bed == 0 {
 		return
 	}
-	s.rest.bed[from] = 0
-	s.c.sleepers.remove(bed, s.inletOf(from).raw)
-	if from == Client {
-		s.rest.wake()
-		return
-	}
-	go s.down.loop()
+	s.c.sleepers.remove(s.bed, s.in.raw)
+	s.bed = 0
+	s.anew()
 }
 
 // stayAwake has nobody sleep any more. From now on the deadlines belong to the
 // drain and to the end of the session.
 func (s *Session) stayAwake() {
-	s.rest.mu.Lock()
-	defer s.rest.mu.Unlock()
-	if s.rest.never {
+	s.beds.mu.Lock()
+	defer s.beds.mu.Unlock()
+	if s.beds.never {
 		return
 	}
-	s.rest.never = true
+	s.beds.never = true
+	s.up.rouseLocked()
 	if l := s.backend.Load(); l != nil {
 		_ = l.conn.SetReadDeadline(time.Time{}) // a connection that is closed needs none
+		s.down.rouseLocked()
 	}
-	s.rouseLocked(Client)
-	s.rouseLocked(Backend)
 }
 
 // cut closes the client's connection, and tells the client's side.
 func (s *Session) cut() {
 	_ = s.raw.Close()
-	s.rouse(Client)
+	s.up.rouse()
 }

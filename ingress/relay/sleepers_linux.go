@@ -12,12 +12,6 @@ import (
 // canSleep is whether sides of sessions can sleep here.
 const canSleep = true
 
-// sleeper is a side that sleeps.
-type sleeper struct {
-	s    *Session
-	side Side
-}
-
 // sleepers watches the descriptors of those who sleep, with one goroutine, which
 // runs from the first of them until the corridor is empty. Descriptors are closed
 // and their numbers given to others while events are on their way, so that events
@@ -28,12 +22,12 @@ type sleepers struct {
 	file  *os.File // of epoll; nil = nobody watches
 	over  chan struct{}
 	last  uint64
-	who   map[uint64]sleeper
+	who   map[uint64]*side
 }
 
 // add watches a descriptor and returns by which name; 0 = it cannot be watched.
 // What has come already wakes the sleeper at once.
-func (p *sleepers) add(raw syscall.RawConn, who sleeper) (name uint64) {
+func (p *sleepers) add(raw syscall.RawConn, who *side) (name uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.file == nil && p.openLocked() != nil {
@@ -64,7 +58,7 @@ func (p *sleepers) openLocked() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	p.epoll, p.file, p.over, p.who = fd, file, make(chan struct{}), map[uint64]sleeper{}
+	p.epoll, p.file, p.over, p.who = fd, file, make(chan struct{}), map[uint64]*side{}
 	go p.watch(wait, p.over)
 	return nil
 }
@@ -106,17 +100,16 @@ func (p *sleepers) watch(wait syscall.RawConn, over chan<- struct{}) {
 	for wait.Read(look) == nil {
 		for _, e := range events[:n] {
 			name := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
-			if who, ok := p.find(name); ok {
-				who.s.rouseFrom(who.side, name)
+			if who := p.find(name); who != nil {
+				who.rouseFrom(name)
 			}
 		}
 	}
 }
 
-// find returns who sleeps by that name.
-func (p *sleepers) find(name uint64) (who sleeper, ok bool) {
+// find returns who sleeps by that name; nil = nobody does any more.
+func (p *sleepers) find(name uint64) *side {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	who, ok = p.who[name]
-	return who, ok
+	return p.who[name]
 }

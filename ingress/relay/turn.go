@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,8 +10,11 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// turn is what a session owes its client, and the permit that this takes.
-type turn struct {
+// Turn is what a session owes its client, and the permit that this takes.
+type Turn struct {
+	now   func() int64
+	again func(limiter.Request) (limiter.Permit, error) // admits what cannot be refused
+
 	state atomic.Uint32 // what is owed; the protocol's own notes are ordered by it
 	rests atomic.Bool   // a permit that is held while nothing is owed stands for no work
 
@@ -25,6 +30,39 @@ type turn struct {
 	sent   int64           // monotonic ns when the end of a large message was sent; 0 = it was not
 }
 
+// Admit asks the gate for a permit, which the session holds until
+// [Turn.End]. It may wait; what was decided before is then sent, and the
+// wait ends when the client goes. The error is a [*limiter.Rejection], or the
+// connection's end. Only from Inspect.
+func (s *Session) Admit(req limiter.Request) error {
+	s.up.wait.admits = true
+	permit, err := s.c.gate.Admit(&s.up.wait, req) // ends with the client, not with the drain: who waits already is served
+	s.up.wait.admits = false
+	touched, sendErr := s.up.wait.end()
+	if touched {
+		s.up.touched()
+	}
+	var rej *limiter.Rejection
+	switch {
+	case sendErr != nil:
+		permit.End(limiter.Ignored)
+		return sendErr
+	case errors.As(err, &rej):
+		return rej
+	case err != nil && s.up.wait.wasInterrupted():
+		return ErrInterrupted
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	s.hold(permit, req)
+	return nil
+}
+
+// Interrupt ends the wait of a message in [Session.Admit] with
+// [ErrInterrupted], and reports whether one waited there. It is safe for
+// concurrent use.
+func (s *Session) Interrupt() bool { return s.up.wait.leave(true) }
+
 // The state of a turn.
 const (
 	turnOpen  = 1 << iota // an answer is owed
@@ -33,7 +71,7 @@ const (
 )
 
 // begin opens the turn.
-func (t *turn) begin(idle bool) {
+func (t *Turn) begin(idle bool) {
 	if idle {
 		t.state.Store(turnOpen | turnIdle)
 		return
@@ -42,24 +80,31 @@ func (t *turn) begin(idle bool) {
 }
 
 // land notes that the last answer is on its way to the client.
-func (t *turn) land() { t.state.Or(turnLands) }
+func (t *Turn) land() { t.state.Or(turnLands) }
 
 // close ends the turn.
-func (t *turn) close() { t.state.Store(0) }
+func (t *Turn) close() { t.state.Store(0) }
+
+// Owes reports whether the client waits for an answer to a message that passed
+// with [Verdict.Expect].
+func (t *Turn) Owes() bool {
+	open, _ := t.owes()
+	return open
+}
 
 // owes reports whether an answer is owed, and whether a drain need not wait for
 // it.
-func (t *turn) owes() (open, idle bool) {
+func (t *Turn) owes() (open, idle bool) {
 	s := t.state.Load()
 	return s&turnOpen != 0, s&turnIdle != 0
 }
 
 // landing reports whether an answer is owed and on its way.
-func (t *turn) landing() bool { return t.state.Load()&(turnOpen|turnLands) == turnOpen|turnLands }
+func (t *Turn) landing() bool { return t.state.Load()&(turnOpen|turnLands) == turnOpen|turnLands }
 
 // hold keeps a permit, and what was asked for it. One that is held still is
 // ended: it belongs to work that the protocol forgot.
-func (t *turn) hold(p limiter.Permit, asked limiter.Request) {
+func (t *Turn) hold(p limiter.Permit, asked limiter.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held {
@@ -71,7 +116,7 @@ func (t *turn) hold(p limiter.Permit, asked limiter.Request) {
 }
 
 // pause gives the permit back while the backend can only wait for the client.
-func (t *turn) pause() {
+func (t *Turn) pause() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held && !t.left {
@@ -83,7 +128,7 @@ func (t *turn) pause() {
 
 // resume takes a permit again, by force: the work began long ago, and may hold
 // locks.
-func (t *turn) resume(admit func(limiter.Request) (limiter.Permit, error)) {
+func (t *Turn) resume() {
 	if !t.paused.Load() {
 		return
 	}
@@ -94,29 +139,29 @@ func (t *turn) resume(admit func(limiter.Request) (limiter.Permit, error)) {
 	}
 	req := t.asked
 	req.Exempt, req.Continues, req.MaxWait = true, true, limiter.NoWait
-	if p, err := admit(req); err == nil {
+	if p, err := t.again(req); err == nil {
 		t.permit, t.held, t.broken = p, true, true
 	}
 }
 
 // uploading notes that a message is on its way that is not all there.
-func (t *turn) uploading() {
+func (t *Turn) uploading() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.large, t.sent = true, 0
 }
 
 // uploaded notes when its end was sent.
-func (t *turn) uploaded(now int64) {
+func (t *Turn) uploaded() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent = now
+	t.sent = t.now()
 }
 
-// end ends the permit. The latency of what took the client longer to send than
-// to decide about begins when its end was sent: the client's line says nothing
-// of the backend.
-func (t *turn) end(now func() int64, o limiter.Outcome) {
+// End ends the session's permit, if it holds one. The latency of what took the
+// client longer to send than to decide about begins when its end was sent: the
+// client's line says nothing of the backend. It is safe for concurrent use.
+func (t *Turn) End(o limiter.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.paused.Store(false)
@@ -135,30 +180,36 @@ func (t *turn) end(now func() int64, o limiter.Outcome) {
 	latency := time.Duration(1)
 	switch {
 	case t.sent > 0:
-		latency = max(time.Duration(now()-t.sent), 1)
+		latency = max(time.Duration(t.now()-t.sent), 1)
 	case o == limiter.Success: // answered before its end: no latency
 		o = limiter.Ignored
 	}
 	t.permit.EndSampled(latency, o)
 }
 
-// carried tells how many bytes were moved on account of the permit.
-func (t *turn) carried(bytes int) {
+// Carried tells how many bytes the request of the permit moved; see
+// [limiter.Permit.Carried].
+func (t *Turn) Carried(bytes int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.permit.Carried(int64(bytes))
 }
 
-// charge spends further tokens on account of the permit.
-func (t *turn) charge(tokens float64) {
+// Charge spends further tokens on account of the permit; see
+// [limiter.Permit.Charge].
+func (t *Turn) Charge(tokens float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.permit.Charge(tokens)
 }
 
+// Rest says that a permit which the session holds while it owes nothing stands
+// for no work, so that nobody waits for its end when the client leaves.
+func (t *Turn) Rest() { t.rests.Store(true) }
+
 // leave notes that the client has gone. It reports whether a permit is held
 // all the same, for work that goes on.
-func (t *turn) leave() (held bool) {
+func (t *Turn) leave() (held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	working := t.held && (!t.rests.Load() || t.state.Load()&turnOpen != 0)

@@ -2,8 +2,11 @@ package relay
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"os"
+	"time"
 )
 
 var (
@@ -16,9 +19,8 @@ var (
 
 // upward is the client's side of a session.
 type upward struct {
-	*Session
+	side
 
-	in   *inlet
 	wait patience
 }
 
@@ -42,15 +44,81 @@ func (u *upward) run(ctx context.Context) error {
 	}
 }
 
+// fill reads from the client. It returns [ErrDrained] when a drain found
+// nothing to wait for, and errTired when nothing has come for a while.
+func (u *upward) fill() error {
+	in := u.in
+	if len(in.next()) > 0 {
+		u.reading.set(true)
+	}
+	for {
+		// Before the read: a client that asks again faster than a draining
+		// session polls never lets a read time out.
+		if u.Draining() && u.over() {
+			return ErrDrained
+		}
+		if err := u.deadline(); err != nil {
+			return err
+		}
+		err := in.fill()
+		switch {
+		case err == nil:
+			u.life.poll = 0
+			u.moved()
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case u.tired(err):
+			if err = u.yawn(false); err != nil {
+				return err
+			}
+		case !u.Draining():
+			return ErrGreeting
+		}
+	}
+}
+
+// moved notes that bytes came from the client.
+func (u *upward) moved() {
+	u.reading.moved.Store(u.in.total)
+	u.resume()
+}
+
+// deadline sets how long the next read may wait: short in a drain, bounded
+// before the first message, and after it until the side is tired; see
+// [Options.Patience] for what is bounded then.
+func (u *upward) deadline() error {
+	d, draining := time.Duration(0), u.Draining()
+	switch {
+	case draining:
+		u.life.poll = min(max(2*u.life.poll, drainPoll), drainPollMax)
+		d = u.life.poll
+	case !u.life.greeted: // bytes that trickle in do not extend it
+		d = max(u.c.o.Greeting-time.Since(u.life.began), time.Nanosecond)
+	case u.doze():
+		return nil
+	}
+	if d == 0 && !u.timed {
+		return nil
+	}
+	u.timed = d > 0
+	err := u.within(d)
+	if !draining && u.Draining() { // it began meanwhile: its deadline was overwritten
+		u.timed = true
+		err = u.within(drainPoll)
+	}
+	return err
+}
+
 // decideAll decides about every message in the buffer, and about one that does
 // not fit in it.
 func (u *upward) decideAll(ctx context.Context) error {
 	for {
-		m, ok, err := u.head(u.in, Client)
+		m, ok, err := u.head()
 		if err != nil || !ok {
 			return err
 		}
-		u.reading[Client].set(false)
+		u.reading.set(false)
 		v, err := u.p.Inspect(u.Session, m)
 		if err != nil {
 			return err
@@ -84,7 +152,7 @@ func (u *upward) pass(m Message, v *Verdict) error {
 		return err
 	}
 	if v.Expect {
-		u.turn.begin(v.Idle)
+		u.begin(v.Idle)
 	}
 	if v.Instead == nil && m.Whole() {
 		u.in.p += m.Total
@@ -119,69 +187,22 @@ func (u *upward) swallow(ctx context.Context, m Message, v *Verdict) error {
 	return u.secure(ctx, v.Secure)
 }
 
-// keep moves behind a message that is to be sent later, once what stands before
-// it is sent.
-func (u *upward) keep(m Message) error {
-	if err := u.flush(); err != nil {
-		return err
+// secure begins TLS with the client.
+func (u *upward) secure(ctx context.Context, conf *tls.Config) error {
+	if len(u.in.next()) > 0 || u.backend.Load() != nil {
+		return errEarly
 	}
-	kept := make([]byte, 0, len(m.Bytes)) // grows only as the bytes come
-	err := u.move(m, func(part []byte) error {
-		kept = append(kept, part...)
-		return nil
-	})
-	if err == nil {
-		u.many.Keep(kept)
+	u.in.release()
+	t := tls.Server(u.raw, conf)
+	ctx, cancel := context.WithTimeout(ctx, u.c.o.Greeting)
+	defer cancel()
+	if err := t.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("relay: TLS handshake: %w", err)
 	}
-	return err
-}
-
-// upload passes on a message of which the rest is to come. Nobody else writes
-// to the backend meanwhile.
-func (u *upward) upload(m Message) (err error) {
-	l := u.backend.Load()
-	u.turn.uploading()
-	l.take()
-	defer func() {
-		if err != nil {
-			l.tear()
-			return
-		}
-		l.give()
-	}()
-	left := m.Total
-	return u.move(m, func(part []byte) error {
-		if left -= len(part); left == 0 {
-			u.turn.uploaded(u.Now())
-		}
-		return u.forward(l)
-	})
-}
-
-// move moves behind a message, reading the rest of it, and hands each part to
-// out as it comes.
-func (u *upward) move(m Message, out func(part []byte) error) error {
-	in, shown := u.in, len(m.Bytes)
-	for left := m.Total; ; {
-		part := in.next()
-		part = part[:min(left, len(part))]
-		if len(part) > shown && u.follow != nil {
-			u.follow.Follow(Client, part[shown:])
-		}
-		shown = max(0, shown-len(part))
-		in.p += len(part)
-		left -= len(part)
-		if err := out(part); err != nil {
-			return err
-		}
-		in.r = in.p
-		if left == 0 {
-			return nil
-		}
-		if err := u.rest(); err != nil {
-			return err
-		}
-	}
+	u.client.secure(t)
+	u.in = newInlet(t, &u.c.windows)
+	u.touched() // the handshake may have left a deadline
+	return nil
 }
 
 // flush forwards what is decided.

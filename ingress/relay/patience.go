@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -12,41 +11,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/limiter"
 )
-
-// Admit asks the gate for a permit, which the session holds until
-// [Session.End]. It may wait; what was decided before is then sent, and the
-// wait ends when the client goes. The error is a [*limiter.Rejection], or the
-// connection's end. Only from Inspect.
-func (s *Session) Admit(req limiter.Request) error {
-	s.up.wait.admits = true
-	permit, err := s.c.gate.Admit(&s.up.wait, req) // ends with the client, not with the drain: who waits already is served
-	s.up.wait.admits = false
-	touched, sendErr := s.up.wait.end()
-	if touched {
-		s.up.in.touched()
-	}
-	var rej *limiter.Rejection
-	switch {
-	case sendErr != nil:
-		permit.End(limiter.Ignored)
-		return sendErr
-	case errors.As(err, &rej):
-		return rej
-	case err != nil && s.up.wait.wasInterrupted():
-		return ErrInterrupted
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrClientGone, err)
-	}
-	s.turn.hold(permit, req)
-	return nil
-}
-
-// Interrupt ends the wait of a message in [Session.Admit] with
-// [ErrInterrupted], and reports whether one waited there. It is safe for
-// concurrent use.
-func (s *Session) Interrupt() bool { return s.up.wait.leave(true) }
 
 // await waits until something has changed. What a client sent before it left is
 // not begun.
@@ -55,7 +20,7 @@ func (u *upward) await() error {
 	if err := u.flush(); err != nil {
 		return err
 	}
-	if u.turn.landing() { // nobody need watch the client: it is being written to
+	if u.landing() { // nobody need watch the client: it is being written to
 		select {
 		case <-u.changed:
 			return nil
@@ -65,7 +30,7 @@ func (u *upward) await() error {
 	}
 	defer func() {
 		if touched, _ := u.wait.end(); touched { // everything was sent before
-			u.in.touched()
+			u.touched()
 		}
 	}()
 	select {
@@ -81,8 +46,8 @@ func (u *upward) await() error {
 // settle sends what is decided, and lets the client be watched for as long as it
 // takes.
 func (u *upward) settle() error {
-	if u.in.timed {
-		if err := u.in.within(0); err != nil {
+	if u.timed {
+		if err := u.within(0); err != nil {
 			return err
 		}
 	}
