@@ -174,7 +174,7 @@ func (d *downward) carry() error {
 
 // answered ends the turn: whatever the client sent meanwhile has its own now.
 func (d *downward) answered() error {
-	d.Turn.close()
+	d.fulfil()
 	d.Wake()
 	switch {
 	case d.life.leaving.Load() && (d.many == nil || !d.many.Leave()):

@@ -132,8 +132,8 @@ func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *
 	s.many, _ = p.(Multiplexer)
 	ctx = context.WithoutCancel(ctx) // what is admitted already is served in a drain
 	s.dial = func(address string) (net.Conn, string, error) { return c.o.Dialer.Dial(ctx, address) }
-	s.Turn.now = c.gate.Now
-	s.Turn.again = func(req limiter.Request) (limiter.Permit, error) { return c.gate.Admit(ctx, req) }
+	s.now = c.gate.Now
+	s.again = func(req limiter.Request) (limiter.Permit, error) { return c.gate.Admit(ctx, req) }
 	s.life.began = time.Now()
 	s.cause = errPanic
 	s.changed = make(chan struct{}, 1)

@@ -70,8 +70,8 @@ const (
 	turnLands             // it is on its way to the client
 )
 
-// begin opens the turn.
-func (t *Turn) begin(idle bool) {
+// expect opens the turn.
+func (t *Turn) expect(idle bool) {
 	if idle {
 		t.state.Store(turnOpen | turnIdle)
 		return
@@ -82,8 +82,8 @@ func (t *Turn) begin(idle bool) {
 // land notes that the last answer is on its way to the client.
 func (t *Turn) land() { t.state.Or(turnLands) }
 
-// close ends the turn.
-func (t *Turn) close() { t.state.Store(0) }
+// fulfil closes the turn.
+func (t *Turn) fulfil() { t.state.Store(0) }
 
 // Owes reports whether the client waits for an answer to a message that passed
 // with [Verdict.Expect].

@@ -152,7 +152,7 @@ func (u *upward) pass(m Message, v *Verdict) error {
 		return err
 	}
 	if v.Expect {
-		u.begin(v.Idle)
+		u.expect(v.Idle)
 	}
 	if v.Instead == nil && m.Whole() {
 		u.in.p += m.Total
