@@ -238,6 +238,32 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
+// Who uses a wrong method is told the right ones, also where the live page would be
+// looked for: GET /v1/reload was "no such path".
+func TestWrongMethods(t *testing.T) {
+	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{})
+	for c, want := range map[[2]string]string{
+		{"GET", "/v1/reload"}:                     "POST",
+		{"PUT", "/v1/reload"}:                     "POST",
+		{"DELETE", "/v1/status"}:                  "GET",
+		{"PUT", "/v1/ingresses/orders"}:           "GET, PATCH",
+		{"POST", "/v1/ingresses/a/overrides/1"}:   "DELETE",
+		{"GET", "/v1/shadow/wider/promote"}:       "POST",
+		{"GET", "/v1/nothing"}:                    "",
+		{"GET", "/v1/ingresses/orders/overrides"}: "none", // it is there
+	} {
+		w := (call{method: c[0], path: c[1]}).do(t, s)
+		switch allow := w.Header().Get("Allow"); {
+		case want == "none":
+			if w.Code == http.StatusMethodNotAllowed {
+				t.Errorf("%v = %d; want an answer", c, w.Code)
+			}
+		case want == "" && (w.Code != http.StatusNotFound || allow != ""), want != "" && (w.Code != http.StatusMethodNotAllowed || allow != want):
+			t.Errorf("%v = %d, Allow %q; want %q", c, w.Code, allow, want)
+		}
+	}
+}
+
 // A token can be replaced while the server runs.
 func TestSetToken(t *testing.T) {
 	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{Token: "old"})

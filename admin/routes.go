@@ -20,11 +20,11 @@ var page embed.FS
 func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
 	r.Use(secureHeaders, answers.Bound(maxBody, writeTimeout), s.guard.guardHost, middleware.GetHead)
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		answers.Fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
-	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		answers.Fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
+	r.NotFound(answers.NoSuchPath)
+	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
+		if !answers.NotAllowed(w, req, own(r, req)) { // a file of the live page, or what is looked for among them
+			answers.NotAllowed(w, req, func(method string) bool { return method == http.MethodGet })
+		}
 	})
 
 	r.With(s.guard.authorize).Get("/v1/log", s.window.lines)
@@ -47,7 +47,7 @@ func (s *Server) routes() http.Handler {
 	if err != nil {
 		panic("admin: the embedded page is not there: " + err.Error())
 	}
-	r.Method(http.MethodGet, "/*", pageFiles(files))
+	r.Method(http.MethodGet, "/*", pageFiles(files, r))
 	return r
 }
 
@@ -97,13 +97,23 @@ func (s *Server) changing(r chi.Router) {
 	asks.Method(http.MethodDelete, "/v1/admissions/{permit}", s.o.Decisions)
 }
 
+// own tells which methods the path of r is listed with. The live page is not listed.
+func own(all chi.Routes, r *http.Request) (has func(method string) bool) {
+	return func(method string) bool {
+		ctx := chi.NewRouteContext()
+		return all.Match(ctx, method, r.URL.Path) && ctx.RoutePattern() != "/*"
+	}
+}
+
 // pageFiles serves the files of the live page, and nothing else: no listings.
-func pageFiles(files fs.FS) http.Handler {
+func pageFiles(files fs.FS, all chi.Routes) http.Handler {
 	server := http.FileServerFS(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := r.URL.Path[1:]; name != "" {
 			if info, err := fs.Stat(files, name); err != nil || info.IsDir() {
-				answers.Fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
+				if !answers.NotAllowed(w, r, own(all, r)) {
+					answers.NoSuchPath(w, r)
+				}
 				return
 			}
 		}

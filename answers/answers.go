@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/admitd/admitd/config/strict"
 	"github.com/admitd/admitd/labels"
@@ -32,6 +33,28 @@ type problem struct {
 func Fail(w http.ResponseWriter, status int, detail string, problems ...string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	write(w, status, problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Problems: problems})
+}
+
+// NoSuchPath answers that there is nothing at the path of r.
+func NoSuchPath(w http.ResponseWriter, r *http.Request) {
+	Fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
+}
+
+// NotAllowed answers that the path of r is there for other methods: those that has
+// reports. It does nothing and returns false when there are none.
+func NotAllowed(w http.ResponseWriter, r *http.Request, has func(method string) bool) bool {
+	var allowed []string
+	for _, m := range [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+		if has(m) {
+			allowed = append(allowed, m)
+		}
+	}
+	if len(allowed) == 0 {
+		return false
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	Fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
+	return true
 }
 
 // Refuse answers with a refusal, in the form that the ingress gives it.
@@ -85,9 +108,12 @@ func Read(w http.ResponseWriter, r *http.Request, into any) bool {
 	return false
 }
 
-// Worded says what a body does not hold for, and of an unknown key which one may
-// be meant.
+// Worded says what a body does not hold for, in the words of who wrote it, and of
+// an unknown key which one may be meant.
 func Worded(err error, into any) string {
+	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return mistype(mistyped)
+	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	key, unknown := strings.CutPrefix(text, "unknown field ")
 	if !unknown {
@@ -101,6 +127,35 @@ func Worded(err error, into any) string {
 		text += fmt.Sprintf(", did you mean %q?", near)
 	}
 	return text
+}
+
+// mistype says what stands where something else is wanted.
+func mistype(e *json.UnmarshalTypeError) string {
+	var path []string
+	for _, key := range strings.Split(e.Field, ".") {
+		if key != "" && !unicode.IsUpper(rune(key[0])) { // else it is the name of one of our types
+			path = append(path, key)
+		}
+	}
+	where := strings.Join(path, ".")
+	if where == "" {
+		where = "the whole of it"
+	}
+	want := "an object"
+	switch e.Type.Kind() {
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.String:
+		want = "text"
+	case reflect.Slice, reflect.Array:
+		want = "a list"
+	case reflect.Float64, reflect.Int, reflect.Int64, reflect.Uint64:
+		if strings.HasPrefix(e.Value, "number ") {
+			return where + ": is not a number that can be meant (" + strings.TrimPrefix(e.Value, "number ") + ")"
+		}
+		want = "a number"
+	}
+	return where + ": must be " + want + " (" + e.Value + ")"
 }
 
 // keysOf adds the keys of a type and of those in it.

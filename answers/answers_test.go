@@ -31,7 +31,9 @@ func TestReadIsStrict(t *testing.T) {
 		"misspelt":       {`{"rates": 2}`, http.StatusBadRequest, `unknown key \"rates\", did you mean \"rate\"?`},
 		"misplaced":      {`{"depth": 2}`, http.StatusBadRequest, `unknown key \"depth\" here: it belongs into another object`},
 		"unlike any":     {`{"zzzzzzzz": 2}`, http.StatusBadRequest, `unknown key \"zzzzzzzz\"`},
-		"another type":   {`{"rate": "2"}`, http.StatusBadRequest, "cannot unmarshal"},
+		"another type":   {`{"rate": "2"}`, http.StatusBadRequest, "rate: must be a number (string)"},
+		"another number": {`{"inner": {"depth": 1.5}}`, http.StatusBadRequest, "inner.depth: is not a number that can be meant (1.5)"},
+		"no object":      {`[]`, http.StatusBadRequest, "the whole of it: must be an object (array)"},
 		"two documents":  {`{"rate": 2} {}`, http.StatusBadRequest, "more than one JSON value"},
 		"no JSON at all": {`rate=2`, http.StatusBadRequest, "invalid character"},
 		"too large":      {`{"rate": ` + strings.Repeat("1", 100) + `}`, http.StatusRequestEntityTooLarge, "larger than 64 bytes"},
@@ -55,6 +57,23 @@ func TestReadIsStrict(t *testing.T) {
 				t.Errorf("answer %d %s %s; want %d and %q in it", w.Code, w.Header().Get("Content-Type"), w.Body, tc.status, tc.want)
 			}
 		})
+	}
+}
+
+// A method that a path is not there for is answered with those that it is there for
+// (RFC 9110, section 15.5.6), which were not told.
+func TestNotAllowed(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPut, "/v1/admissions", nil)
+	if !answers.NotAllowed(w, r, func(m string) bool { return m == http.MethodPost || m == http.MethodGet }) {
+		t.Fatal("not answered")
+	}
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, POST" || !strings.Contains(w.Body.String(), "PUT is not allowed here") {
+		t.Errorf("answer %d, Allow %q, %s; want 405 and GET, POST", w.Code, w.Header().Get("Allow"), w.Body)
+	}
+	w = httptest.NewRecorder()
+	if answers.NotAllowed(w, r, func(string) bool { return false }) || w.Body.Len() > 0 {
+		t.Errorf("a path that is not there is answered %s", w.Body)
 	}
 }
 

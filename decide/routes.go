@@ -52,11 +52,9 @@ func (s *Server) routes() http.Handler {
 	api := &api{desk: s.desk, log: s.o.Log}
 	r := chi.NewRouter()
 	r.Use(answers.Bound(maxBody, writeTimeout))
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		answers.Fail(w, http.StatusNotFound, "no such path: "+r.URL.Path)
-	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		answers.Fail(w, http.StatusMethodNotAllowed, r.Method+" is not allowed here")
+	r.NotFound(answers.NoSuchPath)
+	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
+		answers.NotAllowed(w, req, func(method string) bool { return r.Match(chi.NewRouteContext(), method, req.URL.Path) })
 	})
 	r.Get("/readyz", s.readyz)
 	r.Group(func(r chi.Router) {

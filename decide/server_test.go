@@ -42,8 +42,12 @@ func TestWhoMayAsk(t *testing.T) {
 			if err := s.SetToken(tc.token); err != nil {
 				t.Fatal(err)
 			}
-			if w := tc.call.do(t, s); w.Code != tc.want {
+			w := tc.call.do(t, s)
+			if w.Code != tc.want {
 				t.Errorf("%s %s = %d %s; want %d", tc.call.method, tc.call.path, w.Code, w.Body, tc.want)
+			}
+			if allow := w.Header().Get("Allow"); w.Code == http.StatusMethodNotAllowed && allow != http.MethodPost {
+				t.Errorf("%s %s: Allow %q; want POST", tc.call.method, tc.call.path, allow)
 			}
 		})
 	}
