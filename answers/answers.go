@@ -132,7 +132,7 @@ func Worded(err error, into any) string {
 // mistype says what stands where something else is wanted.
 func mistype(e *json.UnmarshalTypeError) string {
 	var path []string
-	for _, key := range strings.Split(e.Field, ".") {
+	for key := range strings.SplitSeq(e.Field, ".") {
 		if key != "" && !unicode.IsUpper(rune(key[0])) { // else it is the name of one of our types
 			path = append(path, key)
 		}
@@ -142,16 +142,16 @@ func mistype(e *json.UnmarshalTypeError) string {
 		where = "the whole of it"
 	}
 	want := "an object"
-	switch e.Type.Kind() {
-	case reflect.Bool:
+	switch kind := e.Type.Kind(); {
+	case kind == reflect.Bool:
 		want = "true or false"
-	case reflect.String:
+	case kind == reflect.String:
 		want = "text"
-	case reflect.Slice, reflect.Array:
+	case kind == reflect.Slice, kind == reflect.Array:
 		want = "a list"
-	case reflect.Float64, reflect.Int, reflect.Int64, reflect.Uint64:
-		if strings.HasPrefix(e.Value, "number ") {
-			return where + ": is not a number that can be meant (" + strings.TrimPrefix(e.Value, "number ") + ")"
+	case kind >= reflect.Int && kind <= reflect.Float64:
+		if n, is := strings.CutPrefix(e.Value, "number "); is {
+			return where + ": is not a number that can be meant (" + n + ")"
 		}
 		want = "a number"
 	}

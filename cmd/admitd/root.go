@@ -88,8 +88,8 @@ func knowTheirOwn(c *cobra.Command) {
 			return nil
 		}
 		meant := ""
-		if close := c.SuggestionsFor(args[0]); len(close) > 0 {
-			meant = fmt.Sprintf(", did you mean %q?", strings.Join(close, `" or "`))
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			meant = ", did you mean \"" + strings.Join(near, `" or "`) + "\"?"
 		}
 		return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), meant)
 	}

@@ -3,8 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -72,7 +71,7 @@ func (d *demoHTTP) Start(ctx context.Context) (string, error) {
 	}
 	d.backend = modelhttp.New(ctx, modelhttp.Options{Workers: demoWorkers, Service: demoService, Thrash: demoThrash})
 	// With the gate off it may run out of descriptors, which is no news.
-	srv := &http.Server{Handler: d.backend, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	srv := &http.Server{Handler: d.backend, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	go func() { _ = srv.Serve(ln) }() // ends with the listener
 	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	return "http://" + ln.Addr().String(), nil
