@@ -1,13 +1,27 @@
 package ingress
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
+	"time"
 )
 
-// Peek waits for the first byte that a client sends and leaves it where it is: it
-// is read from the connection that Peek returns, c itself where that can be done.
-func Peek(c net.Conn) (first byte, again net.Conn, err error) {
+// Peek waits, until ctx is done, for the first byte that a client sends and leaves
+// it where it is: it is read from the connection that Peek returns, c itself where
+// that can be done.
+func Peek(ctx context.Context, c net.Conn) (first byte, again net.Conn, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
+	first, again, err = peek(c)
+	if !stop() {
+		err = errors.Join(err, ctx.Err())
+	}
+	return first, again, err
+}
+
+// peek is Peek for as long as it takes.
+func peek(c net.Conn) (first byte, again net.Conn, err error) {
 	if b, err, ok := peekRaw(c); ok {
 		return b, c, err
 	}

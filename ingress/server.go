@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -182,15 +181,10 @@ func (v *visit) run() {
 func (s *Server) begin(ctx context.Context, v *visit) (over bool) {
 	c := v.c
 	if s.o.TLS != nil {
-		secured := tls.Server(c, s.o.TLS)
-		hctx, cancel := context.WithTimeout(ctx, preludeTimeout)
-		err := secured.HandshakeContext(hctx)
-		cancel()
-		if err != nil {
-			s.Count(c, BadHandshake)
+		var err error
+		if c, err = Secure(ctx, c, s.o.TLS, preludeTimeout); err != nil {
 			return true
 		}
-		c = secured
 	}
 	h, ok := s.handler.(Sleeper)
 	if !ok {

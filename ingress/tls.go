@@ -1,11 +1,14 @@
 package ingress
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"time"
 )
 
 // ErrNoCertificates is returned by [LoadTLS] for a client CA file without a
@@ -34,4 +37,25 @@ func LoadTLS(certFile, keyFile, clientCAFile string) (*tls.Config, error) {
 	}
 	cfg.ClientAuth = tls.RequireAndVerifyClientCert
 	return cfg, nil
+}
+
+// Secure begins TLS with the client of c, within the time given. A client that does
+// not come to an end with it is counted by the door that it came through, and c is
+// closed.
+func Secure(ctx context.Context, c net.Conn, conf *tls.Config, within time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	secured := tls.Server(c, conf)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		from := c
+		if p, ok := c.(*pushedBack); ok {
+			from = p.Conn
+		}
+		if k, ok := from.(*conn); ok {
+			k.door.Count(k, BadHandshake)
+		}
+		_ = c.Close()
+		return nil, fmt.Errorf("ingress: TLS handshake: %w", err)
+	}
+	return secured, nil
 }

@@ -72,11 +72,7 @@ func newServer(g gate, o Options) (*Server, error) {
 	if o.TestCommands {
 		s.points = &failPoints{}
 	}
-	dial := o.Dial
-	if o.BackendTLS != nil {
-		dial = relay.WithTLS(dial, o.BackendTLS)
-	}
-	s.dialer = relay.NewDialer(o.Backends, o.DialTimeout, dial)
+	s.dialer = relay.NewDialer(o.Backends, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
 	s.dialer.Health().Log(g.Name(), o.Log)
 	s.hall = relay.New(g, relay.Options{
 		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,

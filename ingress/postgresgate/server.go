@@ -3,7 +3,6 @@ package postgresgate
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -56,7 +55,7 @@ func New(g gate, o Options) (*Server, error) {
 	o = o.WithDefaults()
 	dial := o.Dial
 	if o.BackendTLS != nil {
-		dial = relay.WithTLS(askTLS(dial), o.BackendTLS)
+		dial = relay.WithTLS(relay.Then(dial, askTLS), o.BackendTLS)
 	}
 	s := &Server{name: g.Name(), o: o, parts: parts, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
 	s.learner, _ = g.(*limiter.Gate)
@@ -111,58 +110,36 @@ func (s *Server) handshake(ctx context.Context, c net.Conn, ses *session) (net.C
 	if s.direct == nil {
 		return c, nil
 	}
-	limit := s.o.HandshakeTimeout
-	if limit <= 0 {
-		limit = relay.DefaultGreeting
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, s.o.HandshakeTimeout) // of both together
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
-	first, c, err := ingress.Peek(c)
-	if !stop() || err != nil {
+	first, c, err := ingress.Peek(ctx, c)
+	if err != nil {
 		_ = c.Close()
-		return c, fmt.Errorf("postgresgate: no first byte: %w", errors.Join(err, ctx.Err()))
+		return c, fmt.Errorf("postgresgate: no first byte: %w", err)
 	}
 	if first != recordHandshake {
 		return c, nil
 	}
-	t := tls.Server(c, s.direct)
-	if err := t.HandshakeContext(ctx); err != nil {
-		_ = c.Close()
-		return c, fmt.Errorf("postgresgate: TLS handshake: %w", err)
-	}
 	ses.login.tls = true
-	return t, nil
+	return ingress.Secure(ctx, c, s.direct, s.o.HandshakeTimeout)
 }
 
 // recordHandshake is the first byte of TLS, which begins no start-up message: it
 // would be one of 360 MiB.
 const recordHandshake = 0x16
 
-// askTLS returns a dial func that asks the server for TLS, as it is asked
-// before a start-up message.
-func askTLS(dial relay.DialFunc) relay.DialFunc {
-	if dial == nil {
-		var d net.Dialer
-		dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
+// askTLS asks a server for TLS, as it is asked before a start-up message.
+func askTLS(ctx context.Context, c net.Conn, address string) (net.Conn, error) {
+	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
+	answer := [1]byte{}
+	if _, err := c.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}); err != nil {
+		return nil, err
 	}
-	return func(ctx context.Context, address string) (net.Conn, error) {
-		c, err := dial(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
-		answer := [1]byte{}
-		if _, err = c.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}); err == nil {
-			_, err = io.ReadFull(c, answer[:])
-		}
-		if err == nil && answer[0] != 'S' {
-			err = fmt.Errorf("postgresgate: backend %s speaks no TLS (it said %q)", address, answer[0])
-		}
-		if err != nil {
-			_ = c.Close()
-			return nil, err
-		}
-		return c, nil
+	if _, err := io.ReadFull(c, answer[:]); err != nil {
+		return nil, err
 	}
+	if answer[0] != 'S' {
+		return nil, fmt.Errorf("postgresgate: backend %s speaks no TLS (it said %q)", address, answer[0])
+	}
+	return c, nil
 }

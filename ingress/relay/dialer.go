@@ -109,27 +109,39 @@ func undialled(err error) ingress.Cause {
 	return ingress.Unreachable
 }
 
-// WithTLS returns a dial func that speaks TLS over what dial connects to; nil =
-// TCP. An empty ServerName is filled in from the address.
-func WithTLS(dial DialFunc, conf *tls.Config) DialFunc {
+// Then returns a dial func that speaks over what dial connects to, nil = TCP, and
+// goes on with what speak returns. When that fails it closes the connection.
+func Then(dial DialFunc, speak func(ctx context.Context, c net.Conn, address string) (net.Conn, error)) DialFunc {
 	dial = orTCP(dial)
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		c, err := dial(ctx, address)
 		if err != nil {
 			return nil, err
 		}
+		next, err := speak(ctx, c, address)
+		if err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+		return next, nil
+	}
+}
+
+// WithTLS returns a dial func that speaks TLS over what dial connects to, nil =
+// TCP, or dial when conf is nil. An empty ServerName is filled in from the address.
+func WithTLS(dial DialFunc, conf *tls.Config) DialFunc {
+	if conf == nil {
+		return dial
+	}
+	return Then(dial, func(ctx context.Context, c net.Conn, address string) (net.Conn, error) {
 		conf := conf
 		if conf.ServerName == "" && !conf.InsecureSkipVerify {
 			conf = conf.Clone()
 			conf.ServerName, _, _ = net.SplitHostPort(address) // an address that was dialled
 		}
 		t := tls.Client(c, conf)
-		if err := t.HandshakeContext(ctx); err != nil {
-			_ = c.Close()
-			return nil, err
-		}
-		return t, nil
-	}
+		return t, t.HandshakeContext(ctx)
+	})
 }
 
 // orTCP returns dial, or plain TCP when it is nil.

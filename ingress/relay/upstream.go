@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+
+	"github.com/admitd/admitd/ingress"
 	"os"
 	"time"
 )
@@ -193,11 +195,9 @@ func (u *upward) secure(ctx context.Context, conf *tls.Config) error {
 		return errEarly
 	}
 	u.in.release()
-	t := tls.Server(u.raw, conf)
-	ctx, cancel := context.WithTimeout(ctx, u.c.o.Greeting)
-	defer cancel()
-	if err := t.HandshakeContext(ctx); err != nil {
-		return fmt.Errorf("relay: TLS handshake: %w", err)
+	t, err := ingress.Secure(ctx, u.raw, conf, u.c.o.Greeting)
+	if err != nil {
+		return err
 	}
 	u.client.secure(t)
 	u.in = newInlet(t, &u.c.windows)
