@@ -43,7 +43,8 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 	}
 	w.Probe, w.Backends = s.Probe, s.Backends
 	w.Details = func() any {
-		return mongoDetails{Status: s.Status(), Establishment: mongogate.Establishment(w.Connections())}
+		door := w.Connections()
+		return mongoDetails{Status: s.Status(), Total: door.Accepted, Establishment: mongogate.Establishment(door)}
 	}
 	return w, nil
 }
@@ -89,6 +90,7 @@ func mongoOptions(in *config.Ingress) (mongogate.Options, error) {
 type mongoDetails struct {
 	mongogate.Status
 
+	Total         uint64                        `json:"connectionsTotalCreated"`
 	Establishment mongogate.EstablishmentStatus `json:"ingressSessionEstablishment"`
 }
 

@@ -86,7 +86,7 @@ func pulsarOptions(in *config.Ingress) (pulsargate.Options, error) {
 		address = strings.TrimSuffix(rest, "/")
 	}
 	o := pulsargate.Options{
-		Backend: address, TLS: upstream, By: pulsarBy(in.Partitions.By), Limits: pulsarLimits(in), Classes: Classes(in),
+		Backend: address, BackendTLS: upstream, By: pulsarBy(in.Partitions.By), Limits: pulsarLimits(in), Classes: Classes(in),
 		CancelAbandoned: in.Abandon == "cancel",
 	}
 	if c := in.Pulsar; c != nil {

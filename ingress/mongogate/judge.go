@@ -2,6 +2,7 @@ package mongogate
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/admitd/admitd/ingress/relay"
@@ -165,7 +166,9 @@ func (ses *session) substitute(r *relay.Session, h mongowire.Header, b []byte, m
 		var err error
 		doc, err = ses.s.hellos.rewrite(nil, m.Body[:documentLen(m.Body)], r.Backend())
 		if err != nil {
-			ses.s.warn(err)
+			if n := ses.s.bypassed.Due(r.Now()); n > 0 {
+				ses.s.o.Log.Warn("replies to hello cannot be passed on", slog.String("ingress", ses.s.gate.Name()), slog.Int64("replies", n), slog.Any("last_error", err))
+			}
 			doc = appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", "admitd: "+err.Error())
 			m.Flags &^= mongowire.FlagMoreToCome
 			ses.asked.streams = false

@@ -86,8 +86,8 @@ type Options struct {
 	Askers *askers.Board
 	// Observer is told what the limiter does not count; nil = nobody.
 	Observer Observer
-	// Log receives failures of connections at debug, and of the backend at
-	// warn, at most once a second; nil = discarded.
+	// Log is told how connections end and backends answer, as by [relay.Options],
+	// and of replies to hello that would lead around the gate; nil = nobody is.
 	Log *slog.Logger
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -16,20 +15,12 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// gate decides; [*limiter.Gate] is one.
-type gate interface {
-	Admit(ctx context.Context, req limiter.Request) (limiter.Permit, error)
-	Now() int64
-	Name() string
-}
-
 // Server serves the client connections of one MongoDB gate. It is an
 // ingress.Handler and is safe for concurrent use.
 type Server struct {
-	gate     gate
+	gate     relay.Gate
 	learner  *limiter.Gate // that learns shapes; nil = another decides
 	o        Options
-	log      *slog.Logger
 	commands commandTable
 	parts    []part
 	hellos   hellos
@@ -37,7 +28,7 @@ type Server struct {
 	ledger   ledger
 	points   *failPoints  // nil = [Options.TestCommands] is off
 	latency  atomic.Int64 // ns, moving average of commands; 0 = unknown
-	warned   atomic.Int64 // monotonic ns of the last warning
+	bypassed ingress.Seldom
 	counters counters
 	login    credentials
 	dialer   *relay.Dialer
@@ -46,12 +37,7 @@ type Server struct {
 
 // New returns a server that admits through g. It does not connect to a
 // backend; see [Server.Probe].
-func New(g *limiter.Gate, o Options) (*Server, error) {
-	return newServer(g, o)
-}
-
-// newServer is New for anything that decides.
-func newServer(g gate, o Options) (*Server, error) {
+func New(g relay.Gate, o Options) (*Server, error) {
 	o = o.WithDefaults()
 	if err := validate(&o); err != nil {
 		return nil, err
@@ -64,7 +50,7 @@ func newServer(g gate, o Options) (*Server, error) {
 		return nil, fmt.Errorf("mongogate: %w", err)
 	}
 	s := &Server{
-		gate: g, o: o, log: o.Log, parts: parts, commands: newCommandTable(&o),
+		gate: g, o: o, parts: parts, commands: newCommandTable(&o),
 		hellos: hellos{mode: o.Topology.Mode, members: o.Topology.Members},
 		login:  credentials{policy: o.Unauthenticated, log: o.Log},
 	}
@@ -73,10 +59,9 @@ func newServer(g gate, o Options) (*Server, error) {
 		s.points = &failPoints{}
 	}
 	s.dialer = relay.NewDialer(o.Backends, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
-	s.dialer.Health().Log(g.Name(), o.Log)
 	s.hall = relay.New(g, relay.Options{
 		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,
-		Cancel: o.CancelAbandoned,
+		Cancel: o.CancelAbandoned, Log: o.Log,
 	})
 	return s, nil
 }
@@ -124,33 +109,17 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, ni
 
 // Begin implements [ingress.Sleeper].
 func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
-	s.counters.connections.Add(1)
-	s.counters.totalConnections.Add(1)
-	return s.hall.Begin(ctx, c, newSession(s, c), wake, func(err error) { s.ended(ctx, c, err) })
-}
-
-// ended notes that a connection ended, and why.
-func (s *Server) ended(ctx context.Context, c net.Conn, err error) {
-	s.counters.connections.Add(-1)
-	s.log.DebugContext(ctx, "connection ended", slog.Any("remote", c.RemoteAddr()), slog.Any("cause", err))
+	return s.hall.Begin(ctx, c, newSession(s, c), wake, func(error) {})
 }
 
 // Backends returns how the backends answer.
-func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().Status(time.Now()) }
+func (s *Server) Backends() []ingress.BackendStatus { return s.hall.Backends() }
 
 // exemptName reports whether the application or driver is exempt.
 func (s *Server) exemptName(c *client) bool {
 	return slices.ContainsFunc(s.o.Exempt.Applications, func(p string) bool {
 		return strings.HasPrefix(c.application, p) || strings.HasPrefix(c.driver, p)
 	})
-}
-
-// warn logs about the backend, at most once a second.
-func (s *Server) warn(err error) {
-	now, last := s.gate.Now(), s.warned.Load()
-	if (last == 0 || now-last > int64(time.Second)) && s.warned.CompareAndSwap(last, now) {
-		s.log.Warn("backend failed", slog.Any("error", err))
-	}
 }
 
 // maxWait returns how long the command may wait for admission: as long as the

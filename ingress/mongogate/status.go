@@ -13,9 +13,8 @@ import (
 type Status struct {
 	RequestRateLimiter RequestRateLimiterStatus `json:"ingressRequestRateLimiter"`
 	Clients            ClientStatus             `json:"clients"`
-	// Connections that are open now, and how many there were.
-	Connections      int64 `json:"connectionsCurrent"`
-	TotalConnections int64 `json:"connectionsTotalCreated"`
+	// Connections that are open now.
+	Connections int64 `json:"connectionsCurrent"`
 	// OpenCursors and OpenTransactions are those that a drain waits for.
 	OpenCursors      int `json:"openCursors"`
 	OpenTransactions int `json:"openTransactions"`
@@ -56,7 +55,6 @@ type ClientStatus struct {
 type counters struct {
 	attempted, successful, rejected, exempted   atomic.Int64
 	interrupted, dropped, swallowed, overloaded atomic.Int64
-	connections, totalConnections               atomic.Int64
 	generation                                  [3]atomic.Int64
 }
 
@@ -74,7 +72,7 @@ func (s *Server) Status() Status {
 		Clients: ClientStatus{
 			Silent: c.generation[Silent].Load(), Retrying: c.generation[Retrying].Load(), Hinted: c.generation[Hinted].Load(),
 		},
-		Connections: c.connections.Load(), TotalConnections: c.totalConnections.Load(),
+		Connections: s.hall.Sessions(),
 		OpenCursors: cursors, OpenTransactions: txns, Unauthenticated: s.login.inForce(),
 	}
 	if g, ok := s.gate.(interface {

@@ -102,7 +102,7 @@ func (l *login) enters(rs *relay.Session, m []byte) error {
 // turnAway tells the client why it cannot come in, and returns the connection's
 // end.
 func (l *login) turnAway(rs *relay.Session, why ingress.Refusal) error {
-	return errors.Join(errTurnedAway, rs.Tell(appendTurnedAway(nil, l.srv.name, why)))
+	return errors.Join(relay.ErrTurnedAway, rs.Tell(appendTurnedAway(nil, l.srv.name, why)))
 }
 
 // privileged reports whether the session may have a reserved place, as far as

@@ -69,8 +69,8 @@ type Options struct {
 
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
-	// Log receives failures of connections at debug, and of the backend at
-	// warn, at most once a second; nil = discarded.
+	// Log is told how connections end and backends answer, as by [relay.Options],
+	// and, once each, what keeps the gate from seeing work; nil = nobody is.
 	Log *slog.Logger
 }
 

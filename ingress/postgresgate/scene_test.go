@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress/postgresgate"
+	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -34,19 +35,13 @@ func policy(limit, waiting int) *limiter.Policy {
 	}}
 }
 
-type decider interface {
-	Admit(ctx context.Context, req limiter.Request) (limiter.Permit, error)
-	Now() int64
-	Name() string
-}
-
 func stage(t *testing.T, p *limiter.Policy, o postgresgate.Options) *scene {
 	t.Helper()
 	return stageBefore(t, limiter.New("pg", p, limiter.Options{}), nil, o)
 }
 
 // stageBefore is stage with somebody else who decides; nil = the gate.
-func stageBefore(t *testing.T, g *limiter.Gate, d decider, o postgresgate.Options) *scene {
+func stageBefore(t *testing.T, g *limiter.Gate, d relay.Gate, o postgresgate.Options) *scene {
 	t.Helper()
 	sc := &scene{t: t, gate: g, dials: make(chan net.Conn, 64)}
 	if o.Backends == nil {

@@ -16,13 +16,6 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// gate decides; [*limiter.Gate] is one.
-type gate interface {
-	Admit(ctx context.Context, req limiter.Request) (limiter.Permit, error)
-	Now() int64
-	Name() string
-}
-
 // Server serves the client connections of one PostgreSQL gate. It is an
 // ingress.Handler and is safe for concurrent use.
 type Server struct {
@@ -41,7 +34,7 @@ type Server struct {
 }
 
 // New returns a server that admits through g. It connects to no backend.
-func New(g gate, o Options) (*Server, error) {
+func New(g relay.Gate, o Options) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -59,7 +52,6 @@ func New(g gate, o Options) (*Server, error) {
 	}
 	s := &Server{name: g.Name(), o: o, parts: parts, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
 	s.learner, _ = g.(*limiter.Gate)
-	s.dialer.Health().Log(g.Name(), o.Log)
 	for op := range s.costs {
 		s.costs[op] = o.Costs[sqltext.Operation(op).String()]
 	}
@@ -73,6 +65,7 @@ func New(g gate, o Options) (*Server, error) {
 	}
 	s.corridor = relay.New(g, relay.Options{
 		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Cancel: o.CancelAbandoned, Window: 2 * seen,
+		Log: o.Log,
 	})
 	return s, nil
 }
@@ -83,26 +76,20 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, ni
 
 // Begin implements [ingress.Sleeper].
 func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
-	s.counters.connections.Add(1)
 	ses := newSession(s, c)
 	c, err := s.handshake(ctx, c, ses)
 	if err != nil {
-		s.leave(ctx, ses, err)
+		s.o.Log.DebugContext(ctx, "connection ended", slog.String("ingress", s.name), slog.Any("client", ses.login.remote), slog.Any("error", err))
 		return func() bool { return true }
 	}
-	return s.corridor.Begin(ctx, c, ses, wake, func(err error) { s.leave(ctx, ses, err) })
-}
-
-// leave forgets a session that is over.
-func (s *Server) leave(ctx context.Context, ses *session, err error) {
-	s.counters.connections.Add(-1)
-	s.keys.remove(ses)
-	s.counters.opens(ses.back.now().status, statusIdle)
-	s.o.Log.DebugContext(ctx, "connection ended", slog.Any("remote", ses.login.remote), slog.Any("cause", err))
+	return s.corridor.Begin(ctx, c, ses, wake, func(error) {
+		s.keys.remove(ses)
+		s.counters.opens(ses.back.now().status, statusIdle)
+	})
 }
 
 // Backends returns how the backends answer.
-func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().Status(time.Now()) }
+func (s *Server) Backends() []ingress.BackendStatus { return s.corridor.Backends() }
 
 // handshake begins TLS with a client whose first byte asks for it. It closes c
 // when that fails.

@@ -8,8 +8,8 @@ import (
 
 // counters are what the server counts.
 type counters struct {
-	connections, opaque, open atomic.Int64
-	units, refused            [sqltext.OpFree + 1]atomic.Int64 // by operation
+	opaque, open   atomic.Int64
+	units, refused [sqltext.OpFree + 1]atomic.Int64 // by operation
 }
 
 // Status is what a server knows of itself.
@@ -39,7 +39,7 @@ type OperationStatus struct {
 func (s *Server) Status() Status {
 	c := &s.counters
 	st := Status{
-		Connections: c.connections.Load(), Opaque: c.opaque.Load(), InTransaction: c.open.Load(), Operations: map[string]OperationStatus{},
+		Connections: s.corridor.Sessions(), Opaque: c.opaque.Load(), InTransaction: c.open.Load(), Operations: map[string]OperationStatus{},
 	}
 	for op := range c.units {
 		of := OperationStatus{Decided: c.units[op].Load(), Refused: c.refused[op].Load()}

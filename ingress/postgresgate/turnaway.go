@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,9 +13,6 @@ import (
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
 )
-
-// errTurnedAway ends a connection whose client was told why.
-var errTurnedAway = errors.New("postgresgate: turned away")
 
 // Codes with which a client does not come in. libpq and pgx try the next host of
 // their list on the second one.

@@ -1,10 +1,8 @@
 package pulsargate_test
 
 import (
-	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -179,33 +177,6 @@ func TestDrainOfAPausedConnection(t *testing.T) {
 		}
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 2 {
 			t.Errorf("the broker got %d messages; want the 2 from before", n)
-		}
-	})
-}
-
-// Clients that misbehave come back at once, each with a line in the log. Now
-// there is one a second, with how many there were.
-func TestBadConnectionsAreLoggedAsARate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		s, err := pulsargate.New(limiter.New("q", off(), limiter.Options{}), pulsargate.Options{
-			Backend: "b:1", Log: slog.New(slog.NewTextHandler(&log, nil)),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		for range 30 {
-			near, far := net.Pipe()
-			go func() {
-				_, _ = near.Write(raw(8, 4, 0xff, 0xff, 0xff, 0xff))
-				near.Close()
-			}()
-			s.ServeConn(t.Context(), far)
-			time.Sleep(100 * time.Millisecond)
-		}
-		if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 3 || !bytes.Contains(log.Bytes(), []byte("connections=10")) {
-			t.Errorf("%d lines in 3 s; want 3, with 10 connections each after the first:\n%s", lines, log.String())
 		}
 	})
 }

@@ -58,7 +58,7 @@ func (s *Server) rewriteLookup(body []byte) ([]byte, error) {
 	// The client picks one of the two by whether it speaks TLS to the gate; what
 	// matters is whether the gate speaks TLS to the broker.
 	url := l.BrokerURL
-	if s.o.TLS != nil || url == "" {
+	if s.o.BackendTLS != nil || url == "" {
 		url = l.BrokerURLTLS
 	}
 	address := brokerAddress(url)

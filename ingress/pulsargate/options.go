@@ -18,8 +18,9 @@ type Options struct {
 	// Backend is the host:port of the broker, or of the service in front of
 	// several, that clients reach when they name none.
 	Backend string
-	// TLS to the brokers; nil = plain TCP.
-	TLS *tls.Config
+	// BackendTLS dials brokers with TLS; nil = plain TCP. An empty ServerName is
+	// filled in from the address.
+	BackendTLS *tls.Config
 	// Brokers are the further addresses that lookups may name and clients may
 	// ask for, as host:port. A host may begin with "*.", which stands for any
 	// labels, and a port may be "*". Backend is always allowed. Everything else
@@ -55,13 +56,14 @@ type Options struct {
 	// has left, although messages have no receipt yet. Otherwise they hold their
 	// permits until they have, and the broker keeps the producers until then.
 	CancelAbandoned bool
-	// Dial connects to a broker; nil = TCP, with TLS when it is set.
+	// Dial connects to a broker, before TLS; nil = TCP.
 	Dial relay.DialFunc
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
 	// Observer is told what the limiter cannot count; nil = nobody.
 	Observer Observer
-	// Log of the connections' troubles; nil = none.
+	// Log is told how connections end and brokers answer, as by [relay.Options]; nil
+	// = nobody is.
 	Log *slog.Logger
 }
 
@@ -139,9 +141,6 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Dial == nil && o.TLS != nil {
-		o.Dial = relay.WithTLS(nil, o.TLS)
 	}
 	return o
 }

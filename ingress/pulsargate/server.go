@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
@@ -27,17 +24,12 @@ type Server struct {
 	limits  atomic.Pointer[Limits]
 	applied atomic.Uint64 // how often limits were changed
 	topics  *topics.Table
-	dialer  *relay.Dialer
 	hall    *relay.Corridor
 
 	heldBytes  atomic.Int64 // of all sessions
 	heldFrames atomic.Int64
-	sessions   atomic.Int64
 	producers  atomic.Int64
 	paused     atomic.Int64
-
-	faults atomic.Int64 // connections that ended badly and are not logged yet
-	logged atomic.Int64 // monotonic ns of the last line about them; 0 = never
 }
 
 // finishTime is how long the messages of a client that left may wait for their
@@ -45,10 +37,6 @@ type Server struct {
 // back with a name of its own choice is told that it is taken. The clients'
 // default is to wait as long for a receipt.
 const finishTime = 30 * time.Second
-
-// logEvery is how often connections that ended badly are logged, all together: a
-// client that misbehaves reconnects at once.
-const logEvery = time.Second
 
 // New returns a server that admits messages through gate. The error says what in
 // o cannot work.
@@ -66,10 +54,10 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	s := &Server{gate: gate, o: o, brokers: append(brokers{o.Backend}, o.Brokers...)}
 	s.limits.Store(&o.Limits)
 	s.topics = topics.New(o.Limits.rates(), gate.Now())
-	s.dialer = relay.NewDialer([]string{o.Backend}, o.DialTimeout, o.Dial)
-	s.dialer.Health().Log(gate.Name(), o.Log).Keep(s.brokers.named()...)
+	dialer := relay.NewDialer([]string{o.Backend}, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
+	dialer.Health().Keep(s.brokers.named()...)
 	s.hall = relay.New(gate, relay.Options{
-		Dialer: s.dialer, Patience: o.StallTimeout, Greeting: o.DialTimeout, Window: pulsarwire.HeaderSize + maxCommand,
+		Dialer: dialer, Log: o.Log, Patience: o.StallTimeout, Greeting: o.DialTimeout, Window: pulsarwire.HeaderSize + maxCommand,
 		Finish: finishTime, Cancel: o.CancelAbandoned,
 	})
 	return s, nil
@@ -100,13 +88,13 @@ type Status struct {
 // Status returns a snapshot.
 func (s *Server) Status() Status {
 	return Status{
-		Connections: s.sessions.Load(), Producers: s.producers.Load(), Topics: int64(s.topics.Size()),
+		Connections: s.hall.Sessions(), Producers: s.producers.Load(), Topics: int64(s.topics.Size()),
 		HeldFrames: s.heldFrames.Load(), HeldBytes: s.heldBytes.Load(), Paused: s.paused.Load(),
 	}
 }
 
 // Backends returns how the brokers answer.
-func (s *Server) Backends() []ingress.BackendStatus { return s.dialer.Health().Status(time.Now()) }
+func (s *Server) Backends() []ingress.BackendStatus { return s.hall.Backends() }
 
 // ServeConn serves one client and closes c. When ctx ends it reads nothing more,
 // waits for the receipts of what was forwarded and returns; messages that are
@@ -115,34 +103,14 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, ni
 
 // Begin implements [ingress.Sleeper].
 func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
-	s.sessions.Add(1)
 	ses := newSession(s, c)
 	return s.hall.Begin(ctx, c, ses, wake, func(err error) {
-		defer s.sessions.Add(-1)
 		defer ses.settle()
-		s.fault(c, err)
+		switch {
+		case errors.Is(err, pulsarwire.ErrMalformed), errors.Is(err, pulsarwire.ErrTooLarge):
+			s.o.Observer.Happened(EventProtocolError)
+		case errors.Is(err, relay.ErrStalled), errors.Is(err, relay.ErrGreeting):
+			s.o.Observer.Happened(EventStalled)
+		}
 	})
-}
-
-// fault counts and logs why a connection ended, unless that is how they end or
-// is a broker's fault.
-func (s *Server) fault(c net.Conn, err error) {
-	switch {
-	case errors.Is(err, pulsarwire.ErrMalformed), errors.Is(err, pulsarwire.ErrTooLarge):
-		s.o.Observer.Happened(EventProtocolError)
-	case errors.Is(err, relay.ErrStalled), errors.Is(err, relay.ErrGreeting):
-		s.o.Observer.Happened(EventStalled)
-	case errors.Is(err, relay.ErrUnreachable), errors.Is(err, relay.ErrBackendGone): // its health tells
-		return
-	case errors.Is(err, relay.ErrDrained), errors.Is(err, relay.ErrClientGone), errors.Is(err, io.EOF),
-		errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe), errors.Is(err, syscall.ECONNRESET):
-		return
-	}
-	s.faults.Add(1)
-	now, last := s.gate.Now(), s.logged.Load()
-	if last != 0 && now-last < int64(logEvery) || !s.logged.CompareAndSwap(last, now) {
-		return
-	}
-	s.o.Log.Info("connections ended", slog.Int64("connections", s.faults.Swap(0)),
-		slog.String("last_client", c.RemoteAddr().String()), slog.Any("last_error", err))
 }

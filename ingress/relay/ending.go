@@ -3,6 +3,10 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
@@ -43,11 +47,38 @@ func (u *upward) over() bool {
 	return u.p.Done(u.life.answered.Load())
 }
 
-// forget has the watch and the sleepers know a session no more that is over.
+// forget has the watch and the sleepers know a session no more that is over, and
+// logs why it ended: when it ended badly as a rate, since a client that misbehaves
+// comes back at once.
 func (c *Corridor) forget(s *Session) {
 	if c.watch.remove(s) {
 		c.sleepers.tidy()
 	}
+	name, client, cause := slog.String("ingress", c.gate.Name()), s.raw.RemoteAddr().String(), slog.Any("error", s.cause)
+	c.o.Log.Debug("connection ended", name, slog.String("client", client), cause)
+	if endedWell(s.cause) {
+		return
+	}
+	if n := c.bad.Due(c.gate.Now()); n > 0 {
+		c.o.Log.Info("connections ended", name, slog.Int64("connections", n), slog.String("last_client", client), slog.Any("last_error", s.cause))
+	}
+}
+
+// endedWell reports whether a session ended as sessions do, or for want of a
+// backend, of which its health tells.
+func endedWell(cause error) bool {
+	if errors.Is(cause, ErrStalled) { // was closed for it
+		return false
+	}
+	for _, usual := range []error{
+		ErrDrained, ErrClientGone, ErrTurnedAway, ErrUnreachable, ErrBackendGone,
+		io.EOF, io.ErrClosedPipe, net.ErrClosed, syscall.ECONNRESET,
+	} {
+		if errors.Is(cause, usual) {
+			return true
+		}
+	}
+	return false
 }
 
 // end ends both connections, and the permit once nothing can be at work for it.

@@ -86,6 +86,13 @@ func (w *watch) add(s *Session) {
 	w.running = true
 }
 
+// size returns how many sessions it looks after.
+func (w *watch) size() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(len(w.sessions))
+}
+
 // remove forgets s, and reports whether it was the last.
 func (w *watch) remove(s *Session) (empty bool) {
 	w.mu.Lock()

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -138,6 +139,7 @@ type Verdict struct {
 type Gate interface {
 	Admit(ctx context.Context, req limiter.Request) (limiter.Permit, error)
 	Now() int64
+	Name() string
 }
 
 // Defaults of [Options].
@@ -183,6 +185,9 @@ type Options struct {
 	// for backends that stop working then. Otherwise the work is finished, and
 	// holds its permit until it is.
 	Cancel bool
+	// Log is told how connections end, at debug, and at info of those that end badly,
+	// all of a second in one line; and of how the backends answer. nil = nobody is.
+	Log *slog.Logger
 }
 
 // Corridor serves the connections of one gate. It is safe for concurrent use.
@@ -192,6 +197,7 @@ type Corridor struct {
 	windows  sync.Pool // of *[]byte, Options.Window long
 	watch    watch
 	sleepers sleepers
+	bad      ingress.Seldom // sessions that ended badly
 }
 
 // New returns a corridor whose sessions are admitted by g.
@@ -202,6 +208,10 @@ func New(g Gate, o Options) *Corridor {
 	o.Finish = ingress.Or(o.Finish, DefaultFinish)
 	o.Rest = ingress.Or(o.Rest, DefaultRest)
 	o.Window = max(ingress.Or(o.Window, DefaultWindow), bufSize)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Dialer.health.Log(g.Name(), o.Log)
 	c := &Corridor{gate: g, o: o}
 	c.windows.New = func() any {
 		b := make([]byte, o.Window)
@@ -210,3 +220,9 @@ func New(g Gate, o Options) *Corridor {
 	c.watch.patience = o.Patience
 	return c
 }
+
+// Backends returns how the backends answer.
+func (c *Corridor) Backends() []ingress.BackendStatus { return c.o.Dialer.health.Status(time.Now()) }
+
+// Sessions returns how many sessions there are.
+func (c *Corridor) Sessions() int64 { return c.watch.size() }

@@ -30,6 +30,9 @@ var (
 	ErrStalled = errors.New("relay: peer stalled")
 	// ErrGreeting: no whole message came in time.
 	ErrGreeting = errors.New("relay: no first message in time")
+	// ErrTurnedAway: the protocol told the client why it does not come in. A
+	// protocol returns it from Inspect or Landed.
+	ErrTurnedAway = errors.New("relay: turned away")
 
 	errPanic  = errors.New("relay: the protocol panicked")
 	errNobody = errors.New("relay: nothing left to finish for a client that left")

@@ -5,10 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-
-	"github.com/admitd/admitd/ingress"
 	"os"
 	"time"
+
+	"github.com/admitd/admitd/ingress"
 )
 
 var (

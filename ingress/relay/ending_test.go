@@ -1,0 +1,71 @@
+package relay_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/admitd/admitd/ingress/relay"
+)
+
+// shy is a toy that lets nobody in.
+type shy struct{ toy }
+
+func (*shy) Inspect(*relay.Session, relay.Message) (relay.Verdict, error) {
+	return relay.Verdict{}, errors.Join(relay.ErrTurnedAway, errToy)
+}
+
+// Clients that misbehave come back at once, each with a line in the log. Now there is
+// one a second, with how many there were; and none of those who leave, are drained or
+// are told that they may not come in.
+func TestBadEndsAreLoggedAsARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		h := open(t, relay.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		time.Sleep(time.Second)
+		for range 30 {
+			c, ended := h.enter(&toy{})
+			say(c, []byte("n\x00\x00\x00\x00"))
+			if err := <-ended; !errors.Is(err, errToy) {
+				t.Fatalf("ended for %v, want %v", err, errToy)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		for i, n := range []int{1, 10, 10} {
+			line, err := log.ReadString('\n')
+			if want := fmt.Sprintf("ingress=test connections=%d last_client=pipe", n); err != nil || !strings.Contains(line, want) {
+				t.Errorf("line %d is %q, %v; want %q", i, line, err, want)
+			}
+		}
+		half, stalled := h.enter(&toy{})
+		say(half, toyMessage('q', nil))
+		say(h.backend(), toyMessage('a', nil))
+		hear(t, half)
+		say(half, toyMessage('q', []byte("and no more"))[:9])
+		<-stalled // which closes the connection under it
+		if line, _ := log.ReadString('\n'); !strings.Contains(line, "stalled") {
+			t.Errorf("of one that stalled %q is logged", line)
+		}
+		gone, left := h.enter(&toy{})
+		_ = gone.Close()
+		<-left
+		c, turnedAway := h.enter(&shy{})
+		say(c, toyMessage('n', nil))
+		if err := <-turnedAway; !errors.Is(err, relay.ErrTurnedAway) {
+			t.Errorf("ended for %v, want %v", err, relay.ErrTurnedAway)
+		}
+		_, drained := h.enter(&toy{})
+		h.drain()
+		if err := <-drained; !errors.Is(err, relay.ErrDrained) {
+			t.Errorf("ended for %v, want %v", err, relay.ErrDrained)
+		}
+		if log.Len() > 0 {
+			t.Errorf("logged of those who did nothing wrong:\n%s", log.String())
+		}
+	})
+}
