@@ -163,7 +163,7 @@ type Window struct {
 	// Greatest length of a window.
 	Max Duration `yaml:"max" default:"1s" min:"1ms" max:"1h"`
 	// Samples a window needs.
-	Samples int `yaml:"samples" default:"10" min:"1" max:"1000000"`
+	Samples int `yaml:"samples" default:"10" min:"1" max:"100000"`
 }
 
 // Fallback is what a limit is while the clock cannot be trusted.

@@ -2,7 +2,14 @@ package protocol_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/admitd/admitd/daemon/protocol"
@@ -27,6 +34,10 @@ func TestDefaultsStandOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			sameNumbers(t, "Options", reflect.ValueOf(given), reflect.ValueOf(own))
+			asDocumented(t, reflect.ValueOf(own))
+			if n := len(toldDefaults(t, reflect.TypeOf(own))); n < 3 {
+				t.Errorf("the comments of %T tell %d defaults", own, n)
+			}
 			if given, own, err = protocol.PorchOf(in); err != nil {
 				t.Fatal(err)
 			}
@@ -61,4 +72,62 @@ func sameNumbers(t *testing.T, path string, given, own reflect.Value) {
 		default:
 		}
 	}
+}
+
+// asDocumented compares the fields of a struct, and of those of the same package
+// inside it, with the default that their comments tell: "0 = 10 s".
+func asDocumented(t *testing.T, own reflect.Value) {
+	t.Helper()
+	told := toldDefaults(t, own.Type())
+	for i := range own.NumField() {
+		f := own.Type().Field(i)
+		if f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == own.Type().PkgPath() {
+			asDocumented(t, own.Field(i))
+		}
+		want, ok := told[f.Name]
+		if !ok {
+			continue
+		}
+		if got := own.Field(i); got.CanInt() && float64(got.Int()) != want || got.CanFloat() && got.Float() != want {
+			t.Errorf("the comment of %s.%s tells %v for 0, and it is %v", own.Type(), f.Name, want, got)
+		}
+	}
+}
+
+// toldDefault is what a comment says that 0 stands for.
+var toldDefault = regexp.MustCompile(`\b0 =\s([0-9][0-9,]*)(?:\s(ms|s|KiB|MiB|GiB)\b)?`)
+
+// toldDefaults reads the defaults that the comments of a struct's fields tell in
+// numbers, in nanoseconds and bytes where they have a unit.
+func toldDefaults(t *testing.T, of reflect.Type) map[string]float64 {
+	t.Helper()
+	units := map[string]float64{"": 1, "ms": 1e6, "s": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+	files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(of.PkgPath(), "github.com/admitd/admitd/"), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]float64{}
+	for _, name := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != of.Name() {
+				return true
+			}
+			for _, f := range spec.Type.(*ast.StructType).Fields.List {
+				for _, m := range toldDefault.FindAllStringSubmatch(f.Doc.Text()+f.Comment.Text(), 1) {
+					n, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
+					if err != nil {
+						t.Fatal(err)
+					}
+					told[f.Names[0].Name] = n * units[m[2]]
+				}
+			}
+			return false
+		})
+	}
+	return told
 }
