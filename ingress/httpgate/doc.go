@@ -1,9 +1,10 @@
 // Package httpgate is the gate for HTTP: HTTP/1.1 and HTTP/2 in, HTTP/1.1 out.
 //
-// A [Server] takes a request from net/http, or by itself when it is a plain one
-// (see doorstep), identifies it, asks the
-// [limiter.Gate], and forwards what is admitted to the backend over
-// connections of its own; net/http's client and reverse proxy are not on the
+// A request goes through four rooms. It comes over a connection of [doorstep], which
+// reads it when it is a plain one, and leaves it to net/http otherwise. Here a
+// [Server] identifies it, asks the [limiter.Gate], and refuses it or lets it go on.
+// What is admitted goes by [exchange] to the backend, over connections of
+// [upstream]; net/http's client and reverse proxy are not on the
 // path, because they cost twice as much as all the rest (ADR 3). Bodies stream both
 // ways and are never held in memory beyond one buffer. What is refused is
 // refused before its body is read, so that sending it again is safe.

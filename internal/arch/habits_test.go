@@ -64,18 +64,12 @@ func TestNobodyAsksForTheProtocol(t *testing.T) {
 }
 
 // A room has few enough files to be known: one that grows past the bound hides
-// another, which is to be found. Those that are above it are named, each with its
-// reason in ADR 23, and leave the list when they come down.
+// another, which is to be found.
 func TestRoomsAreSmall(t *testing.T) {
 	const most = 18
-	crowded := []string{}
 	for _, p := range packages(t) {
-		n, named := len(p.sources()), slices.Contains(crowded, p.dir)
-		switch {
-		case n > most && !named:
+		if n := len(p.sources()); n > most {
 			t.Errorf("%s has %d source files, at most %d: look for the room that it hides", p.dir, n, most)
-		case n <= most && named:
-			t.Errorf("%s has %d source files: take it off the list of those that have too many", p.dir, n)
 		}
 	}
 }

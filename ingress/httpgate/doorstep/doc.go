@@ -12,6 +12,7 @@
 //	glance     the one strict grammar of a plain request
 //	plain      a plain request and its answer, an [http.ResponseWriter]
 //	departure  its context, which ends when the client leaves
+//	wording    refusals, worded once for all who are refused for the same cause
 //	socket     calls that do not wait
 //
 // It knows no limits and no backend. ADR 7 tells why it is there.

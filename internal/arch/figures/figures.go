@@ -93,15 +93,19 @@ func ways() {
 		}
 	}
 	var own, whole []string
+	room := regexp.MustCompile(`^ingress/[a-z]+gate/[a-z]+/`) // of a gate's own
 	for _, title := range slices.Sorted(maps.Keys(blocks)) {
 		name, wire := strings.CutSuffix(title, " (corridor)")
 		if title == "every protocol" || title == "corridor" || title == "limiter" {
 			continue
 		}
-		files, mine := map[string]bool{}, 0
+		files, mine, inRooms := map[string]bool{}, 0, 0
 		for f := range blocks[title] {
 			files[f] = true
-			if strings.HasPrefix(f, "ingress/") && strings.Contains(f, "gate/") {
+			switch {
+			case room.MatchString(f):
+				inRooms++
+			case strings.HasPrefix(f, "ingress/") && strings.Contains(f, "gate/"):
 				mine++
 			}
 		}
@@ -110,10 +114,10 @@ func ways() {
 		if wire {
 			maps.Copy(files, blocks["corridor"])
 		}
-		own = append(own, fmt.Sprintf("%s %d", name, mine))
+		own = append(own, fmt.Sprintf("%s %d + %d", name, mine, inRooms))
 		whole = append(whole, fmt.Sprintf("%s %d", name, len(files)))
 	}
-	row("files on the way of an admitted request, of the protocol's own", "≤ 8", strings.Join(own, ", "))
+	row("files on the way of an admitted request, of the protocol's own: in its gate + in the rooms below it", "≤ 8", strings.Join(own, ", "))
 	row("the same with the shared ones", "≤ 16", strings.Join(whole, ", "))
 }
 
