@@ -183,25 +183,24 @@ func (r *roster) evict(t *table, now int64) *table {
 		return nil
 	}
 	r.evictAt = now + evictEvery
-	var idle []*partition
-	for _, p := range t.keyed {
+	var idle []int // places among those of keys
+	for i, p := range t.keyed {
 		if p.idle(now) {
-			idle = append(idle, p)
+			idle = append(idle, i)
 		}
 	}
 	if len(idle) == 0 {
 		return nil
 	}
-	slices.SortFunc(idle, func(a, b *partition) int {
+	slices.SortFunc(idle, func(i, j int) int {
 		// Of those of one second the same ones make way in every run.
+		a, b := t.keyed[i], t.keyed[j]
 		return cmp.Or(int(b.touched.since(a.touched.at())), cmp.Compare(a.hash, b.hash))
 	})
-	room := max(t.policy.maxPartitions()/8, 1)
-	leaving := make(map[*partition]bool, room)
+	leaving := idle[:min(max(t.policy.maxPartitions()/8, 1), len(idle))]
 	second := now >> coarseShift
-	for _, p := range idle[:min(room, len(idle))] {
-		leaving[p] = true
-		r.retire(p, second)
+	for _, i := range leaving {
+		r.retire(t.keyed[i], second)
 	}
 	r.forget(second)
 	next := t.without(leaving)
@@ -298,11 +297,17 @@ func (t *table) with(key string, s *partitionSpec) *table {
 	return &next
 }
 
-// without returns a table that lacks some partitions of clients' keys.
-func (t *table) without(leaving map[*partition]bool) *table {
+// without returns a table that lacks some partitions of clients' keys, of which the
+// places are given. Who reads the table before finds them no more either.
+func (t *table) without(leaving []int) *table {
 	next := *t
-	next.keys = t.keys.Without(func(s *partitionSpec) bool { return leaving[s.part] })
-	next.keyed = slices.DeleteFunc(slices.Clone(t.keyed), func(p *partition) bool { return leaving[p] })
+	next.keyed = slices.Clone(t.keyed)
+	for _, i := range leaving {
+		name := next.keyed[i].name
+		next.keys.Remove(maphash.String(t.seed, name), name)
+		next.keyed[i] = nil
+	}
+	next.keyed = slices.DeleteFunc(next.keyed, func(p *partition) bool { return p == nil })
 	return &next
 }
 

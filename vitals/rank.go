@@ -1,9 +1,6 @@
 package vitals
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // keptRanks is how many partitions of each ingress are ranked.
 const keptRanks = 200
@@ -34,9 +31,10 @@ func (l *roll) order() {
 	}
 }
 
-// before reports whether p is asked more than other.
+// before reports whether p is asked more than other, or as much and for longer. Names
+// would be a cache line more of each of a hundred thousand that are all asked alike.
 func (p *partition) before(other *partition) bool {
-	return cmp.Or(cmp.Compare(other.active, p.active), cmp.Compare(p.last.Name, other.last.Name)) < 0
+	return p.active > other.active || p.active == other.active && p.last.Number < other.last.Number
 }
 
 // Busiest returns the clients' keys of an ingress that are asked most, the first

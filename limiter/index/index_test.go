@@ -51,13 +51,35 @@ func TestFindWhilePutting(t *testing.T) {
 		entered.Store(int64(i + 1))
 	}
 	wg.Wait()
-	even := now.Load().Without(func(v *int) bool { return *v%2 == 1 })
-	for i := range keys {
-		if v := find(&even, i); (v != nil) != (i%2 == 0) || v != nil && *v != i {
-			t.Errorf("without the odd ones %d is %v", i, v)
+}
+
+// What was removed is found no more, what was not is, and a key may come back; and
+// however long keys come and go, no more slots are taken than they need at once.
+func TestRemove(t *testing.T) {
+	const live, rounds = 100, 40
+	var x index.Index[int]
+	hash := func(i int) (uint64, string) { return uint64(i) % 64 * 0x9e3779b97f4a7c15, strconv.Itoa(i) }
+	for i := range live * rounds {
+		n := i / 2 * 2 // every second one was there, and is put again
+		key, name := hash(n)
+		x.Put(key, name, &n)
+		if out := n - 2*live; out >= 0 {
+			x.Remove(hash(out))
+			x.Remove(hash(out))
 		}
-		if v := find(now.Load(), i); v == nil || *v != i {
-			t.Errorf("the index before has lost %d", i)
+		for j := max(0, n-3*live); j <= n+1; j++ {
+			v := x.Find(hash(j))
+			if there := j%2 == 0 && j > n-2*live; (v != nil) != there || there && *v != j {
+				t.Fatalf("after %d, %d is %v; there: %v", n, j, v, there)
+			}
 		}
+	}
+	if slots := index.Slots(&x); slots > 8*live {
+		t.Errorf("%d slots for %d keys", slots, live)
+	}
+	first, name := hash(0)
+	x.Put(first, name, new(int))
+	if x.Find(first, name) == nil {
+		t.Error("a key that was removed cannot come back")
 	}
 }
