@@ -242,3 +242,67 @@ func TestHTTPSender(t *testing.T) {
 		})
 	}
 }
+
+// A quantile is of the latencies that were seen, in order.
+func TestQuantiles(t *testing.T) {
+	var n atomic.Int64
+	l := openloop.Load{Rate: 100, For: 20 * time.Second, Timeout: time.Minute, Seed: 1}
+	l.Send = func(context.Context) openloop.Sent {
+		time.Sleep(time.Duration(n.Add(1)%1000) * time.Millisecond) // each of 0 to 999 ms twice
+		return openloop.Sent{Verdict: measure.Answered, Attempts: 1}
+	}
+	tally := play(t, l)
+	for q, want := range map[float64]time.Duration{0.01: 10 * time.Millisecond, 0.5: 500 * time.Millisecond, 0.99: 990 * time.Millisecond, 1: 999 * time.Millisecond} {
+		if got := tally.Quantile(q); (got - want).Abs() > want/20+2*time.Millisecond {
+			t.Errorf("quantile %v is %v; want about %v", q, got, want)
+		}
+	}
+}
+
+// Latencies beyond seconds are kept: a run with patient clients shows them.
+func TestLongLatencies(t *testing.T) {
+	l := openloop.Load{Rate: 10, For: time.Second, Timeout: 10 * time.Minute, Send: answering(5*time.Minute, measure.Answered, 1), Seed: 1}
+	if got := play(t, l).Quantile(0.5); got < 290*time.Second || got > 310*time.Second {
+		t.Errorf("an answer after five minutes is one after %v", got)
+	}
+}
+
+// One send in a thousand may be missed before a run proves nothing.
+func TestVoid(t *testing.T) {
+	seen := map[bool]bool{}
+	for _, stuck := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond} {
+		var n atomic.Int64
+		l := openloop.Load{Rate: 1000, For: 5 * time.Second, MaxOutstanding: 1, Seed: 4}
+		l.Send = func(context.Context) openloop.Sent {
+			if n.Add(1) == 100 {
+				time.Sleep(stuck) // and all that come meanwhile are missed
+			}
+			return openloop.Sent{Verdict: measure.Answered, Attempts: 1}
+		}
+		tally := play(t, l)
+		s := tally.Snapshot()
+		if want := s.Missed*1000 > s.Scheduled; s.Missed == 0 || tally.Void() != want {
+			t.Errorf("%d of %d are missed, void: %v; want %v", s.Missed, s.Scheduled, tally.Void(), want)
+		}
+		seen[tally.Void()] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("both runs are void, or neither: %v", seen)
+	}
+}
+
+// What is not said of a load is as its documents say: a second of patience, and twenty
+// thousand requests on their way.
+func TestLoadDefaults(t *testing.T) {
+	var waited atomic.Int64
+	l := openloop.Load{Rate: 100, For: time.Second, Seed: 1, Send: func(ctx context.Context) openloop.Sent {
+		begin := time.Now()
+		<-ctx.Done()
+		waited.Store(int64(time.Since(begin)))
+		return openloop.Sent{Verdict: measure.Failed, Attempts: 1}
+	}}
+	play(t, l)
+	if got := time.Duration(waited.Load()); got != time.Second {
+		t.Errorf("a request was given up after %v; want 1 s", got)
+	}
+}
