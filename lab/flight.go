@@ -21,6 +21,7 @@ type flight struct {
 	sent     int64         // virtual ns of the attempt in progress
 	deadline int64         // virtual ns; 0 = none
 	tries    int           // attempts made
+	then     func()        // played when it has ended; nil = nothing
 	state    client.State
 }
 
@@ -32,9 +33,11 @@ func (g *game) send(key string, noisy bool) {
 // launch starts one request.
 func (g *game) launch(f *flight) {
 	f.g, f.born, f.patience, f.state = g, g.w.now, g.patience(), client.State{Kind: client.Read}
-	f.door = g.doors[0]
-	if len(g.doors) > 1 {
-		f.door = g.doors[g.w.arrivals.IntN(len(g.doors))]
+	if f.door == nil {
+		f.door = g.doors[0]
+		if len(g.doors) > 1 {
+			f.door = g.doors[g.w.arrivals.IntN(len(g.doors))]
+		}
 	}
 	if d := g.s.Clients.Deadline; d > 0 {
 		f.deadline = f.born + int64(d)
@@ -116,4 +119,7 @@ func (f *flight) end(v measure.Verdict) {
 	g.tally.ended(&ending{
 		born: f.born, latency: time.Duration(g.w.now - f.sent), tries: f.tries, noisy: f.noisy, spare: g.spare(), verdict: v,
 	})
+	if f.then != nil {
+		f.then()
+	}
 }

@@ -66,8 +66,8 @@ func (l *Live) Run(ctx context.Context) (*LiveResult, error) {
 	if !(l.Capacity > 0) {
 		return nil, fmt.Errorf("lab: the capacity must be > 0 requests/s (%v)", l.Capacity)
 	}
-	if len(l.Scenario.Bursts) > 0 || l.Scenario.Clock != "" || l.Scenario.ReloadEvery > 0 || l.Scenario.Gates > 1 {
-		return nil, errors.New("lab: bursts, clock faults, reloads and several gates are for virtual time only")
+	if len(l.Scenario.Bursts) > 0 || l.Scenario.Clock != "" || l.Scenario.ReloadEvery > 0 || l.Scenario.Gates > 1 || l.Scenario.Callers.Count > 0 {
+		return nil, errors.New("lab: bursts, callers that wait, clock faults, reloads and several gates are for virtual time only")
 	}
 	r := &liveRun{l: l, start: time.Now(), tally: newVirtualTally(l.Scenario)}
 	for i := range r.tally.windows {

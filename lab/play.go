@@ -52,6 +52,7 @@ func Play(s *scenario.Scenario, c Contender, seed uint64, o PlayOptions) (*measu
 type game struct {
 	w       *World
 	s       *scenario.Scenario
+	seed    uint64
 	backend *Backend
 	doors   []Door
 	policy  client.Policy
@@ -70,7 +71,7 @@ type game struct {
 // newGame returns a run in which nothing is planned yet.
 func newGame(w *World, s *scenario.Scenario, seed uint64) *game {
 	g := &game{
-		w: w, s: s, backend: newBackend(w, s.Backend), tally: newVirtualTally(s), capacity: s.Backend.Capacity(),
+		w: w, s: s, seed: seed, backend: newBackend(w, s.Backend), tally: newVirtualTally(s), capacity: s.Backend.Capacity(),
 		patience: s.Clients.Patience.Drawn(random(seed, 6), time.Duration(s.Timeout)),
 	}
 	g.arrive = g.send
@@ -112,6 +113,7 @@ func (g *game) plan() {
 	for _, b := range s.Bursts {
 		g.burst(b)
 	}
+	g.callers()
 }
 
 // key draws the tenant of the next request.
@@ -151,7 +153,10 @@ func (g *game) watch() {
 }
 
 // spare reports that the backend could serve all that is offered now, so that a
-// refusal is a false one.
+// refusal is a false one. Callers of a pool offer what they would if each were
+// served at once.
 func (g *game) spare() bool {
-	return g.main.offered()+g.noisy.offered() < g.s.Backend.CapacityIn(g.backend.now)
+	h := &g.backend.now
+	alone := time.Duration(float64(g.s.Backend.Service.MeanAt(h.Share))*h.Speed) + h.Delay
+	return g.main.offered()+g.noisy.offered()+g.s.Callers.Asking(alone) < g.s.Backend.CapacityIn(*h)
 }

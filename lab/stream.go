@@ -71,3 +71,24 @@ func (g *game) burst(b scenario.Burst) {
 		}
 	})
 }
+
+// callers sends the pool off, each of them to think first. Its moments are of a
+// stream of their own, so that whatever else arrives comes as without it.
+func (g *game) callers() {
+	r := random(g.seed, 7)
+	for i := range g.s.Callers.Count {
+		key := ""
+		if len(g.keys) > 0 {
+			key = g.keys[i%len(g.keys)]
+		}
+		var think func()
+		think = func() {
+			g.w.After(time.Duration(r.ExpFloat64()*float64(g.s.Callers.Think)), func() {
+				if g.w.now < int64(g.s.For) {
+					g.launch(&flight{door: g.doors[r.IntN(len(g.doors))], key: key, tokens: 1, work: 1, then: think})
+				}
+			})
+		}
+		think()
+	}
+}

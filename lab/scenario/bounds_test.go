@@ -43,9 +43,20 @@ func TestBounds(t *testing.T) {
 		{"health: [{ at: 1s, share: 0 }]\n", "health: [{ at: 1s, share: -0.01 }]\n", "health.share must be in [0, 1]"},
 		{"health: [{ at: 1s, workers: 10000 }]\n", "health: [{ at: 1s, workers: 10001 }]\n", "health.workers must be at most 10000 (10001)"},
 		{"health: [{ at: 1s, workers: 0 }]\n", "health: [{ at: 1s, workers: -1 }]\n", "health.workers must be at most 10000 (-1)"},
+		{"callers: { count: 100000, think: 1s }\n", "callers: { count: 100001, think: 1s }\n", "callers must be at most 100000"},
+		{"callers: { count: 0 }\n", "callers: { count: -1, think: 1s }\n", "callers must be at most 100000"},
+		{"callers: { count: 1, think: 1ms }\n", "callers: { count: 1 }\n", "with a time to think > 0 (1, 0s)"},
+		{"callers: { count: 1, think: 1ms }\n", "callers: { count: 1, think: -1ms }\n", "with a time to think > 0 (1, -1ms)"},
+		{"callers: { count: 1, think: 1us }\n", "callers: { count: 1, think: 100ns }\n", "arrivals, at most 50000000"},
 		{"tenants: { count: 1000000 }\n", "tenants: { count: 1000001 }\n", "tenants.count must be at most 1000000 (1000001)"},
 		{"bursts: [{ at: 5s, every: 1s, requests: 1000000 }]\n", "bursts: [{ at: 5s, every: 1ms, requests: 1000000 }]\n", "arrivals, at most 50000000"},
 		{"bursts: [{ at: 5s, requests: 1000000 }, { at: 5s, every: 6s, requests: 1000000 }]\n", "bursts: [{ at: 0s, every: 100ms, requests: 500000 }]\n", "arrivals, at most 50000000"},
+		{"toldOthers: true\n", "toldOthers: true\ntold: true\n", "toldOthers excludes told and toldAs"},
+		{"told: true\ntoldAs: 8\n", "toldOthers: true\ntoldAs: 8\n", "toldOthers excludes told and toldAs"},
+		{"variants: [{ name: a, backend: { workers: 1 } }]\n", "variants: [{ name: a, backend: { workers: 0 } }]\n", "variant a: backend.workers must be in [1, 10000] (0)"},
+		{"variants: [{ name: a, timeout: 1ns }]\n", "variants: [{ name: a, timeout: 0s }]\n", "variant a: timeout must be > 0 (0s)"},
+		{"variants: [{ name: a, for: 20s }]\n", "variants: [{ name: a, for: 9s }]\n", "variant a: window all must lie within the run (0s to 10s)"},
+		{"variants: [{ name: a }]\n", "variants: [{ timeout: 1s }]\n", `variants must have names of their own ("")`},
 		{"share: one\n", "share: One\n", "share must be own or one (One)"},
 		{"share: own\n", "share: all\n", "share must be own or one (all)"},
 		{"reloadEvery: 10us\n", "reloadEvery: 9us\n", "reloadEvery must be at least a millionth of the run (9µs)"},
@@ -76,6 +87,8 @@ func TestBoundsOfARun(t *testing.T) {
 		more                string
 		want                string
 	}{
+		{"name: x", "name: y", "name: ''", "", "name and about must not be empty"},
+		{"about: y", "about: x", "about: ''", "", "name and about must not be empty"},
 		{"for: 10s", "for: 48h", "for: 48h1ns", "scale: 0.01\n", "for must be in (0, 48h] (48h0m0.000000001s)"},
 		{"for: 10s", "for: 10s", "for: 0s", "", "for must be in (0, 48h] (0s)"},
 		{"to: 10s", "to: 10s", "to: 10001ms", "", "window all must lie within the run (0s to 10.001s)"},
@@ -89,6 +102,7 @@ func TestBoundsOfARun(t *testing.T) {
 			"load: [{ at: 0s, load: 1 }, { at: 2s, load: 2, over: 2001ms }, { at: 4s, load: 1 }]", "", "load: a ramp must end before the next step (4s)",
 		},
 		{"load: [{ at: 0s, load: 1 }]", "load: [{ at: 0s, load: 1 }, { at: 1s, load: 1 }]", "load: [{ at: 0s, load: 1 }, { at: 2s, load: 1 }, { at: 1s, load: 1 }]", "", "load must be in order of time"},
+		{"load: [{ at: 0s, load: 1 }]", "callers: { count: 1, think: 1s }", "callers: { count: 0, think: 1s }", "", "load must begin at 0s"},
 		// 800 a second at a load of 1: 50 million requests are 62,500 seconds of it.
 		{"load: 1", "load: 6250", "load: 6251", "", endless},
 		{"load: 1", "load: 6000", "load: 6001", "tenants: { noisy: 250 }\n", endless},

@@ -11,7 +11,8 @@ const rampSteps = 50
 
 // Demand is the part of a [Scenario] about who asks, and how much.
 type Demand struct {
-	// Load steps, in order of time. The first one begins at 0.
+	// Load steps, in order of time. The first one begins at 0; none where there are
+	// Callers = no load but theirs.
 	Load []LoadStep `yaml:"load"`
 	// Scale is a factor on the load, for variants; 0 = 1.
 	Scale float64 `yaml:"scale"`
@@ -19,6 +20,8 @@ type Demand struct {
 	Arrivals ArrivalSpec `yaml:"arrivals"`
 	// Bursts are requests that all arrive at one instant, on top of the load.
 	Bursts []Burst `yaml:"bursts"`
+	// Callers are a fixed pool, beside the load or instead of it.
+	Callers CallerSpec `yaml:"callers"`
 	// Tenants split the load into keys.
 	Tenants TenantSpec `yaml:"tenants"`
 	// Timeout is when a client gives an attempt up, unless Clients.Patience says
@@ -60,6 +63,21 @@ type Burst struct {
 	At       Duration `yaml:"at"`
 	Every    Duration `yaml:"every"` // 0 = once
 	Requests int      `yaml:"requests"`
+}
+
+// CallerSpec is a closed loop: a pool whose members each have one request on its
+// way at most. Whoever has an answer, a refusal or no more patience thinks, and then
+// asks again, so that a slow backend is asked less. The zero value is no pool.
+type CallerSpec struct {
+	Count int `yaml:"count"`
+	// Think is the mean time, exponential, from the end of a caller's request to its
+	// next; > 0.
+	Think Duration `yaml:"think"`
+}
+
+// Asking returns the requests per second of the pool if each took so long.
+func (c *CallerSpec) Asking(each time.Duration) float64 {
+	return float64(c.Count) / max(time.Duration(c.Think)+each, 1).Seconds()
 }
 
 // TenantSpec splits the load into keys.

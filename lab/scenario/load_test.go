@@ -78,6 +78,17 @@ func TestHealthSteps(t *testing.T) {
 	}
 }
 
+// A backend may also be faster than at first; what is zero or less is not said, and
+// leaves it as it is.
+func TestFasterThanHealthy(t *testing.T) {
+	s := parsed(t, "health: [{ at: 1s, slow: 0.5 }, { at: 2s, slow: 0 }, { at: 3s, slow: -1 }]\n")
+	for i, want := range []float64{0.5, 1, 1} {
+		if got := s.HealthSteps()[i].State(&s.Backend).Speed; got != want {
+			t.Errorf("services take %v times as long in step %d; want %v", got, i, want)
+		}
+	}
+}
+
 // Each ramp begins at the health before it, is as long as it is said to be, and
 // moves what it moves evenly; a pause that would begin with the end does not come.
 func TestRampsOfHealth(t *testing.T) {
@@ -118,6 +129,7 @@ func TestCapacity(t *testing.T) {
 		"delay costs nothing":  {"workers: 8", scenario.Health{Speed: 1, Workers: 8, Delay: time.Second}, 800},
 		"two classes":          {"workers: 8, service: { kind: classes, mean: 10ms, other: 30ms, share: 0.5 }", scenario.Health{Speed: 1, Workers: 8, Share: 0.5}, 400},
 		"contention, all busy": {"workers: 2, contention: { serial: 0.1 }", scenario.Health{Speed: 1, Workers: 2}, 181.8},
+		"worst of two":         {"workers: 2, contention: { crosstalk: 5 }", scenario.Health{Speed: 1, Workers: 2}, 100},
 		"contention":           {"workers: 64, contention: { serial: 0.1, crosstalk: 0.01 }", scenario.Health{Speed: 1, Workers: 64}, 357.1},
 	} {
 		s := parsed(t, "backend: { "+tc.backend+" }\n")

@@ -111,6 +111,9 @@ func (s *Scenario) SetDefaults() {
 	def(&s.BackendTimeout, Duration(30*time.Second))
 	def(&s.Seeds, 5)
 	s.Gates = max(s.Gates, 1)
+	if len(s.Load) == 0 && s.Callers.Count > 0 {
+		s.Load = []LoadStep{{}}
+	}
 	if len(s.Variants) == 0 && len(s.Sweep) == 0 {
 		s.Variants = []Variant{{Name: "default"}}
 	}

@@ -81,6 +81,8 @@ func (d *Demand) validate(p *problems) {
 		p.need(b.Requests > 0 && b.Requests <= 1_000_000, "bursts must have 1 to 1000000 requests (%d)", b.Requests)
 	}
 	p.need(d.Tenants.Count <= 1_000_000, "tenants.count must be at most 1000000 (%d)", d.Tenants.Count)
+	c := d.Callers
+	p.need(c.Count >= 0 && c.Count <= 100_000 && (c.Count == 0 || c.Think > 0), "callers must be at most 100000, with a time to think > 0 (%d, %v)", c.Count, time.Duration(c.Think))
 	a := &d.Arrivals
 	p.need(a.Batch >= 0 && a.Batch <= 100_000, "arrivals.batch must be at most 100000 (%d)", a.Batch)
 	p.need(a.High == 0 || a.On > 0 && a.Off > 0 && a.High >= 1 && a.Low() >= 0,
@@ -120,7 +122,7 @@ func (s *Scenario) arrivals() float64 {
 		n += max(step.Load, 0) * time.Duration(until-step.At).Seconds()
 	}
 	seconds := time.Duration(s.For).Seconds()
-	n = (n + s.Tenants.Noisy*seconds) * s.Backend.Capacity()
+	n = (n+s.Tenants.Noisy*seconds)*s.Backend.Capacity() + s.Callers.Asking(0)*seconds
 	for _, b := range s.Bursts {
 		n += float64(b.Requests)
 		if b.Every > 0 && b.At < s.For {

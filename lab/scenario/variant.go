@@ -81,7 +81,6 @@ func (v *Variant) build(s *Scenario) error {
 		return fmt.Errorf("variant %s: it cannot have variants of its own", v.Name)
 	}
 	run.Name, run.About, run.Pass = s.Name, s.About, s.Pass
-	run.Variants = []Variant{{Name: v.Name}}
 	v.run = &run
 	return nil
 }
