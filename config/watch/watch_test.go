@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -295,7 +296,7 @@ func TestWatcherIgnoresAndCounts(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.Loop(ctx, nil, f.read)
 		synctest.Wait()
-		for _, content := range []string{" \n", "", "bad", "bad", "one"} {
+		for _, content := range []string{" \n", "", "bad", "bad", "one", "two"} {
 			var err error
 			if content == "" {
 				err = os.ErrNotExist
@@ -306,12 +307,130 @@ func TestWatcherIgnoresAndCounts(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if got, want := offered, []string{"bad", "one"}; len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		if got, want := offered, []string{"bad", "one", "two"}; !slices.Equal(got, want) {
 			t.Errorf("offered %q; want %q", got, want)
 		}
-		want := watch.Stats{Applied: 1, Refused: 1, Empty: 1, Unreadable: 1, Unchanged: 2}
+		want := watch.Stats{Applied: 2, Refused: 1, Empty: 1, Unreadable: 1, Unchanged: 2}
 		if got := w.Stats(); got != want {
 			t.Errorf("Stats() = %+v; want %+v", got, want)
 		}
 	})
+}
+
+// Left alone, the file is read at once and then every other second; a busy directory
+// postpones the read by five seconds at most. Each read watches anew, since a
+// directory that was removed took its watch with it.
+func TestWatcherDefaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeFile{content: "one", start: time.Now()}
+		w := watch.New("admitd.yaml", watch.HashOf([]byte("one")), func([]byte) error { return nil }, watch.Options{})
+		events := make(chan fsnotify.Event)
+		watched := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		go w.LoopWith(ctx, events, nil, f.read, func() { watched++ })
+		time.Sleep(5 * time.Second)
+		for time.Since(f.start) < 12*time.Second {
+			events <- fsnotify.Event{}
+			time.Sleep(100 * time.Millisecond)
+		}
+		cancel()
+		synctest.Wait()
+		want := []time.Duration{0, 2 * time.Second, 4 * time.Second, 10 * time.Second} // 5 s after the first event
+		if !slices.Equal(f.reads, want) {
+			t.Errorf("read at %v; want at %v", f.reads, want)
+		}
+		if want := 1 + len(f.reads); watched != want { // once before the first read
+			t.Errorf("the directory was watched anew %d times; want %d", watched, want)
+		}
+	})
+}
+
+// An event source that fails is counted and costs nothing more: the file is read at
+// every poll as before, also when the source has ended for good.
+func TestWatcherOutlivesItsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeFile{content: "one", start: time.Now()}
+		var offered []string
+		w := watch.New("admitd.yaml", watch.HashOf([]byte("one")), func(b []byte) error {
+			offered = append(offered, string(b))
+			return nil
+		}, watch.Options{Settle: 100 * time.Millisecond, Poll: time.Second})
+		events, errs := make(chan fsnotify.Event), make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		go w.LoopWith(ctx, events, errs, f.read, func() {})
+		synctest.Wait()
+		errs <- errors.New("queue overflow")
+		errs <- errors.New("queue overflow")
+		time.Sleep(150 * time.Millisecond) // an overflow may have hidden an event: the file is read
+		synctest.Wait()
+		if n := len(f.reads); n != 2 {
+			t.Errorf("%d reads after an error of the source; want a second one", n)
+		}
+		close(errs)
+		close(events)
+		for _, content := range []string{"two", "three"} {
+			f.set(content, nil)
+			time.Sleep(time.Second)
+		}
+		cancel()
+		synctest.Wait()
+		if !slices.Equal(offered, []string{"two", "three"}) {
+			t.Errorf("offered %q; want both that came after the end of the source", offered)
+		}
+		if got := w.Stats(); got.Errors != 3 || len(f.reads) > 5 {
+			t.Errorf("%d errors and %d reads; want the two and the end, and a read at each poll", got.Errors, len(f.reads))
+		}
+	})
+}
+
+// A directory that is gone when the watcher starts, and comes later, is found, and its
+// absence is counted once for every look.
+func TestWatcherWaitsForItsDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mounted", "later")
+	path := filepath.Join(dir, "admitd.yaml")
+	applied := make(chan string, 8)
+	w := watch.New(path, watch.HashOf([]byte("one")), func(b []byte) error {
+		applied <- string(b)
+		return nil
+	}, polling)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v; want nil", err)
+		}
+	}()
+	for w.Stats().Errors < 2 || w.Stats().Unreadable < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "next"), "two")
+	rename(t, filepath.Join(dir, "next"), path)
+	if got := <-applied; got != "two" {
+		t.Errorf("applied %q; want two", got)
+	}
+}
+
+// Who loads the file by other ways, such as a reload on request, tells the watcher, who
+// then does not offer the same again; what could not be read stands for anything new.
+func TestWatcherHearsOfOthers(t *testing.T) {
+	w := watch.New("admitd.yaml", watch.HashOf([]byte("one")), nil, watch.Options{})
+	for i, tc := range []struct {
+		h    watch.Hash
+		want bool
+	}{
+		{watch.HashOf([]byte("one")), false},
+		{watch.HashOf([]byte("two")), true},
+		{watch.HashOf([]byte("two")), false},
+		{watch.Hash{}, true},
+		{watch.HashOf([]byte("two")), true},
+	} {
+		if got := w.Saw(tc.h); got != tc.want {
+			t.Errorf("step %d: Saw = %v; want %v", i, got, tc.want)
+		}
+	}
 }
