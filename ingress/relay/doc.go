@@ -36,11 +36,20 @@
 // In a drain the protocol says what keeps a connection: see [Protocol] and its
 // method Done.
 //
+// # Where it stands
+//
+// A message goes up by session.go (Begin), upstream.go and inlet.go, which read it,
+// turn.go, where it gets its permit, and lane.go, which writes it; its answer comes
+// down by downstream.go. What stands beside that way has its own files: messages
+// that do not fit into a buffer (large.go), who waits and is watched (patience.go),
+// who stands still (pace.go), who sleeps (sleep.go), how a session ends
+// (ending.go).
+//
 // # What the corridor keeps for everybody
 //
 // Idle connections hold no buffer, and after a while no goroutine: a side to which
-// nothing comes sleeps until something does, see [Corridor.Begin]. Messages that do not fit into one are passed
-// on as they come. What began to move must keep moving, in both directions and
+// nothing comes sleeps until something does, see [Corridor.Begin]. Messages that do
+// not fit into a buffer are passed on as they come. What began to move must keep moving, in both directions and
 // on both sides: see [Options.Patience]. A backend that cannot be dialled is
 // left alone for a while and another one is tried: see [Dialer].
 //
