@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"sync"
 	"time"
@@ -35,37 +34,29 @@ var documents = sync.Pool{New: func() any { return new([]byte) }} //nolint:goche
 // refuse answers a request that was not admitted. It returns the status and
 // whether the connection must be cut.
 func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rejection, a *admission) (status int, cut bool) {
-	if doorstep.IsPlain(w) {
-		return rt.refusePlain(w, rej, a), false
-	}
-	doc := rej.Document(a.req, !rt.o.NoHints)
-	h := w.Header()
-	for _, f := range doc.HTTPFields(rt.form(rt.rateOf(rej))) {
-		if f.Value != "" {
-			h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
-		}
-	}
-	if timing := a.own.Timing(); timing != "" {
-		h[exchange.TimingHeader] = []string{timing}
-	}
-	buf, _ := documents.Get().(*[]byte)
-	defer documents.Put(buf)
-	*buf = doc.AppendJSON((*buf)[:0])
-	return doc.Status, answer(w, r, doc.Status, *buf)
-}
-
-// refusePlain answers a plain request that was not admitted, and returns the status.
-func (rt *route) refusePlain(w http.ResponseWriter, rej *limiter.Rejection, a *admission) (status int) {
 	said, kept := rt.worded.find(rt, cause{rej, rej.Class(a.req.Class), rt.rateOf(rej)})
 	var retryAfter, baseBackoff int64
 	if !rt.o.NoHints {
 		retryAfter, baseBackoff = rej.Hint(a.req).Milliseconds()
 	}
-	status = doorstep.Refuse(w, &said.Wording, retryAfter, baseBackoff, labels.Field{Name: exchange.TimingHeader, Value: a.own.Timing()})
+	timing := a.own.Timing()
+	if status = said.Status(); doorstep.IsPlain(w) {
+		doorstep.Refuse(w, &said.Wording, retryAfter, baseBackoff, labels.Field{Name: exchange.TimingHeader, Value: timing})
+	} else {
+		h := w.Header()
+		said.set(h, labels.RetryAfterSeconds(retryAfter))
+		if timing != "" {
+			h[exchange.TimingHeader] = []string{timing}
+		}
+		buf, _ := documents.Get().(*[]byte)
+		*buf = said.AppendDocument((*buf)[:0], retryAfter, baseBackoff)
+		cut = answer(w, r, status, *buf)
+		documents.Put(buf)
+	}
 	if !kept {
 		spares.Put(said)
 	}
-	return status
+	return status, cut
 }
 
 // rateOf returns the rate that refused, for the answer to name; zero = none did.

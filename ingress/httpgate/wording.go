@@ -3,10 +3,15 @@ package httpgate
 import (
 	"hash/maphash"
 	"math/rand/v2"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/admitd/admitd/ingress/httpgate/doorstep"
+	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -21,6 +26,25 @@ type cause struct {
 type wording struct {
 	cause
 	doorstep.Wording
+	fields [6]labels.Field // those that wait end where the wait is to stand
+}
+
+// set sets the fields of an answer by net/http, with a wait in seconds.
+func (w *wording) set(h http.Header, wait int64) {
+	values := make([]string, 0, len(w.fields))
+	for i := range w.fields {
+		f := &w.fields[i]
+		switch {
+		case f.Name == "":
+			continue
+		case f.Waits:
+			values = append(values, f.Value+strconv.FormatInt(wait, 10))
+		default:
+			values = append(values, f.Value)
+		}
+		n := len(values)
+		h[textproto.CanonicalMIMEHeaderKey(f.Name)] = values[n-1 : n : n]
+	}
 }
 
 // maxWordings is how many wordings a route keeps.
@@ -31,8 +55,8 @@ const maxWordings = 256
 // pay for each request what only the next one like it would gain.
 const replaceOne = 16
 
-// wordings keeps what was worded last, of refusals of plain requests. Each cause
-// has one place, which others may want too.
+// wordings keeps what was worded last. Each cause has one place, which others may
+// want too.
 type wordings struct {
 	seed   maphash.Seed
 	places [maxWordings]atomic.Pointer[wording]
@@ -51,14 +75,23 @@ func (ws *wordings) find(rt *route, c cause) (w *wording, kept bool) {
 		return there, true
 	}
 	w, _ = spares.Get().(*wording)
-	doc := c.rej.Document(limiter.Request{}, false)
-	doc.Class = c.class
-	fields := doc.HTTPFields(rt.form(c.rate))
-	w.cause = c
-	w.Word(&doc, fields[:])
+	w.word(rt, c)
 	if there == nil || rand.Uint32()%replaceOne == 0 { //nolint:gosec // a sample, not a secret
 		place.Store(w)
 		return w, true
 	}
 	return w, false
+}
+
+// word words c.
+func (w *wording) word(rt *route, c cause) {
+	doc := c.rej.Document(limiter.Request{}, false)
+	doc.Class = c.class
+	w.cause, w.fields = c, doc.HTTPFields(rt.form(c.rate))
+	for i := range w.fields {
+		if f := &w.fields[i]; f.Waits {
+			f.Value = strings.TrimSuffix(f.Value, "1") // the wait of a document without one
+		}
+	}
+	w.Word(&doc, w.fields[:])
 }

@@ -18,17 +18,17 @@ type Wording struct {
 	body   []byte // up to the waits
 }
 
-// Word words a refusal without waits, by the document and the fields that it says
-// without any: as if a retry could succeed within a second.
+// Word words a refusal by its document without waits and its fields, of which those
+// that wait end where the wait is to stand.
 func (w *Wording) Word(doc *labels.Document, fields []labels.Field) {
 	w.status, w.last, w.waits = doc.Status, doc.Reason == labels.Draining, [2]int{}
 	w.head = appendStatus(w.head[:0], doc.Status)
 	gaps := w.waits[:0]
 	for _, f := range fields {
 		switch {
-		case f.Value == "" || f.Name == "Connection": // of which not the cause alone says whether it goes on
+		case f.Name == "" || f.Name == "Connection": // of which not the cause alone says whether it goes on
 		case f.Waits:
-			w.head = appendField(w.head, f.Name, f.Value[:len(f.Value)-len("1")])
+			w.head = appendField(w.head, f.Name, f.Value)
 			gaps = append(gaps, len(w.head)-len("\r\n"))
 		default:
 			w.head = appendField(w.head, f.Name, f.Value)
@@ -55,9 +55,17 @@ func IsPlain(w http.ResponseWriter) bool {
 	return ok
 }
 
+// AppendDocument appends the body, with waits in milliseconds; 0 = none.
+func (w *Wording) AppendDocument(b []byte, retryAfter, baseBackoff int64) []byte {
+	return labels.AppendWaits(append(b, w.body...), retryAfter, baseBackoff)
+}
+
+// Status returns the status of the answer.
+func (w *Wording) Status() int { return w.status }
+
 // Refuse has a refusal be the whole answer to a plain request, with waits in
-// milliseconds, 0 = none, and a field of its own, of which an empty value is left out. It returns the status.
-func Refuse(answer http.ResponseWriter, w *Wording, retryAfter, baseBackoff int64, more labels.Field) (status int) {
+// milliseconds, 0 = none, and a field of its own, of which an empty value is left out.
+func Refuse(answer http.ResponseWriter, w *Wording, retryAfter, baseBackoff int64, more labels.Field) {
 	p, _ := answer.(*plain)
 	var room [80]byte
 	end := labels.AppendWaits(room[:0], retryAfter, baseBackoff)
@@ -75,5 +83,4 @@ func Refuse(answer http.ResponseWriter, w *Wording, retryAfter, baseBackoff int6
 		b = append(append(b, w.body...), end...)
 	}
 	p.out, p.status, p.bare = b, w.status, true
-	return w.status
 }
