@@ -26,7 +26,6 @@ type partition struct {
 	touched lastUse      // the last request or end of one
 	asked   lastUse      // the last time that somebody wanted to know how long a permit is held
 	left    atomic.Int32 // permits held whose callers have gone
-	number  uint32       // among those that exist, see [Glance]
 	marks   marks        // where counts are other than 0
 
 	counts counts
@@ -43,9 +42,10 @@ type partition struct {
 
 // identity is who a partition is.
 type identity struct {
-	name  string // a client's key for dynamic partitions
-	label string // as metrics carry it: never a client's key (ADR 6)
-	hash  uint64 // of the name, the same in every gate
+	name   string // a client's key for dynamic partitions
+	label  string // as metrics carry it: never a client's key (ADR 6)
+	hash   uint64 // of the name, the same in every gate
+	number uint32 // among those that exist, see [Glance]
 }
 
 // isDynamic reports whether the partition stands for a client's key.
@@ -138,7 +138,7 @@ func traitsOf(t *table, policy *PartitionPolicy, limit Limit) (all traits) {
 
 // newPartition returns a partition that has yet to adopt a policy.
 func newPartition(g *Gate, name, label string, o Observer) *partition {
-	p := &partition{gate: g, number: g.roster.numbers.take(), identity: identity{name, label, shed.Hash(name)}}
+	p := &partition{gate: g, identity: identity{name, label, shed.Hash(name), g.roster.numbers.take()}}
 	if o != nil {
 		p.recorder = o.Recorder(label)
 		p.waits, _ = p.recorder.(waitRecorder)

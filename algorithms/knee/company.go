@@ -61,8 +61,8 @@ func (c *company) share(base float64) float64 {
 
 // mostlyForeign reports that the others make more than half of the queue, so that
 // what was at work of this gate's says nothing of the backend.
-func (s *state) mostlyForeign() bool {
-	return s.company.asks && s.company.share(s.base.mean) < 0.5
+func (k *known) mostlyForeign() bool {
+	return k.company.asks && k.company.share(k.base.mean) < 0.5
 }
 
 // ask has the gates that see the same latency drain together, at common moments,
@@ -90,17 +90,16 @@ func (s *state) ask(o Options, w *window) bool {
 
 // confirm is told of the latency r of a drain. Where it is that of the baseline,
 // the baseline is the lowest that there is, and what doubles it is a queue.
-func (s *state) confirm(o Options, r float64) {
-	if o.Others && math.Abs(r-s.base.mean) < 0.3*s.base.mean {
-		s.base.least = s.base.mean
+func (k *known) confirm(o Options, r float64) {
+	if o.Others && math.Abs(r-k.base.mean) < 0.3*k.base.mean {
+		k.base.least = k.base.mean
 	}
 }
 
 // foreign reports that a drain which lowered throughput did not show a slower
 // backend, as it would to a gate that is alone: latency did not stand, and what
 // was at work, at this throughput, speaks against it. The queue is the others'.
-func (s *state) foreign(r float64) bool {
-	d := &s.drain
+func (k *known) foreign(d *drain, r float64) bool {
 	moved := r < stood*d.slow || r > d.slow/stood
-	return s.company.asks && s.base.sure() && moved && r > 1.3*math.Max(s.base.mean, s.flow.work/d.top)
+	return k.company.asks && k.base.sure() && moved && r > 1.3*math.Max(k.base.mean, k.flow.work/d.top)
 }

@@ -201,7 +201,7 @@ func (s *state) queued(o Options, w *window, x, r float64) string {
 // cuts into work, and that latency then was r.
 func (s *state) slower(o Options, w *window, r float64) string {
 	s.confirm(o, r)
-	if s.foreign(r) {
+	if s.foreign(&s.drain, r) {
 		s.finish(o)
 		s.flow.rate = s.drain.top
 		s.limit = s.flow.rate*s.base.mean + s.queue(o)

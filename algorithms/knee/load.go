@@ -45,30 +45,11 @@ func (s *state) bound(o Options, w *window, share float64) string {
 	return s.settle(o)
 }
 
-// cuts reports that the limit governs throughput, and no latency. One that others
-// lost looks the same, so that who asks for them does not go by it.
-func (s *state) cuts(w *window) bool {
-	return w.flat() || s.episode.cutIntoWork(w) || s.episode.lostThroughput(w, s.flow.rate)
-}
-
 // drainsAlone reports that it is time for a drain of this gate's own. Who asks has
 // the common moments, once a first drain has told what is served.
 func (s *state) drainsAlone(o Options, w *window, share float64) bool {
 	common := o.Gates > 1 || s.company.asks && s.flow.verified > 0
 	return !common && share > 0.05 && s.trial.isOver(w.now) && w.crossed(s.flow.every(w), o.Epoch)
-}
-
-// begin opens an episode: where the baseline is known, what could not be served
-// is known as well, and there is nothing to smooth.
-func (s *state) begin(o Options, share float64) {
-	if !s.episode.fresh {
-		return
-	}
-	s.episode.fresh, s.episode.bestRate = false, 0
-	if s.base.sure() {
-		s.refused = share
-	}
-	s.episode.await(s.queue(o))
 }
 
 // revoke takes back a verdict: it was a queue after all, perhaps that of other
@@ -135,15 +116,4 @@ func (s *state) free(o Options, w *window, share float64) string {
 		return parts.WhyUnused
 	}
 	return ""
-}
-
-// learn takes a window that refused next to nothing, and ends an episode of
-// overload.
-func (s *state) learn(o Options, w *window) {
-	s.base.learn(w, s.flow.rate, o.Gates > 1 || s.company.asks)
-	s.flow.learn(w)
-	s.episode.fresh = true
-	if s.base.sure() {
-		s.flow.remember(w, s.base.mean)
-	}
 }

@@ -7,25 +7,17 @@ import (
 	"github.com/admitd/admitd/algorithms/parts"
 )
 
-const (
-	usualSpan  = int64(250 * time.Millisecond)
-	leastQueue = 40
-)
+const usualSpan = int64(250 * time.Millisecond)
 
 // state is all that a limit knows. It is a value: a window turns one into the
 // next.
 type state struct {
-	limit   float64
-	refused float64 // share of the demand, smoothed
-	pace    pace
-	base    baseline
-	flow    flow
-	episode episode
-	drain   drain
-	trial   trial
-	callers callers
-	company company
-	drops   drops
+	limit float64
+	known
+	pace  pace
+	drain drain
+	trial trial
+	drops drops
 }
 
 func newState(o Options) state {
@@ -74,7 +66,7 @@ func (s *state) gathered(o Options, w *window) string {
 	if s.meet(o, w) {
 		return parts.WhyDrain
 	}
-	s.episode.over = share > 0.01 && !s.burst(w)
+	s.episode.over = share > 0.01 && !s.burst(w, s.limit)
 	if !s.episode.over {
 		s.pace.span = max(usualSpan*2/5, int64(1.5*w.mean()))
 		why = s.free(o, w, share)
@@ -90,13 +82,6 @@ func (s *state) gathered(o Options, w *window) string {
 	return why
 }
 
-// burst reports that requests were refused while half of the permits were idle
-// on average, by Little's law, and either no less was served than before or
-// nothing waited: they came together, and they are no overload.
-func (s *state) burst(w *window) bool {
-	return w.latency/w.elapsed < 0.5*s.limit && (w.rate() > 0.7*s.flow.before || w.mean() < 1.5*s.base.mean)
-}
-
 // enforced is the limit that requests meet.
 func (s *state) enforced(o Options) int {
 	limit := s.limit
@@ -107,29 +92,6 @@ func (s *state) enforced(o Options) int {
 		limit = math.Min(limit, s.drops.ceiling)
 	}
 	return min(max(int(limit+0.5), o.MinLimit), o.MaxLimit)
-}
-
-// queue is how many may wait behind those at work.
-func (s *state) queue(o Options) float64 {
-	q := s.room(o)
-	if t := s.callers.wait(o); t > 0 {
-		q = math.Min(q, math.Max(1, s.flow.rate*(t/2-s.base.mean)))
-	}
-	return q
-}
-
-// room is the queue that the refused share asks for.
-func (s *state) room(o Options) float64 {
-	n := float64(o.Gates)
-	busy := n * s.flow.rate * s.base.mean
-	q := math.Max(leastQueue, 3*math.Sqrt(busy))
-	if s.refused > 0 {
-		q = math.Min(q, 3/-math.Log1p(-math.Min(s.refused, 0.8))+0.07*busy)
-	}
-	if o.Others && s.base.sure() {
-		q *= s.company.share(s.base.mean)
-	}
-	return q / n
 }
 
 // drops holds the limit down while the backend refuses.

@@ -1,0 +1,76 @@
+package knee
+
+import "math"
+
+const leastQueue = 40
+
+// known is what the windows have told of the backend, of those who ask and of other
+// gates: what a limit is computed from, whatever it is now.
+type known struct {
+	refused float64 // share of the demand, smoothed
+	base    baseline
+	flow    flow
+	episode episode
+	callers callers
+	company company
+}
+
+// learn takes a window that refused next to nothing, and ends an episode of
+// overload.
+func (k *known) learn(o Options, w *window) {
+	k.base.learn(w, k.flow.rate, o.Gates > 1 || k.company.asks)
+	k.flow.learn(w)
+	k.episode.fresh = true
+	if k.base.sure() {
+		k.flow.remember(w, k.base.mean)
+	}
+}
+
+// burst reports that requests were refused while half of the permits were idle
+// on average, by Little's law, and either no less was served than before or
+// nothing waited: they came together, and they are no overload.
+func (k *known) burst(w *window, limit float64) bool {
+	return w.latency/w.elapsed < 0.5*limit && (w.rate() > 0.7*k.flow.before || w.mean() < 1.5*k.base.mean)
+}
+
+// begin opens an episode: where the baseline is known, what could not be served
+// is known as well, and there is nothing to smooth.
+func (k *known) begin(o Options, share float64) {
+	if !k.episode.fresh {
+		return
+	}
+	k.episode.fresh, k.episode.bestRate = false, 0
+	if k.base.sure() {
+		k.refused = share
+	}
+	k.episode.await(k.queue(o))
+}
+
+// cuts reports that the limit governs throughput, and no latency. One that others
+// lost looks the same, so that who asks for them does not go by it.
+func (k *known) cuts(w *window) bool {
+	return w.flat() || k.episode.cutIntoWork(w) || k.episode.lostThroughput(w, k.flow.rate)
+}
+
+// queue is how many may wait behind those at work.
+func (k *known) queue(o Options) float64 {
+	q := k.room(o)
+	if t := k.callers.wait(o); t > 0 {
+		q = math.Min(q, math.Max(1, k.flow.rate*(t/2-k.base.mean)))
+	}
+	return q
+}
+
+// room is the queue that the refused share asks for.
+func (k *known) room(o Options) float64 {
+	n := float64(o.Gates)
+	busy := n * k.flow.rate * k.base.mean
+	q := math.Max(leastQueue, 3*math.Sqrt(busy))
+	if k.refused > 0 {
+		q = math.Min(q, 3/-math.Log1p(-math.Min(k.refused, 0.8))+0.07*busy)
+	}
+	if o.Others && k.base.sure() {
+		q *= k.company.share(k.base.mean)
+	}
+	return q / n
+}
