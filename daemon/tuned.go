@@ -52,7 +52,7 @@ func (g *tuned) Read() tuner.State {
 
 // vitals reads one gate, as a whole and by the labels of its partitions.
 func (g *tuned) vitals(name string, f *front, out map[string]tuner.Vitals) {
-	status := f.gate.Page(limiter.StatusOptions{Partitions: -1}) // the sums
+	status := f.gate.Page(limiter.StatusOptions{Partitions: limiter.NoKeys}) // the sums
 	all := tuner.Vitals{InFlight: status.InFlight, Queued: status.Queued, Latency: tuner.Latencies{}}
 	for i := range status.Labels {
 		l := &status.Labels[i]

@@ -8,11 +8,14 @@ import (
 	"time"
 )
 
+// NoKeys is a StatusOptions.Partitions that lists no keys of clients.
+const NoKeys = -1
+
 // StatusOptions choose which partitions a [Status] lists. The zero value lists
 // all. Whatever is chosen, the sums are over all partitions.
 type StatusOptions struct {
 	// Partitions is how many of clients' keys are listed at most; 0 = all,
-	// less = none. Those of the configuration are always listed, but on the
+	// [NoKeys] or less = none. Those of the configuration are always listed, but on the
 	// first page only.
 	Partitions int
 	// After lists those of clients' keys whose name comes after this one, in

@@ -243,7 +243,7 @@ func TestStatusInPages(t *testing.T) {
 	if diff := cmp.Diff(names(whole.Partitions), listed); diff != "" {
 		t.Errorf("listed in pages (-whole +pages):\n%s", diff)
 	}
-	if none := g.Page(limiter.StatusOptions{Partitions: -1}); len(none.Partitions) != 3 {
+	if none := g.Page(limiter.StatusOptions{Partitions: limiter.NoKeys}); len(none.Partitions) != 3 {
 		t.Errorf("%d listed; want those of the configuration alone", len(none.Partitions))
 	}
 }

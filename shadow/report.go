@@ -46,7 +46,7 @@ func (c *candidate) report() status.Candidate {
 
 // limit sums up the partitions that were used.
 func (c *candidate) limit() (limit int) {
-	labels := c.gate.Page(limiter.StatusOptions{Partitions: -1}).Labels
+	labels := c.gate.Page(limiter.StatusOptions{Partitions: limiter.NoKeys}).Labels
 	for i := range labels {
 		if labels[i].Counts.Admitted > 0 {
 			limit += labels[i].Limit

@@ -79,7 +79,7 @@ func (p *Press) Pulse(ctx context.Context) {
 
 // Beat takes the reading of this second, and wakes who waits for it.
 func (p *Press) Beat(now time.Time) {
-	snapshot := p.read("", limiter.StatusOptions{Partitions: -1})
+	snapshot := p.read("", limiter.StatusOptions{Partitions: limiter.NoKeys})
 	all := make([]vitals.Reading, 0, len(snapshot.Ingresses))
 	for i := range snapshot.Ingresses {
 		in := &snapshot.Ingresses[i]
@@ -124,7 +124,7 @@ func (p *Press) Boards(ingress string) map[string]*askers.Board {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() {
-		p.taken, p.at, p.worded = p.read("", limiter.StatusOptions{Partitions: -1}), time.Now(), false
+		p.taken, p.at, p.worded = p.read("", limiter.StatusOptions{Partitions: limiter.NoKeys}), time.Now(), false
 	}
 	out := map[string]*askers.Board{}
 	for i := range p.taken.Ingresses {
@@ -185,7 +185,7 @@ func (p *Press) frameLocked(now time.Time) (*Frame, error) {
 		most = lateFrame
 	}
 	if p.at.IsZero() || now.Sub(p.at) >= most {
-		p.taken, p.at, p.worded = p.read("", limiter.StatusOptions{Partitions: -1}), now, false
+		p.taken, p.at, p.worded = p.read("", limiter.StatusOptions{Partitions: limiter.NoKeys}), now, false
 	}
 	if p.last != nil && p.worded {
 		return p.last, nil

@@ -3,15 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -20,28 +13,21 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/admitd/admitd/internal/testkit/keypair"
 )
 
 // certify writes a certificate for loopback addresses, with its key, for every peer.
 func (c *comparison) certify() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, err := keypair.Make("127.0.0.1")
 	if err != nil {
 		return err
 	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "httpbench"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
+	both, key, err := keypair.PEM(cert)
 	if err != nil {
 		return err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	both := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	both = append(both, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
+	both = append(both, key...)
 	return os.WriteFile(filepath.Join(c.dir, "both.pem"), both, 0o600)
 }
 

@@ -22,7 +22,7 @@ type failPoint struct {
 	block    time.Duration // before anything else
 	writeErr []byte        // writeConcernError document
 	skip     int64
-	times    int64 // -1 = always
+	times    int64 // or always
 }
 
 // failPoints holds the failCommand fail point, as a server under test does.
@@ -70,17 +70,20 @@ func readFailPoint(body []byte) failPoint {
 	return fp
 }
 
+// always is how often a fail point fails that nobody counts.
+const always = -1
+
 // mode reads alwaysOn, off, {times: n} or {skip: n}.
 func (fp *failPoint) mode(e mongowire.Element) {
 	if string(e.Text()) == "alwaysOn" {
-		fp.times = -1
+		fp.times = always
 	}
 	if times, ok := mongowire.LookupIn(e, "times"); ok {
 		fp.times, _ = times.Number()
 	}
 	if skip, ok := mongowire.LookupIn(e, "skip"); ok {
 		fp.skip, _ = skip.Number()
-		fp.times = -1
+		fp.times = always
 	}
 }
 

@@ -114,7 +114,7 @@ var floors = map[string][]string{
 
 	// beside the house
 	"internal/arch":               {},
-	"internal/arch/figures":       {},
+	"internal/arch/figures":       {"internal/arch"},
 	"internal/demo":               {"daemon", "admin", "config", "lab/measure", "lab/openloop", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
 	"internal/modelhttp":          {},
 	"internal/modelmongo":         {"internal/modelwork", "mongowire"},

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/admitd/admitd/internal/arch"
 )
 
 // The stops of docs/flow.md, in the order in which a request comes to them.
@@ -174,24 +176,11 @@ func declared(t *testing.T, file string) map[string]ast.Node {
 		}
 		name := f.Name.Name
 		if f.Recv != nil {
-			name = receiver(f.Recv.List[0].Type) + "." + name
+			name = arch.Receiver(f.Recv.List[0].Type) + "." + name
 		}
 		all[name] = f.Body
 	}
 	return all
-}
-
-// receiver is the name of the type of a method.
-func receiver(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return receiver(e.X)
-	case *ast.IndexExpr:
-		return receiver(e.X)
-	case *ast.Ident:
-		return e.Name
-	}
-	return ""
 }
 
 // chains reads the chain of docs/flow.md: by protocol, the whole way of one

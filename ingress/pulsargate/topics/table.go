@@ -49,7 +49,7 @@ func (r *Rule) Pay(now int64, bill limiter.Bill, minPause time.Duration, paid *l
 			return r.meters[i].refuse(now, time.Duration(wait), minPause)
 		}
 	}
-	receipt, wait, empty := bill.Pay(now, -1)
+	receipt, wait, empty := bill.Pay(now, limiter.NoWait)
 	if empty == nil {
 		*paid = receipt
 		return 0, nil

@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/admitd/admitd/internal/arch"
 )
 
 // source is one Go file of the main module.
@@ -191,7 +193,7 @@ func measure(d ast.Decl, of func(name string) *shape) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		if d.Recv != nil {
-			of(receiver(d.Recv.List[0].Type)).methods++
+			of(arch.Receiver(d.Recv.List[0].Type)).methods++
 		}
 	case *ast.GenDecl:
 		for _, spec := range d.Specs {
@@ -204,18 +206,6 @@ func measure(d ast.Decl, of func(name string) *shape) {
 			}
 		}
 	}
-}
-
-func receiver(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return receiver(e.X)
-	case *ast.IndexExpr:
-		return receiver(e.X)
-	case *ast.Ident:
-		return e.Name
-	}
-	return "?"
 }
 
 // tests compares lines of tests and of sources; what is below a room is of it.

@@ -1,5 +1,5 @@
-// Package keypair makes certificates for tests. Nothing that is shipped imports
-// it.
+// Package keypair makes certificates for tests and comparisons. Nothing that is
+// shipped imports it.
 package keypair
 
 import (
@@ -18,13 +18,24 @@ import (
 	"time"
 )
 
-// New returns a certificate for names and addresses, good for both ends of a
-// connection and valid in a synctest bubble too, and who vouches for it: itself.
+// New is [Make], with who vouches for the certificate: itself.
 func New(t *testing.T, names ...string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, err := Make(names...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(cert.Leaf)
+	return cert, pool
+}
+
+// Make returns a certificate for names and addresses, good for both ends of a
+// connection and valid in a synctest bubble too.
+func Make(names ...string) (cert tls.Certificate, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return cert, err
 	}
 	form := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
@@ -41,15 +52,17 @@ func New(t *testing.T, names ...string) (tls.Certificate, *x509.CertPool) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
 	if err != nil {
-		t.Fatal(err)
+		return cert, err
 	}
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(leaf)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, pool
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
+
+// PEM returns a certificate and its key as files hold them.
+func PEM(cert tls.Certificate) (chain, key []byte, err error) {
+	raw, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), err
 }
 
 // Ends returns what a server of that name shows, and a client that trusts it.
@@ -64,17 +77,17 @@ func Ends(t *testing.T, name string) (server, client *tls.Config) {
 func Files(t *testing.T, names ...string) (certFile, keyFile string) {
 	t.Helper()
 	cert, _ := New(t, names...)
-	raw, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	chain, key, err := PEM(cert)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	write := func(name, kind string, b []byte) string {
+	write := func(name string, b []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	return write("cert.pem", "CERTIFICATE", cert.Certificate[0]), write("key.pem", "PRIVATE KEY", raw)
+	return write("cert.pem", chain), write("key.pem", key)
 }
