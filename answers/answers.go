@@ -70,7 +70,7 @@ func Document(w http.ResponseWriter, status int, d *labels.Document) {
 	_, _ = w.Write(append(d.AppendJSON(nil), '\n')) // the client went away: nothing to do
 }
 
-// JSON answers with v.
+// JSON answers with v, or with a 500 when v is nothing that JSON can tell.
 func JSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	write(w, status, v)

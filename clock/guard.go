@@ -87,7 +87,8 @@ type evidence struct {
 	last          instant
 }
 
-// New returns a clock that starts at 0 now.
+// New returns a clock that starts at 0 now and is trusted. Nobody looks after it
+// until [Guard.Run].
 func New(o Options) *Guard {
 	base := time.Now()
 	g := &Guard{

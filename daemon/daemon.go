@@ -51,7 +51,8 @@ type Options struct {
 }
 
 // Daemon is everything that runs: what all ingresses share, the ingresses, and
-// who looks at them and changes them.
+// who looks at them and changes them. [Daemon.Run] is called once; the other
+// methods are for any goroutine once [Daemon.Up] is closed.
 type Daemon struct {
 	*shared
 

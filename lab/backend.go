@@ -7,7 +7,8 @@ import (
 )
 
 // Backend is a model of what is protected: N workers that serve one request
-// each, a queue before them, and a service that gets slower the more is inside.
+// each, a queue before them, and a service that gets slower the more is inside. It
+// is used by the goroutine of its [World] alone.
 type Backend struct {
 	w    *World
 	spec scenario.BackendSpec

@@ -18,7 +18,9 @@ type StatusReader interface {
 
 // ofConfiguration leaves the partitions of clients' keys out: what is exposed of
 // them are sums.
-func ofConfiguration() limiter.StatusOptions { return limiter.StatusOptions{Partitions: limiter.NoKeys} }
+func ofConfiguration() limiter.StatusOptions {
+	return limiter.StatusOptions{Partitions: limiter.NoKeys}
+}
 
 // Watch exposes the status of a gate until stop is called. Gates are told apart
 // by the name in their status; of two with one name the later is exposed.

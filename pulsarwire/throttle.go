@@ -15,7 +15,8 @@ func (t *ThrottleProducer) fields() [4]field {
 	}
 }
 
-// DecodeThrottleProducer reads the body of a [TypeThrottleProducer].
+// DecodeThrottleProducer reads the body of a [TypeThrottleProducer]. What is missing
+// is zero; an error wraps [ErrMalformed].
 func DecodeThrottleProducer(body []byte) (ThrottleProducer, error) {
 	var t ThrottleProducer
 	table := t.fields()

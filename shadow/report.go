@@ -9,7 +9,8 @@ import (
 	"github.com/admitd/admitd/status"
 )
 
-// Reports returns what every candidate would have done, in their order.
+// Reports returns what every candidate would have done until now, in their order,
+// under the name of the ingress. Shares are 0 to 1, and 0 when nothing was offered.
 func (s *Stage) Reports(ingress string) []status.Candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()

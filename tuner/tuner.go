@@ -35,7 +35,8 @@ type Tuner struct {
 	ticked time.Time
 }
 
-// New returns a tuner that has seen nothing yet.
+// New returns a tuner that has seen nothing yet at now. The error is everything that
+// [Options.Validate] finds.
 func New(now time.Time, g Gate, o Options) (*Tuner, error) {
 	o = o.withDefaults()
 	if err := o.Validate(); err != nil {

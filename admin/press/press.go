@@ -77,7 +77,8 @@ func (p *Press) Pulse(ctx context.Context) {
 	}
 }
 
-// Beat takes the reading of this second, and wakes who waits for it.
+// Beat takes the reading of this second, and wakes who waits for it. It is called by
+// one goroutine; the other methods are safe for concurrent use meanwhile.
 func (p *Press) Beat(now time.Time) {
 	snapshot := p.read("", limiter.StatusOptions{Partitions: limiter.NoKeys})
 	all := make([]vitals.Reading, 0, len(snapshot.Ingresses))

@@ -59,7 +59,8 @@ func (values) ReadBytes() ([]byte, error) {
 func (v values) Read() (map[string]any, error) { return v, nil }
 
 // Decode completes the mapping that the layers make together and decodes it into
-// the struct that c points to.
+// the struct that c points to. What does not fit goes into the report; the error is
+// of what no layer can be blamed for.
 func (r *Report) Decode(merged map[string]any, c any) error {
 	whole := koanf.New(envDelim)
 	t := reflect.TypeOf(c).Elem()

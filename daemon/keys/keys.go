@@ -114,7 +114,8 @@ func pool(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// Backend returns how the backend of an ingress is dialled; nil = plain TCP.
+// Backend returns how the backend of an ingress is dialled; nil without an error =
+// plain TCP. The error names the file that is missing or holds no certificate.
 func Backend(in *config.Ingress) (*tls.Config, error) {
 	t := in.BackendTLS
 	implied := strings.HasPrefix(in.Backend, "https:") || strings.HasPrefix(in.Backend, "pulsar+ssl:")

@@ -34,7 +34,7 @@ type Steward struct {
 }
 
 // New returns a steward whose tuner moves the settings of g by the configuration
-// in force.
+// in force, which it asks for from any goroutine. Nothing runs until [Steward.Run].
 func New(log *slog.Logger, g tuner.Gate, inForce func() *config.Config) *Steward {
 	return &Steward{log: log, gate: g, inForce: inForce, changed: make(chan struct{}, 1)}
 }

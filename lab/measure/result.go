@@ -74,7 +74,8 @@ type Step struct {
 	QueueAge      float64
 }
 
-// Count adds one request.
+// Count adds one request that was offered in the step. good is whether its answer
+// came within the objective; of other verdicts it does not matter.
 func (s *Step) Count(v Verdict, good bool) {
 	s.Offered++
 	switch v {

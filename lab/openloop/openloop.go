@@ -83,13 +83,15 @@ func (t *Tally) Snapshot() Snapshot {
 	}
 }
 
-// Void reports that the schedule was not kept, so that the run proves nothing.
+// Void reports that more than [MaxMissedShare] of the schedule was not kept, so that
+// the run proves nothing.
 func (t *Tally) Void() bool {
 	s := t.Snapshot()
 	return float64(s.Missed) > MaxMissedShare*float64(s.Scheduled)
 }
 
-// Quantile returns the latency of answered requests at q in [0, 1].
+// Quantile returns the latency of answered requests at q in [0, 1], 0 when there
+// are none.
 func (t *Tally) Quantile(q float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

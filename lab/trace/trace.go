@@ -44,10 +44,10 @@ var ErrTrace = errors.New("lab: not a trace")
 // Trace is recorded traffic of one gate, put together from all sessions of a
 // file, one after the other.
 type Trace struct {
-	Arrivals []Arrival // in order of time
-	Lost     uint64    // records that were not written
-	Cut      bool      // the last record was incomplete and is left out
-	Span     time.Duration
+	Arrivals []Arrival     // in order of time
+	Lost     uint64        // records that were not written
+	Cut      bool          // the last record was incomplete and is left out
+	Span     time.Duration // from the first record to the last, without the pauses between sessions
 }
 
 // Arrival is one request that was offered.

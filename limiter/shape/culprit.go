@@ -76,8 +76,9 @@ func (c *Culprit) Unroomed(s *Shape) {
 	}
 }
 
-// Ended notes what a request of the shape took, and turns when that is due. limit
-// is the partition's, latency above zero.
+// Ended notes what a request of the shape, which is not nil, took by now, in monotonic
+// ns, and turns when that is due. limit is the partition's in permits, latency above
+// zero.
 func (c *Culprit) Ended(now int64, s *Shape, latency time.Duration, limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,8 +49,9 @@ func HostMetrics() []string {
 	return []string{"cpu", "psi_cpu", "psi_io", "psi_memory", "memory", "load", "run_queue", "disk", "network"}
 }
 
-// Read returns the metric. What is counted is told as the growth since the
-// reading before.
+// Read returns the metric, in the unit that [HostMetrics] tells; the time is zero,
+// which is now. What is counted is told as the growth since the reading before; the
+// first Read waits for a moment to have one. It is used by one goroutine at a time.
 func (h *Host) Read(ctx context.Context) (float64, time.Time, error) {
 	if read := h.counter(); read != nil {
 		v, err := h.growth(ctx, read)

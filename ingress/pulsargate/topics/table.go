@@ -104,7 +104,9 @@ func (t *Table) Apply(l Rates, now int64) {
 	t.ruleLocked(t.overflow, now)
 }
 
-// Join returns the state of a topic for one more producer.
+// Join returns the state of a topic for one more producer as of now, in monotonic
+// ns: one that all share where there is no room for another. [Table.Leave] is owed
+// for it.
 func (t *Table) Join(name Name, now int64) *Topic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
