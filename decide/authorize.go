@@ -41,7 +41,10 @@ func parseAuthorization(q url.Values) (a authorization, wrong []string) {
 	var form admission
 	form.Ingress, form.Partition, form.Operation, form.Class = q.Get("ingress"), q.Get("partition"), q.Get("operation"), q.Get("class")
 	if text := q.Get("cost"); text != "" {
-		cost, _ := strconv.ParseFloat(text, 64) // 0 is out of bounds
+		cost, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			wrong, cost = append(wrong, fmt.Sprintf("cost: %.40q is not a number", text)), 1
+		}
 		form.Cost = &cost
 	}
 	wrong = append(wrong, form.check()...)

@@ -75,7 +75,7 @@ func (o *snapshotFlags) run(ctx context.Context) (err error) {
 	}
 	var parts [][]byte
 	var manifest strings.Builder
-	fmt.Fprintf(&manifest, "admitd %s\ntaken %s from %s\n\n", versionLine(), now.Format(time.RFC3339), o.admin)
+	fmt.Fprintf(&manifest, "%s\ntaken %s from %s\n\n", versionLine(), now.Format(time.RFC3339), o.admin)
 	for i, p := range pieces() {
 		one, cancel := context.WithTimeout(ctx, portTimeout)
 		body, err := o.fetch(one, http.MethodGet, p[1], "")

@@ -20,7 +20,7 @@ func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
 	case !httpguts.ValidHeaderFieldName(r.Method):
 		return http.StatusBadRequest, "the method is not a token"
 	case !doorstep.IsTarget(target(r)):
-		return http.StatusBadRequest, "the request target is not a path, or holds a space or a control character"
+		return http.StatusBadRequest, "the request target is not a path, or holds a space, a # or a control character"
 	case !httpguts.ValidHostHeader(r.Host):
 		return http.StatusBadRequest, "the host is not valid"
 	case rt.o.MaxBody > 0 && r.ContentLength > rt.o.MaxBody:

@@ -50,6 +50,9 @@ func TestTargets(t *testing.T) {
 		{1, "GET", "http://internal", "/"},
 		{1, "OPTIONS", "*", "*"},
 		{1, "GET", "*", ""},
+		{1, "GET", "/dear#cheap", ""}, // some backends end the path at it, so that /dear cost what /dear#cheap does
+		{1, "GET", "/dear?a=b#c", ""},
+		{2, "GET", "/dear#cheap", ""},
 		{2, "GET", "http://internal/a", ""},
 		{2, "GET", "/a", "/a"},
 	} {
@@ -151,6 +154,8 @@ func TestPathsInTwoWays(t *testing.T) {
 		"/reports%2fall":            {Cost: 50},
 		"/reports%252fall":          {Cost: 50},
 		`/reports\all`:              {Cost: 50},
+		"/reports/all#x":            {Cost: 50}, // as a proxy may ask about it
+		"/reports/all%23x":          {Cost: 50},
 		"/ping":                     {Cost: 0.5},
 		"/./ping":                   {Cost: 1},
 		"//t/acme/x":                {Cost: 1, Key: "acme"},

@@ -138,14 +138,16 @@ func cleaned(p string) string {
 	return clean
 }
 
-// loose returns p as the most generous backend reads it: unescaped again, with
-// backslashes for slashes, without parameters behind semicolons, and cleaned.
+// loose returns p as the most generous backend reads it: unescaped again, to where
+// a fragment begins, with backslashes for slashes, without parameters behind
+// semicolons, and cleaned.
 func loose(p string) string {
 	for range 2 {
 		if u, err := url.PathUnescape(p); err == nil {
 			p = u
 		}
 	}
+	p, _, _ = strings.Cut(p, "#")
 	segments := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
 	for i, s := range segments {
 		segments[i], _, _ = strings.Cut(s, ";")

@@ -126,10 +126,11 @@ func (p *plain) parse(head string, g glimpse) bool {
 	}
 }
 
-// IsTarget reports whether s can stand between the spaces of a request line.
+// IsTarget reports whether s can stand between the spaces of a request line. A "#"
+// cannot (RFC 9112, section 3.2): some servers end the path there, and some do not.
 func IsTarget(s string) bool {
 	for i := range len(s) {
-		if s[i] <= ' ' || s[i] == 0x7f {
+		if s[i] <= ' ' || s[i] == '#' || s[i] == 0x7f {
 			return false
 		}
 	}
