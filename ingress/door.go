@@ -20,6 +20,9 @@ type Door struct {
 	o      Options
 	limits atomic.Pointer[doorLimits]
 
+	last    uint64 // descriptors from this number on are not for clients
+	scarcer Seldom // connections that were refused for want of descriptors
+
 	usher    Usher // nil = nobody: clients are turned away without a word
 	ushered  atomic.Int64
 	open     atomic.Int64 // open or waiting to come in
@@ -61,7 +64,7 @@ type Status struct {
 
 // NewDoor returns a door. name is the ingress's, for logs.
 func NewDoor(name string, o Options) *Door {
-	d := &Door{name: name, o: o.WithDefaults()}
+	d := &Door{name: name, o: o.WithDefaults(), last: lastDescriptor()}
 	d.Apply(o.Connections)
 	return d
 }
@@ -99,17 +102,30 @@ func (d *Door) Status() Status {
 	return s
 }
 
-// enter takes a place for c under the bound on open connections. When there is
-// none it closes c and returns nil.
+// enter takes a place for c under the bound on open connections, and the process's
+// on descriptors. When there is none it closes c and returns nil.
 func (d *Door) enter(c net.Conn) *conn {
 	l := d.limits.Load()
 	open := d.open.Add(1)
-	if open > l.maxOpen() {
+	if open > l.maxOpen() || d.isScarce(c) {
 		d.open.Add(-1)
 		d.refuse(c, OverOpen)
 		return nil
 	}
 	return &conn{Conn: c, door: d, kept: open > l.ordinary()}
+}
+
+// isScarce reports, and logs now and then, that c has one of the descriptors that
+// are kept from clients.
+func (d *Door) isScarce(c net.Conn) bool {
+	if descriptor(c) < d.last {
+		return false
+	}
+	if n := d.scarcer.Due(d.o.Clock.Now()); n > 0 {
+		d.o.Log.Warn("connections refused: the process runs out of file descriptors", slog.String("ingress", d.name),
+			slog.Int64("connections", n), slog.Uint64("usable", d.last))
+	}
+	return true
 }
 
 // admit spends a token for c, on credit when the queue has room. It returns

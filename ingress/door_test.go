@@ -180,3 +180,39 @@ func TestExemptions(t *testing.T) {
 		}
 	}
 }
+
+// Clients do not get the last descriptors of the process. When they did, requests
+// that were let in failed for want of one to the backend, which was blamed, and
+// nobody could ask the admin port why.
+func TestTheLastDescriptors(t *testing.T) {
+	for last, refused := range map[uint64]uint64{0: 1, 1 << 40: 0} {
+		door := ingress.NewDoor("test", ingress.Options{})
+		door.KeepFrom(last)
+		inner, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln := door.Listen(t.Context(), inner)
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if refused == 0 {
+			in, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = in.Close()
+		}
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) { // by the door, or just now
+			t.Errorf("kept from %d on: read = %v, want the end", last, err)
+		}
+		if err := ln.Close(); err != nil {
+			t.Error(err)
+		}
+		if st := door.Status(); st.Refused[ingress.OverOpen] != refused || st.Open != 0 {
+			t.Errorf("kept from %d on: %d refused, %d open; want %d, 0", last, st.Refused[ingress.OverOpen], st.Open, refused)
+		}
+	}
+}
