@@ -90,7 +90,7 @@ type OverridePatch struct {
 
 // change reads the patch of a key.
 func (p *OverridePatch) change(key string) (c OverrideChange, problems []string) {
-	say := func(field, what string) { problems = append(problems, "overrides."+key+"."+field+": "+what) }
+	say := func(field, what string) { problems = append(problems, wrongOverride(key, field, what)) }
 	if key == "" || len(key) > maxKey {
 		say("", fmt.Sprintf("a key of 1 to %d bytes is needed", maxKey))
 	}
@@ -113,9 +113,21 @@ func (p *OverridePatch) change(key string) (c OverrideChange, problems []string)
 	return c, problems
 }
 
+// wrongOverride says what is wrong with a field of the override of a key, or with
+// all of it.
+func wrongOverride(key, field, what string) string {
+	path := "overrides"
+	for _, part := range [...]string{key, field} {
+		if part != "" {
+			path += "." + part
+		}
+	}
+	return path + ": " + what
+}
+
 // bounds checks what is a number, and reads how long it is to hold.
 func (p *OverridePatch) bounds(key string, c *OverrideChange) (problems []string) {
-	say := func(field, what string) { problems = append(problems, "overrides."+key+"."+field+": "+what) }
+	say := func(field, what string) { problems = append(problems, wrongOverride(key, field, what)) }
 	if b := p.BurstSeconds; b != nil && !(*b >= 0.001 && *b <= 86400) {
 		say("burstSeconds", fmt.Sprintf("want 0.001 to 86400 (%g)", *b))
 	}

@@ -1,9 +1,15 @@
 package algorithms_test
 
 import (
+	"maps"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/algorithms/parts"
@@ -109,6 +115,36 @@ func TestWhy(t *testing.T) {
 		}
 		if !slices.Contains(parts.Whys(), told.Why()) {
 			t.Errorf("%s: %q is no word of the set", kind, told.Why())
+		}
+	}
+}
+
+// What operators read of each algorithm's inside is what the documents say of it:
+// half of it was not there, and half of what was there did not exist for knee.
+func TestStatesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const windowed = "vegas, gradient, gradient2, aimd"
+	want := map[string][]string{} // by algorithm
+	for _, row := range regexp.MustCompile("(?m)^\\| ((?:`[a-z_]+`(?:, )?)+) \\| ([a-z0-9, ]+) \\| [^|]+ \\|$").FindAllStringSubmatch(string(text), -1) {
+		of := strings.ReplaceAll(row[2], "windowed", windowed)
+		if of == "all" {
+			of = strings.Join(algorithms.Kinds(), ", ")
+		}
+		for kind := range strings.SplitSeq(of, ", ") {
+			want[kind] = append(want[kind], strings.Split(strings.Trim(row[1], "`"), "`, `")...)
+		}
+	}
+	for _, kind := range algorithms.Kinds() {
+		limit, err := algorithms.New(algorithms.Settings{Algorithm: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(want[kind])
+		if diff := cmp.Diff(want[kind], slices.Sorted(maps.Keys(limit.State()))); diff != "" {
+			t.Errorf("%s: docs/metrics.md and what it tells (-docs +told):\n%s", kind, diff)
 		}
 	}
 }

@@ -108,6 +108,7 @@ ingresses:
 		"set nothing a rate=1":         "no such ingress; there is orders",
 		"unset orders nobody":          "no such override",
 		"set orders a limit=0":         "overrides.a.limit: want 1 to 1000000",
+		"set orders a for=5m":          "overrides.a: want a rate, a burstSeconds or a limit",
 		"set orders a":                 "want at least one NAME=VALUE",
 		"set orders mode=off --for 1m": "--for is for the override of a key",
 	} {
