@@ -116,13 +116,13 @@ func (p *OverridePatch) change(key string) (c OverrideChange, problems []string)
 // wrongOverride says what is wrong with a field of the override of a key, or with
 // all of it.
 func wrongOverride(key, field, what string) string {
-	path := "overrides"
-	for _, part := range [...]string{key, field} {
-		if part != "" {
-			path += "." + part
-		}
+	switch {
+	case key == "":
+		return "overrides: " + what
+	case field == "":
+		return "overrides." + key + ": " + what
 	}
-	return path + ": " + what
+	return "overrides." + key + "." + field + ": " + what
 }
 
 // bounds checks what is a number, and reads how long it is to hold.
