@@ -66,6 +66,7 @@ func TestNamesEverywhere(t *testing.T) {
 	}
 	for _, f := range names {
 		signal("tuner: { signals: [{ name: %s, source: host, metric: cpu }] }\n")(f)
+		signal("tuner: { signals: [{ name: s, source: host, metric: cpu }], policies: [{ name: %s, signal: s, adjust: a.requests.rate, above: 1, below: 0, min: 1, max: 9, step: 0.5 }] }\n")(f)
 	}
 }
 
@@ -148,6 +149,61 @@ func TestPorts(t *testing.T) {
 		got := problemsOf(t, fmt.Sprintf("admin: { listen: \"127.0.0.1:%s\" }\n", port)+strings.Replace(one("http", ""), "127.0.0.1:1", "127.0.0.2:1", 1))
 		if refused := len(got) == 1 && strings.Contains(got[0], "must have a port from 0 to 65535"); refused == good || len(got) > 1 {
 			t.Errorf("port %q: %q; want it taken: %v", port, got, good)
+		}
+	}
+}
+
+// A pattern of partitions has one star, at its end.
+func TestPartitionPatterns(t *testing.T) {
+	forms(t, "http", "partitions: { by: client, named: [{ name: n, match: %s }] }", []form{
+		{"a", ""}, {`"a*"`, ""}, {`"*"`, ""}, {`"*a"`, "may hold * at its end only"}, {`"a*b*"`, "may hold * at its end only"}, {`"**"`, "may hold * at its end only"},
+	})
+}
+
+// Brokers that producers may be sent to are named with a port that there is, or with
+// any.
+func TestBrokerPatterns(t *testing.T) {
+	forms(t, "pulsar", "pulsar: { brokers: [%s] }", []form{
+		{`"b:6650"`, ""},
+		{`"*.b.example:6650"`, ""},
+		{`"b:*"`, ""},
+		{`"b:65535"`, ""},
+		{`"b:65536"`, "must be host:port"},
+		{`"b:"`, "must be host:port"},
+		{`"b"`, "must be host:port"},
+		{`"*:6650"`, "must be host:port"},
+		{`"b.*:6650"`, "must be host:port"},
+		{`"[::1]:6650"`, ""},
+	})
+}
+
+// A host name is as long as DNS lets it be.
+func TestLongHostNames(t *testing.T) {
+	name := func(n int) string { return strings.Repeat("x.", n/2) + strings.Repeat("y", 1+n%2) } // of n+1 letters for an even n, n+2 for an odd one
+	for n, good := range map[int]bool{252: true, 253: false} {
+		got := problemsOf(t, strings.Replace(one("http", ""), "127.0.0.1:1", name(n)+":1", 1))
+		if refused := strings.Contains(strings.Join(got, "\n"), "must begin with an address or a host name"); refused == good {
+			t.Errorf("a host name of %d letters: %.60q; want it taken: %v", len(name(n)), got, good)
+		}
+	}
+}
+
+// A rate of less than one a second is one that can be shared.
+func TestSlowRatesAreShared(t *testing.T) {
+	for _, rate := range []string{"0.5", "1", "1000"} {
+		text := "fleet: { redis: { addresses: \"r:1\" } }\n" + one("http", ", requests: { shared: true, rate: "+rate+" }")
+		if got := problemsOf(t, text); len(got) > 0 {
+			t.Errorf("a shared rate of %s: %q", rate, got)
+		}
+	}
+}
+
+// An objective of any length sets what aimd takes for a drop.
+func TestShortObjectives(t *testing.T) {
+	for objective, want := range map[string]string{"10ms": "8ms", "1ms": "1ms", "10s": "8s"} {
+		l := mustParse(t, one("http", ", objective: "+objective+", partitions: { default: { limit: { algorithm: aimd } } }")).Ingresses[0].Partitions.Default.Limit
+		if got := l.RequestTimeout.String(); got != want {
+			t.Errorf("with an objective of %s a drop is what takes %s; want %s", objective, got, want)
 		}
 	}
 }
