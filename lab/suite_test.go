@@ -111,6 +111,29 @@ func TestSuiteEnds(t *testing.T) {
 	}
 }
 
+// A name that nothing has is told, also where others have one: a contender that was
+// misspelt was left out without a word.
+func TestSuiteKnowsItsNames(t *testing.T) {
+	suite := lab.Suite{Scenarios: []*scenario.Scenario{parsed(t, smallest+"seeds: 1\nscale: 0.1\nvariants: [{ name: a }, { name: b }]\n")}}
+	for want, names := range map[string][2]string{
+		"":                           {"a", "none"},
+		"of [none vegs] is known as": {"a", "none vegs"},
+		"of [a c] is known as c":     {"a c", "none"},
+		"nothing to run: no variant of [c] or contender of [none]":  {"c", "none"},
+		"nothing to run: no variant of [a] or contender of [vegs] ": {"a", "vegs"},
+	} {
+		suite.Variants, suite.Contenders = strings.Fields(names[0]), strings.Fields(names[1])
+		_, err := suite.Run(t.Context())
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("variants %s, contenders %s: %v; want %q", names[0], names[1], err, want)
+		}
+	}
+	suite.Variants, suite.Contenders, suite.More = []string{"a"}, []string{"none", "mine"}, []lab.Contender{{Name: "mine", New: lab.None().New}}
+	if results, err := suite.Run(t.Context()); err != nil || len(results) != 2 {
+		t.Errorf("one's own contender beside another: %v, %d results", err, len(results))
+	}
+}
+
 // A suite plays what was chosen: each variant for each contender with each seed, in
 // this order whatever ran first, and keeps what happened over time of the first seed.
 func TestSuitePlaysWhatWasChosen(t *testing.T) {
