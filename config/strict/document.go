@@ -210,7 +210,7 @@ func (d *document) convert(n ast.Node, path string, depth int) any {
 	case *ast.AliasNode:
 		target, ok := d.anchors[n.Value.String()]
 		if !ok {
-			d.AtLine(line(n), path, "refers to an anchor that is not defined before it: *"+n.Value.String())
+			d.AtLine(line(n), path, "refers to an anchor that is not defined before it: *"+show(n.Value.String()))
 			d.bad[path] = true
 			return nil
 		}

@@ -90,6 +90,8 @@ func TestDocuments(t *testing.T) {
 		"too deep":          {"name: x\nwords: " + deep + "\n", "2: is nested deeper than 32 levels"},
 		"too many keys":     {keys.String(), "has more than 2000 keys in one mapping"},
 		"unknown anchor":    {"name: *nowhere\n", "1: name: refers to an anchor that is not defined before it: *nowhere"},
+		"anchor of no name": {"*|\n", `1: refers to an anchor that is not defined before it: *"|\n"`},
+		"long anchor":       {"name: *" + strings.Repeat("x", 200) + "\n", "defined before it: *" + strings.Repeat("x", 80) + "…"},
 		"written twice":     {"name: x\nname: y\n", "2: name: is written twice, first in line 1"},
 		"key that is a map": {"? { a: 1 }\n: x\n", "found an invalid key for this map"},
 		"a tag":             {"name: !!binary aGk=\n", "1: name: has a YAML tag, which this configuration does not use"},
