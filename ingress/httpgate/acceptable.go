@@ -2,11 +2,10 @@ package httpgate
 
 import (
 	"net/http"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/admitd/admitd/ingress/httpgate/doorstep"
+	"github.com/admitd/admitd/ingress/httpgate/target"
 )
 
 // unacceptable returns the status and the reason when r is not forwarded
@@ -19,7 +18,7 @@ func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
 		return http.StatusNotImplemented, "CONNECT is not supported"
 	case !httpguts.ValidHeaderFieldName(r.Method):
 		return http.StatusBadRequest, "the method is not a token"
-	case !doorstep.IsTarget(target(r)):
+	case !target.IsValid(target.Of(r)):
 		return http.StatusBadRequest, "the request target is not a path, or holds a space, a # or a control character"
 	case !httpguts.ValidHostHeader(r.Host):
 		return http.StatusBadRequest, "the host is not valid"
@@ -30,18 +29,4 @@ func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
 		return http.StatusBadRequest, "the header " + name + " is there twice, or listed in Connection"
 	}
 	return 0, ""
-}
-
-// target returns the request target in origin form, byte for byte as the client
-// sent it when it sent that form; "" when it sent something that has none. A
-// proxy's form, http://host/path, becomes a path (RFC 9112, section 3.2.2), and
-// net/http has taken the host from it.
-func target(r *http.Request) string {
-	switch {
-	case strings.HasPrefix(r.RequestURI, "/"), r.RequestURI == "*" && r.Method == http.MethodOptions:
-		return r.RequestURI
-	case r.ProtoMajor == 1 && r.URL.Host != "" && r.URL.Opaque == "" && (r.URL.Scheme == "http" || r.URL.Scheme == "https"):
-		return r.URL.RequestURI()
-	}
-	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/target"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -21,7 +22,7 @@ var ErrClassBy = errors.New("httpgate: classes.by must be header:NAME, query:NAM
 type classifier struct {
 	classes *ingress.Classes                     // nil = there are none
 	claims  []func(r *http.Request) labels.Class // by the entries of By
-	rules   []operations
+	rules   []target.Operations
 	headers []string // canonical; those that claim
 }
 
@@ -30,7 +31,7 @@ func newClassifier(c *ingress.Classes) (*classifier, error) {
 	if c == nil {
 		return nil, nil //nolint:nilnil // no classes
 	}
-	k := &classifier{classes: c, rules: make([]operations, len(c.Rules))}
+	k := &classifier{classes: c, rules: make([]target.Operations, len(c.Rules))}
 	var problems []error
 	for _, by := range c.By {
 		kind, arg, _ := strings.Cut(by, ":")
@@ -44,7 +45,7 @@ func newClassifier(c *ingress.Classes) (*classifier, error) {
 			k.headers = append(k.headers, name)
 		case kind == "query" && arg != "":
 			k.claims = append(k.claims, func(r *http.Request) labels.Class {
-				return labels.ParseClass(queryValue(r.URL.RawQuery, arg))
+				return labels.ParseClass(target.Value(r.URL.RawQuery, arg))
 			})
 		default:
 			problems = append(problems, fmt.Errorf("%w (%q)", ErrClassBy, by))
@@ -52,7 +53,7 @@ func newClassifier(c *ingress.Classes) (*classifier, error) {
 	}
 	for i := range c.Rules {
 		for _, op := range c.Rules[i].Operations {
-			problems = append(problems, k.rules[i].add(op, 1))
+			problems = append(problems, k.rules[i].Add(op, 1))
 		}
 	}
 	return k, errors.Join(problems...)
@@ -80,10 +81,10 @@ func (k *classifier) classify(r *http.Request, req *limiter.Request) {
 		c.Client = a.Unmap()
 	}
 	c.Operation = func(rule int) bool {
-		if !isPlain(r.URL) {
+		if !target.IsClear(r.URL) {
 			return false
 		}
-		_, ok := k.rules[rule].find(r.Method, r.URL.Path)
+		_, ok := k.rules[rule].Find(r.Method, r.URL.Path)
 		return ok
 	}
 	k.classes.Classify(req, &c, func(by int) labels.Class { return k.claims[by](r) })

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/admitd/admitd/ingress/httpgate/target"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 )
 
@@ -14,7 +15,7 @@ import (
 // copied, so that gate and backend cannot disagree on where a request ends.
 func (rt *route) AppendHead(b []byte, r *http.Request, upgrade string) []byte {
 	b = append(append(b, r.Method...), ' ')
-	b = append(b, target(r)...)
+	b = append(b, target.Of(r)...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	if r.Host == "" { // HTTP/1.0
 		b = append(b, rt.out.Pool.Address()...)

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/target"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -28,8 +28,8 @@ var ErrBy = errors.New("httpgate: partitions.by must be header:NAME, query:NAME,
 type identifier struct {
 	keys       []keyFunc
 	exempt     Exempt
-	operations operations // exempt ones
-	costs      operations
+	operations target.Operations // exempt ones
+	costs      target.Operations
 	headers    []string    // canonical; those that make a key
 	costHeader string      // canonical; "" = none
 	usual      float64     // cost of what nothing else is known of
@@ -72,13 +72,13 @@ func newIdentifier(o *Options) (*identifier, error) {
 		id.headers = append(id.headers, classes.headers...)
 	}
 	for _, op := range o.Exempt.Operations {
-		problems = append(problems, id.operations.add(op, 1))
+		problems = append(problems, id.operations.Add(op, 1))
 	}
 	for _, c := range o.Costs {
 		if !(c.Tokens > 0 && c.Tokens <= maxCost) {
 			problems = append(problems, fmt.Errorf("cost of %q: must be > 0 and at most %g (%g)", c.Operation, maxCost, c.Tokens))
 		}
-		problems = append(problems, id.costs.add(c.Operation, c.Tokens))
+		problems = append(problems, id.costs.Add(c.Operation, c.Tokens))
 	}
 	return id, errors.Join(problems...)
 }
@@ -88,20 +88,20 @@ func parseBy(by string) (keyFunc, error) {
 	kind, arg, _ := strings.Cut(by, ":")
 	switch {
 	case by == "path":
-		return func(r *http.Request) string { return cleaned(r.URL.Path) }, nil
+		return func(r *http.Request) string { return target.Cleaned(r.URL.Path) }, nil
 	case by == "client":
 		return func(r *http.Request) string { return host(r.RemoteAddr) }, nil
 	case kind == "path" && arg != "":
-		var ops operations
-		if err := ops.add(arg, 1); err != nil {
+		var ops target.Operations
+		if err := ops.Add(arg, 1); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrBy, err)
 		}
-		return ops.params, nil
+		return ops.Params, nil
 	case kind == "header" && arg != "":
 		name := textproto.CanonicalMIMEHeaderKey(arg)
 		return func(r *http.Request) string { return first(r.Header[name]) }, nil
 	case kind == "query" && arg != "":
-		return func(r *http.Request) string { return queryValue(r.URL.RawQuery, arg) }, nil
+		return func(r *http.Request) string { return target.Value(r.URL.RawQuery, arg) }, nil
 	case kind == "constant" && arg != "":
 		return func(*http.Request) string { return arg }, nil
 	}
@@ -155,18 +155,18 @@ func (id *identifier) cost(r *http.Request) float64 {
 			}
 		}
 	}
-	if id.costs.mux == nil {
+	if id.costs.IsEmpty() {
 		return id.usual
 	}
 	p := r.URL.Path
 	dearest := id.priced(r.Method, p)
-	if isPlain(r.URL) {
+	if target.IsClear(r.URL) {
 		if len(p) > 1 && p[len(p)-1] == '/' { // the same to many backends
 			dearest = max(dearest, id.priced(r.Method, p[:len(p)-1]))
 		}
 		return dearest
 	}
-	for _, p := range [2]string{cleaned(p), loose(p)} {
+	for _, p := range [2]string{target.Cleaned(p), target.Loose(p)} {
 		dearest = max(dearest, id.priced(r.Method, p), id.priced(r.Method, strings.TrimSuffix(p, "/")))
 	}
 	return dearest
@@ -174,7 +174,7 @@ func (id *identifier) cost(r *http.Request) float64 {
 
 // priced returns the tokens that an operation spends.
 func (id *identifier) priced(method, path string) float64 {
-	if c, ok := id.costs.find(method, path); ok {
+	if c, ok := id.costs.Find(method, path); ok {
 		return c
 	}
 	return id.usual
@@ -221,10 +221,10 @@ func (id *identifier) isExempt(r *http.Request) bool {
 			return true
 		}
 	}
-	if id.operations.mux == nil || !isPlain(r.URL) {
+	if id.operations.IsEmpty() || !target.IsClear(r.URL) {
 		return false
 	}
-	_, ok := id.operations.find(r.Method, r.URL.Path)
+	_, ok := id.operations.Find(r.Method, r.URL.Path)
 	return ok
 }
 
@@ -278,29 +278,4 @@ func host(addr string) string {
 		addr = addr[:i]
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]")
-}
-
-// queryValue returns the first value of a query parameter without building the
-// whole map.
-func queryValue(query, name string) string {
-	for query != "" {
-		var pair string
-		pair, query, _ = strings.Cut(query, "&")
-		key, value, _ := strings.Cut(pair, "=")
-		if unescape(key) == name {
-			return unescape(value)
-		}
-	}
-	return ""
-}
-
-// unescape returns s unescaped, and as it is when it is escaped wrongly.
-func unescape(s string) string {
-	if !strings.ContainsAny(s, "%+") {
-		return s
-	}
-	if u, err := url.QueryUnescape(s); err == nil {
-		return u
-	}
-	return s
 }

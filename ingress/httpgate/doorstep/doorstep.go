@@ -12,9 +12,8 @@ import (
 )
 
 // doorstep is a client connection under net/http that serves plain requests
-// before net/http reads them: it decides about them, forwards them and answers
-// them right there. net/http costs more than everything else that happens to a
-// request.
+// before net/http reads them: a [Visit] decides about them, and takes those that
+// are admitted to the backend, right there.
 //
 // Plain is a request that arrived by itself and whole, with a short body of known
 // length or none, and without anything else that changes how requests are told apart; see

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/admitd/admitd/ingress/httpgate/target"
 )
 
 // maxBody bounds the body of a plain request, in bytes.
@@ -99,17 +101,17 @@ func changesFrame(name []byte) bool {
 func (p *plain) parse(head string, g glimpse) bool {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	p.r.Method, p.r.ContentLength = plainMethod([]byte(line)), g.length
-	target, ok := strings.CutSuffix(line[min(len(p.r.Method)+1, len(line)):], " HTTP/1.1")
+	text, ok := strings.CutSuffix(line[min(len(p.r.Method)+1, len(line)):], " HTTP/1.1")
 	if !ok {
 		return false
 	}
-	if !strings.HasPrefix(target, "/") || !IsTarget(target) {
+	if !strings.HasPrefix(text, "/") || !target.IsValid(text) {
 		return false
 	}
-	if !p.locate(target) {
+	if !p.locate(text) {
 		return false
 	}
-	p.r.RequestURI, p.r.Host = target, ""
+	p.r.RequestURI, p.r.Host = text, ""
 	clear(p.r.Header)
 	p.values = p.values[:0]
 	for {
@@ -126,27 +128,16 @@ func (p *plain) parse(head string, g glimpse) bool {
 	}
 }
 
-// IsTarget reports whether s can stand between the spaces of a request line. A "#"
-// cannot (RFC 9112, section 3.2): some servers end the path there, and some do not.
-func IsTarget(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] == '#' || s[i] == 0x7f {
-			return false
-		}
-	}
-	return s != ""
-}
-
 // locate takes the target apart and reports whether it is one.
-func (p *plain) locate(target string) bool {
-	path, query, asks := strings.Cut(target, "?")
+func (p *plain) locate(text string) bool {
+	path, query, asks := strings.Cut(text, "?")
 	if isWords(path) && (query != "" || !asks) {
 		p.url = url.URL{Path: path, RawQuery: query} // as url.ParseRequestURI has it
 		p.r.URL = &p.url
 		return true
 	}
 	var err error
-	p.r.URL, err = url.ParseRequestURI(target)
+	p.r.URL, err = url.ParseRequestURI(text)
 	return err == nil
 }
 
