@@ -131,7 +131,7 @@ func (s *partitionSpec) mayQueue(now int64, req *Request, e entry) bool {
 	if s.is(auto) && s.shed != nil && e.rank.Sheddable() && e.how != shed.ByFloor && s.shed.Watching() {
 		return false
 	}
-	return !s.mustRefuse(req) && (!s.is(auto) || !s.part.lanes[s.rank(req)].auto.shut(now))
+	return !s.mustRefuse(req) && (!s.is(auto) || !s.part.lanes.shut(now, s.rank(req)))
 }
 
 // queue has a request that found no permit join the line, and returns its ticket;

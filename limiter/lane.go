@@ -23,6 +23,35 @@ type lane struct {
 	serial uint64  // the lower of equals goes first
 }
 
+// lanes are who waits in a partition, by class. They are made when somebody first does:
+// of a hundred thousand partitions most never have a queue, and lanes are two fifths of
+// one.
+type lanes struct{ all atomic.Pointer[[ranks]lane] }
+
+// list returns the lanes, none as long as nobody has waited.
+func (l *lanes) list() []lane {
+	if all := l.all.Load(); all != nil {
+		return all[:]
+	}
+	return nil
+}
+
+// ofLocked returns the lane of a class. The caller holds line.mu.
+func (l *lanes) ofLocked(r rank) *lane {
+	all := l.all.Load()
+	if all == nil {
+		all = &[ranks]lane{}
+		l.all.Store(all)
+	}
+	return &all[r]
+}
+
+// shut reports whether the automatic queue of a class takes nobody at the moment.
+func (l *lanes) shut(now int64, r rank) bool {
+	all := l.all.Load()
+	return all != nil && all[r].auto.shut(now)
+}
+
 // standing reports whether the queue, in which somebody waits, absorbs no burst any
 // more (compare autoQueue) and is longer than patience: it was not empty for long,
 // and who came first has used up three quarters of the time that he can wait. A
@@ -122,8 +151,9 @@ func (p *partition) load() float64 {
 
 // aheadOf returns how many wait in the partition who matter as much or more.
 func (p *partition) aheadOf(r rank) (n int64) {
-	for i := range r + 1 {
-		n += p.lanes[i].n.Load()
+	all := p.lanes.list()
+	for i := range all[:min(int(r)+1, len(all))] {
+		n += all[i].n.Load()
 	}
 	return n
 }

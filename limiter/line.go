@@ -62,7 +62,7 @@ func (l *line) join(now int64, t *Ticket) bool {
 	}
 	s := t.spec
 	p, r := s.part, s.rank(&t.req)
-	q := &p.lanes[r]
+	q := p.lanes.ofLocked(r)
 	if s.is(auto) && q.auto.stoodLocked(now, s.baseRTT(), q.tickets.n == 0) {
 		return false
 	}
@@ -91,7 +91,7 @@ func (l *line) join(now int64, t *Ticket) bool {
 // enterLocked queues a ticket and has its lane looked at.
 func (l *line) enterLocked(now int64, t *Ticket) {
 	p := t.spec.part
-	q := &p.lanes[t.spec.rank(&t.req)]
+	q := p.lanes.ofLocked(t.spec.rank(&t.req))
 	q.part, q.rank = p, t.spec.rank(&t.req)
 	if q.tickets.n == 0 {
 		q.since = now
@@ -118,8 +118,9 @@ func (l *line) wakeLocked(q *lane) {
 func (l *line) next(now int64, freed *partition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for r := range freed.lanes {
-		l.wakeLocked(&freed.lanes[r])
+	lanes := freed.lanes.list()
+	for r := range lanes {
+		l.wakeLocked(&lanes[r])
 	}
 	l.serveLocked(now)
 }
@@ -152,8 +153,9 @@ func (l *line) serveLocked(now int64) {
 			l.credit[r]--
 			l.quitLocked(t)
 			l.serial++
-			for i := range q.part.lanes {
-				l.ready[i].fix(&q.part.lanes[i], l.serial)
+			lanes := q.part.lanes.list()
+			for i := range lanes {
+				l.ready[i].fix(&lanes[i], l.serial)
 			}
 			t.grantLocked(now, s, held)
 		case why == fullTotal:
@@ -206,7 +208,8 @@ func (l *line) urgentLocked(s *partitionSpec) bool {
 	if s.is(pooled) {
 		return len(l.ready[0])+len(l.ready[1]) > 0
 	}
-	return s.part.lanes[0].tickets.n+s.part.lanes[1].tickets.n > 0
+	lanes := s.part.lanes.list()
+	return len(lanes) > 0 && lanes[0].tickets.n+lanes[1].tickets.n > 0
 }
 
 // leave takes a ticket out of the line, and reports whether it was served

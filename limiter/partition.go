@@ -37,7 +37,7 @@ type partition struct {
 	shed    shed.Shedder // of the partition's own limit
 	culprit shape.Culprit
 
-	lanes [ranks]lane // who waits, by class
+	lanes lanes // who waits, by class
 }
 
 // identity is who a partition is.
