@@ -86,7 +86,7 @@ func PartitionKey(by []string, frame []byte) string {
 	if err != nil {
 		panic(err)
 	}
-	s := &Server{parts: parts}
+	s := &Server{parts: parts, keys: newInterner()}
 	var f facts
 	var open mongowire.Opener
 	identify(h, frame, &f, &open)
@@ -136,4 +136,10 @@ func Cost(o Options, frame []byte) float64 {
 	identify(h, frame, &f, &open)
 	table := newCommandTable(&o)
 	return table.find(f.name).cost
+}
+
+// Intern returns what turns keys into strings.
+func Intern() func(key []byte) string {
+	i := newInterner()
+	return i.get
 }

@@ -2,8 +2,7 @@ package mongogate
 
 import (
 	"fmt"
-	"maps"
-	"sync"
+	"hash/maphash"
 	"sync/atomic"
 
 	"github.com/admitd/admitd/ingress"
@@ -82,14 +81,19 @@ func (s *Server) partition(f *facts, who *peer, scratch *[]byte) string {
 	return s.keys.get(b)
 }
 
-// internBound is how many keys are kept; further ones are allocated each time.
-const internBound = 4096
+// interned is how many keys have a place, a power of two.
+const interned = 1 << 14
 
-// interner turns repeated bytes into strings without allocating. Reads take
-// no lock.
+// interner turns repeated bytes into strings without allocating: each key has a place
+// by its hash, and whoever came last keeps it. Keys that clients make up cost as much
+// as others, and push others out of a place each for a moment.
 type interner struct {
-	m  atomic.Pointer[map[string]string]
-	mu sync.Mutex // guards replacing m
+	seed   maphash.Seed
+	places []atomic.Pointer[string]
+}
+
+func newInterner() interner {
+	return interner{seed: maphash.MakeSeed(), places: make([]atomic.Pointer[string], interned)}
 }
 
 // get returns b as a string.
@@ -97,29 +101,11 @@ func (i *interner) get(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
-	m := i.m.Load()
-	if m != nil {
-		if s, ok := (*m)[string(b)]; ok {
-			return s
-		}
+	place := &i.places[maphash.Bytes(i.seed, b)%interned]
+	if s := place.Load(); s != nil && *s == string(b) {
+		return *s
 	}
 	s := string(b)
-	i.add(s)
+	place.Store(&s)
 	return s
-}
-
-// add keeps s while there is room. It copies the map: keys repeat, so this
-// happens seldom.
-func (i *interner) add(s string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	old := i.m.Load()
-	next := map[string]string{s: s}
-	if old != nil {
-		if len(*old) >= internBound {
-			return
-		}
-		maps.Copy(next, *old)
-	}
-	i.m.Store(&next)
 }

@@ -50,7 +50,7 @@ func New(g relay.Gate, o Options) (*Server, error) {
 		return nil, fmt.Errorf("mongogate: %w", err)
 	}
 	s := &Server{
-		gate: g, o: o, parts: parts, commands: newCommandTable(&o),
+		gate: g, o: o, parts: parts, keys: newInterner(), commands: newCommandTable(&o),
 		hellos: hellos{mode: o.Topology.Mode, members: o.Topology.Members},
 		login:  credentials{policy: o.Unauthenticated, log: o.Log},
 	}
