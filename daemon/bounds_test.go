@@ -31,8 +31,7 @@ func TestAlgorithmsTakeTheBounds(t *testing.T) {
 // algorithm's, at the bound.
 func atBound(of reflect.Type, algorithm, bound string) string {
 	var keys []string
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for f := range of.Fields() {
 		name, whose := f.Tag.Get("yaml"), f.Tag.Get("for")
 		value := f.Tag.Get(bound)
 		switch {

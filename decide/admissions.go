@@ -43,8 +43,8 @@ func (a *admission) check() []string {
 	if labels.ParseClass(a.Class) == labels.UnknownClass {
 		wrong = append(wrong, "class: want critical-plus, critical, sheddable-plus, sheddable or exempt")
 	}
-	if a.Cost != nil && !(*a.Cost > 0 && *a.Cost <= maxCost) {
-		wrong = append(wrong, fmt.Sprintf("cost: %v is not in (0, %g]", *a.Cost, maxCost))
+	if a.Cost != nil && !(*a.Cost > 0 && *a.Cost <= limiter.MaxCost) {
+		wrong = append(wrong, fmt.Sprintf("cost: %v is not in (0, %g]", *a.Cost, limiter.MaxCost))
 	}
 	if a.TTLMS != nil && (*a.TTLMS < 1 || *a.TTLMS > MaxTTL.Milliseconds()) {
 		wrong = append(wrong, fmt.Sprintf("ttlMS: %d is not in [1, %d]", *a.TTLMS, MaxTTL.Milliseconds()))

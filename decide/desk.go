@@ -48,7 +48,6 @@ type Ask struct {
 const (
 	MaxTTL     = 10 * time.Minute // longest time for which a permit is held
 	defaultTTL = 10 * time.Second
-	maxCost    = 1e9
 	maxName    = 256 // bytes of ingress, partition and operation
 	maxPermits = 100_000
 )

@@ -6,6 +6,9 @@ import (
 )
 
 // What is paid, and to whom; see package bucket.
+// MaxCost is the most tokens that one request may cost.
+const MaxCost = bucket.MaxCost
+
 type (
 	// Bucket is a token bucket; nil is unlimited.
 	Bucket = bucket.Bucket

@@ -55,6 +55,11 @@ type rawSocketlike struct {
 	s *socketlike
 }
 
+func (r rawSocketlike) Control(f func(uintptr)) error {
+	f(uintptr(r.s.out))
+	return nil
+}
+
 func (r rawSocketlike) Read(f func(uintptr) bool) error {
 	buf := make([]byte, 4<<10)
 	for !f(uintptr(r.s.out)) {

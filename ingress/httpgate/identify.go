@@ -55,8 +55,8 @@ func Identifier(o Options) (func(r *http.Request) limiter.Request, error) {
 func newIdentifier(o *Options) (*identifier, error) {
 	id := &identifier{exempt: o.Exempt, costHeader: textproto.CanonicalMIMEHeaderKey(o.CostHeader), usual: o.DefaultCost}
 	var problems []error
-	if !(id.usual > 0 && id.usual <= maxCost) {
-		problems = append(problems, fmt.Errorf("default cost: must be > 0 and at most %g (%g)", maxCost, id.usual))
+	if !(id.usual > 0 && id.usual <= limiter.MaxCost) {
+		problems = append(problems, fmt.Errorf("default cost: must be > 0 and at most %g (%g)", limiter.MaxCost, id.usual))
 	}
 	for _, by := range o.By {
 		key, err := parseBy(by)
@@ -75,8 +75,8 @@ func newIdentifier(o *Options) (*identifier, error) {
 		problems = append(problems, id.operations.Add(op, 1))
 	}
 	for _, c := range o.Costs {
-		if !(c.Tokens > 0 && c.Tokens <= maxCost) {
-			problems = append(problems, fmt.Errorf("cost of %q: must be > 0 and at most %g (%g)", c.Operation, maxCost, c.Tokens))
+		if !(c.Tokens > 0 && c.Tokens <= limiter.MaxCost) {
+			problems = append(problems, fmt.Errorf("cost of %q: must be > 0 and at most %g (%g)", c.Operation, limiter.MaxCost, c.Tokens))
 		}
 		problems = append(problems, id.costs.Add(c.Operation, c.Tokens))
 	}
@@ -150,7 +150,7 @@ func (id *identifier) key(r *http.Request) string {
 func (id *identifier) cost(r *http.Request) float64 {
 	if id.costHeader != "" {
 		if text := first(r.Header[id.costHeader]); text != "" {
-			if c, err := strconv.ParseFloat(text, 64); err == nil && c > 0 && c <= maxCost {
+			if c, err := strconv.ParseFloat(text, 64); err == nil && c > 0 && c <= limiter.MaxCost {
 				return c
 			}
 		}

@@ -36,8 +36,7 @@ const (
 	defaultMaxBody        = 1 << 30
 	defaultMaxIdle        = 256
 
-	maxKey  = 256 // bytes of a partition key; longer ones are hashed
-	maxCost = 1e9
+	maxKey = 256 // bytes of a partition key; longer ones are hashed
 )
 
 // Options say what the gate does with requests. Only Backend is required.

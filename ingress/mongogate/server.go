@@ -86,8 +86,8 @@ func validate(o *Options) error {
 		errs = append(errs, fmt.Errorf("mongogate: identify window %d bytes, want %d to %d", o.IdentifyWindow, 64<<10, 64<<20))
 	}
 	for name, cost := range o.Costs {
-		if cost < 0 || cost > 1e9 || cost != cost {
-			errs = append(errs, fmt.Errorf("mongogate: cost of %s is %v, want 0 to 1e9", name, cost))
+		if !(cost >= 0 && cost <= limiter.MaxCost) { // nor is it NaN
+			errs = append(errs, fmt.Errorf("mongogate: cost of %s is %v, want 0 to %g", name, cost, limiter.MaxCost))
 		}
 	}
 	return errors.Join(errs...)

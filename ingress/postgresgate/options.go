@@ -14,6 +14,7 @@ import (
 	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/labels"
+	"github.com/admitd/admitd/limiter"
 )
 
 // Options configure a [Server]. They are plain data; only Backends is required.
@@ -109,8 +110,8 @@ func (o *Options) validate() error {
 		if !slices.Contains(sqltext.Operations(), name) {
 			errs = append(errs, fmt.Errorf("postgresgate: cost of %q: no such operation", name))
 		}
-		if cost < 0 || cost > 1e9 || cost != cost {
-			errs = append(errs, fmt.Errorf("postgresgate: cost of %s is %v, want 0 to 1e9", name, cost))
+		if !(cost >= 0 && cost <= limiter.MaxCost) { // nor is it NaN
+			errs = append(errs, fmt.Errorf("postgresgate: cost of %s is %v, want 0 to %g", name, cost, limiter.MaxCost))
 		}
 	}
 	for _, name := range o.Exempt.Operations {

@@ -29,8 +29,7 @@ func refuse(requestID uint64, code pulsarwire.ServerError, why string) relay.Ver
 // its queue: the name of the limit and the reason to tell clients. Its rates
 // belong to what identifies a partition; its concurrency is the broker's.
 func blame(by By, indebted bool, err error) (limit string, reason pulsarwire.Reason) {
-	var rejection *limiter.Rejection
-	rate := indebted || (errors.As(err, &rejection) && rejection.Reason == labels.RequestRate)
+	rate := indebted || isFor(err, labels.RequestRate)
 	switch {
 	case !rate:
 		return LimitConcurrency, pulsarwire.BrokerProduceQuotaExceeded
@@ -42,15 +41,18 @@ func blame(by By, indebted bool, err error) (limit string, reason pulsarwire.Rea
 }
 
 // exceedsBurst reports whether the limiter could never admit the request.
-func exceedsBurst(err error) bool {
-	var rejection *limiter.Rejection
-	return errors.As(err, &rejection) && rejection.Reason == labels.CostExceedsBurst
+func exceedsBurst(err error) bool { return isFor(err, labels.CostExceedsBurst) }
+
+// isFor reports whether an error is a refusal for that reason.
+func isFor(err error, reason labels.Reason) bool {
+	rejection, ok := errors.AsType[*limiter.Rejection](err)
+	return ok && rejection.Reason == reason
 }
 
 // retryAfter returns when to ask the limiter again.
 func retryAfter(err error, cost float64) time.Duration {
-	var rejection *limiter.Rejection
-	if !errors.As(err, &rejection) {
+	rejection, ok := errors.AsType[*limiter.Rejection](err)
+	if !ok {
 		return maxRetry
 	}
 	// With this deadline hints are spread below maxRetry, so that producers that

@@ -52,7 +52,7 @@ func offered(t *testing.T, ctx *build.Context, dir string) map[string]bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name := range parsed.Scope.Objects { //nolint:staticcheck // names of the package are all that is asked for
+		for name := range parsed.Scope.Objects {
 			names[name] = true
 		}
 	}
