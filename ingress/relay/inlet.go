@@ -65,7 +65,9 @@ func (in *inlet) fill() error {
 	switch {
 	case in.r < in.w || (in.hold && in.raw == nil):
 	case in.raw != nil:
-		in.release()
+		if in.window != nil {
+			in.release()
+		}
 		return in.fillRaw()
 	default:
 		in.release()
@@ -177,16 +179,18 @@ func (in *inlet) fillFirst() error {
 	return err
 }
 
-// fillRaw waits for bytes and takes a buffer when they are there.
+// fillRaw waits for bytes without a buffer. One that is there already is used for
+// the first attempt.
 func (in *inlet) fillRaw() error {
 	in.err = nil
-	if err := in.raw.Read(in.attempt); err != nil {
-		return err
+	err := in.raw.Read(in.attempt)
+	if err == nil {
+		err = in.err
 	}
-	if in.err != nil {
+	if err != nil { // perhaps before an attempt: the time was over
 		in.release()
 	}
-	return in.err
+	return err
 }
 
 // tryRead is one attempt to read from fd. It returns false to wait until the
