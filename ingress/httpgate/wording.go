@@ -53,7 +53,7 @@ const maxWordings = 256
 // replaceOne in so many requests whose wording is not kept has it kept in the place of
 // another one, so that a flood from more tenants than there are places does not
 // pay for each request what only the next one like it would gain.
-const replaceOne = 16
+const replaceOne = 64
 
 // wordings keeps what was worded last. Each cause has one place, which others may
 // want too.

@@ -2,10 +2,14 @@ package doorstep
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/admitd/admitd/labels"
 )
+
+// usual is room for the document of a refusal, in bytes.
+const usual = 640
 
 // Wording is a refusal as it is written, but for what differs between two requests
 // that are refused for the same cause: the waits, the time, and whether the
@@ -22,7 +26,7 @@ type Wording struct {
 // that wait end where the wait is to stand.
 func (w *Wording) Word(doc *labels.Document, fields []labels.Field) {
 	w.status, w.last, w.waits = doc.Status, doc.Reason == labels.Draining, [2]int{}
-	w.head = appendStatus(w.head[:0], doc.Status)
+	w.head = appendStatus(slices.Grow(w.head[:0], usual/2), doc.Status)
 	gaps := w.waits[:0]
 	for _, f := range fields {
 		switch {
@@ -34,7 +38,7 @@ func (w *Wording) Word(doc *labels.Document, fields []labels.Field) {
 			w.head = appendField(w.head, f.Name, f.Value)
 		}
 	}
-	w.body = doc.AppendCause(w.body[:0])
+	w.body = doc.AppendCause(slices.Grow(w.body[:0], usual))
 }
 
 // appendHead appends the first line and the fields.
