@@ -178,8 +178,12 @@ func (v *Verdicts) cell(contender string, text func(float64) string) string {
 
 // writeMarkdownTable writes one table.
 func writeMarkdownTable(b *strings.Builder, head []string, lines [][]string) {
+	cells := strings.NewReplacer("|", `\|`, "\n", " ") // what scenarios say may hold either
 	b.WriteString("| " + strings.Join(head, " | ") + " |\n|" + strings.Repeat("---|", len(head)) + "\n")
 	for _, line := range lines {
-		b.WriteString("| " + strings.Join(line, " | ") + " |\n")
+		for _, cell := range line {
+			b.WriteString("| " + cells.Replace(cell) + " ")
+		}
+		b.WriteString("|\n")
 	}
 }

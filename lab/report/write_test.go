@@ -216,6 +216,28 @@ func TestWriteHTML(t *testing.T) {
 	}
 }
 
+// What a scenario says stands in the documents as it was meant: a bar or a line break in
+// it ends no cell of a table, and a tag in it is none of the page.
+func TestWordsOfAScenario(t *testing.T) {
+	s := parsed(t, strings.Replace(smallest, "about: y", "about: </script><script>alert(1)</script>", 1)+"variants: [{ name: a|b }]\npass:\n  - measure: good\n    atLeast: 0.5\n    by: [vegas]\n    why: |\n      one | two\n      three\n")
+	r := report.New([]*scenario.Scenario{s}, ofSeeds("x", "a|b", map[string]int{"vegas": 60}, nil))
+	var document, targets, page bytes.Buffer
+	if err := errors.Join(r.WriteMarkdown(&document, ""), r.WriteTargets(&targets), r.WriteHTML(&page)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "| a\\|b | good ≥ 0.5 | vegas | yes | **0.6** | one \\| two three  |\n"; !strings.Contains(document.String(), want) {
+		t.Errorf("the document lacks %q:\n%s", want, document.String())
+	}
+	for line := range strings.Lines(document.String() + targets.String()) {
+		if strings.Contains(line, "three") && !strings.HasSuffix(line, " |\n") {
+			t.Errorf("a row is broken: %q", line)
+		}
+	}
+	if strings.Contains(page.String(), "<script>alert") {
+		t.Error("a tag of the scenario is one of the page")
+	}
+}
+
 // broken is a file that cannot be written.
 type broken struct{}
 
