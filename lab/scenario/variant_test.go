@@ -23,6 +23,9 @@ func TestSweepIsBounded(t *testing.T) {
 	if err != nil || len(s.Variants) != 100 {
 		t.Fatalf("two axes of ten: %v, and %d variants; want 100", err, len(s.Variants))
 	}
+	if _, err := scenario.Parse([]byte(smallest + "sweep:\n" + axis(0, 100) + axis(1, 101))); err == nil {
+		t.Error("10100 variants were taken")
+	}
 	for i := range 10 {
 		sweep += axis(2+i, 60)
 	}
