@@ -125,7 +125,7 @@ SOAK ?= 100000000
 soak: ## 10^8 decisions under the race detector, permits counted by the test (SOAK=…)
 	ADMITD_SOAK=$(SOAK) $(GO) test -race -count=1 -timeout 12h -run PermitsAreConserved ./limiter
 
-mutants: ## 30 small mutations of limiter and algorithms, each of which a test must catch
+mutants: ## 47 small mutations of limiter, algorithms, lab and config, each of which a test must catch
 	scripts/mutants.sh
 
 bench: ## benchmarks of the main module, COUNT runs each

@@ -75,7 +75,12 @@ func TestDocuments(t *testing.T) {
 	for i := range 2100 {
 		fmt.Fprintf(&keys, "k%d: 1\n", i)
 	}
+	bomb := "a0: &a0 x\n"
+	for i := range 6 { // half a million values in six lines
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), ", "))
+	}
 	for name, tc := range map[string]struct{ text, want string }{
+		"a bomb":            {bomb, "aliases expand to more than 100000 values"},
 		"empty":             {"", "1: is empty"},
 		"only a comment":    {"# nothing\n", "1: is empty"},
 		"null":              {"~\n", "1: is empty"},
