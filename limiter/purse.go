@@ -5,10 +5,10 @@ import (
 	"github.com/admitd/admitd/limiter/shape"
 )
 
-// What is paid, and to whom; see package bucket.
 // MaxCost is the most tokens that one request may cost.
 const MaxCost = bucket.MaxCost
 
+// What is paid, and to whom; see package bucket.
 type (
 	// Bucket is a token bucket; nil is unlimited.
 	Bucket = bucket.Bucket
