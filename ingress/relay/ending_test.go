@@ -69,3 +69,27 @@ func TestBadEndsAreLoggedAsARate(t *testing.T) {
 		}
 	})
 }
+
+// A message that passed goes to the backend although the one behind it, which came
+// with it, ends the session. It was counted and never sent: its permit was held for
+// the ten minutes of [relay.DefaultFinish], and a few such clients shut a partition.
+func TestWhatPassedIsSentBeforeABadEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, relay.Options{})
+		c, ended := h.enter(&toy{})
+		start := time.Now()
+		say(c, append(toyMessage('q', nil), "n\x00\x00\x00\x00"...))
+		b := h.backend()
+		if got := hear(t, b); !bytes.Equal(got, toyMessage('q', nil)) {
+			t.Errorf("the backend got %q, want what passed", got)
+		}
+		say(b, toyMessage('a', nil))
+		hear(t, c)
+		if err := <-ended; !errors.Is(err, errToy) {
+			t.Errorf("ended for %v, want %v", err, errToy)
+		}
+		if !h.free() || time.Since(start) != 0 {
+			t.Errorf("after %v: free %v; want the permit back at once", time.Since(start), h.free())
+		}
+	})
+}

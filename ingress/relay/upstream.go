@@ -31,8 +31,9 @@ type upward struct {
 func (u *upward) run(ctx context.Context) error {
 	for {
 		err := u.decideAll(ctx)
-		if err == nil {
-			err = u.flush()
+		// What passed is waited for, also when what comes behind it ends the session.
+		if lost := u.flush(); err == nil {
+			err = lost
 		}
 		if err == nil {
 			err = u.fill()
