@@ -106,10 +106,10 @@ func readAway(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Problem implements [exchange.Gate]: it answers a request that failed for another reason than overload. The
-// document is a plain RFC 9457 problem: clients must not take it for a
-// rejection, after which work is known not to have run. It reports whether the
-// connection must be cut.
+// Problem implements [exchange.Gate]: it answers a request that failed for another
+// reason than overload. The document is a plain RFC 9457 problem: clients must not
+// take it for a rejection, after which work is known not to have run. It reports
+// whether the connection must be cut.
 func (*route) Problem(w http.ResponseWriter, r *http.Request, status int, detail string) (cut bool) {
 	buf, _ := documents.Get().(*[]byte)
 	b := append((*buf)[:0], `{"type":"about:blank","title":`...)

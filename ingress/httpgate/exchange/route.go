@@ -18,8 +18,8 @@ type Gate interface {
 	// AppendHead appends the head of r as the backend gets it; upgrade is the
 	// protocol that r switches to, "" = none.
 	AppendHead(b []byte, r *http.Request, upgrade string) []byte
-	// WithholdsTrailer reports whether a trailer of requests, by its canonical name, is not
-	// passed on.
+	// WithholdsTrailer reports whether a trailer of requests, by its canonical
+	// name, is not passed on.
 	WithholdsTrailer(name string) bool
 	// Judge returns what a complete answer says about the backend's load.
 	Judge(status int) limiter.Outcome
