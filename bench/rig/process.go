@@ -116,8 +116,12 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Files returns how many descriptors a process may have.
-func Files() int {
+// Idle returns how many connections a gate can hold: each takes two descriptors, and
+// it keeps some for itself, 1,024 of them from clients.
+func Idle() int { return (files()-1024)/2 - 200 }
+
+// files returns how many descriptors a process may have.
+func files() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return 1024

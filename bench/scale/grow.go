@@ -21,7 +21,7 @@ const (
 
 // idle: connections that were used once and are silent since.
 func (g *growth) idle(ctx context.Context) (*curve, error) {
-	most := min(g.connections, rig.Files()/2-200) // two descriptors each
+	most := min(g.connections, rig.Idle())
 	c := &curve{what: "idle connections", of: "request"}
 	c.note = fmt.Sprintf("%d connections ask beside the idle ones. Descriptors allow %d idle ones here.", busy, most)
 	for _, n := range []int{most / 100, most / 10, most} {

@@ -139,7 +139,7 @@ func beside(v, of []float64) string {
 
 // parked measures connections that were used once and are silent since.
 func (c *comparison) parked(ctx context.Context, protocol string, backend *rig.Process, talk *rig.Talk) error {
-	n := min(c.idle, rig.Files()/2-100) // two descriptors each
+	n := min(c.idle, rig.Idle())
 	var rows [][]string
 	for _, f := range c.forms(protocol, backend.Addr) {
 		p, err := c.start(ctx, &f)
