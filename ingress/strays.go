@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Strays keeps track of connections that no handler of net/http answers for:
-// those of clients that switched protocols, and those to the backend that carry
-// answers to nobody.
+// Strays keeps track of connections that no handler of net/http answers for: those
+// of clients that are served before it or have switched protocols, and those to the
+// backend that carry answers to nobody. It is safe for concurrent use.
 type Strays struct {
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	open     map[net.Conn]struct{}

@@ -31,17 +31,17 @@ type Gate interface {
 // Options are bounds and choices, none of them with a default. The gate's options
 // of the same names tell what they are for.
 type Options struct {
-	RequestTimeout time.Duration
-	StreamIdle     time.Duration
-	BodyGrace      time.Duration
-	MinBodyRate    int   // bytes per second; < 0 = any
-	MaxBody        int64 // bytes; <= 0 = any
-	MaxHeader      int   // bytes of an answer's head
+	RequestTimeout time.Duration // from the request to the head of the answer, > 0
+	StreamIdle     time.Duration // of silence inside a body, > 0
+	BodyGrace      time.Duration // before MinBodyRate counts
+	MinBodyRate    int           // bytes per second; < 0 = any
+	MaxBody        int64         // bytes of a request; <= 0 = any
+	MaxHeader      int           // bytes of an answer's head
 
-	HoldStreams     bool
-	CancelAbandoned bool
-	Timing          bool
-	Own             func(d time.Duration) // nil = nobody
+	HoldStreams     bool                  // a stream holds its permit until it ends
+	CancelAbandoned bool                  // the backend is hung up on when the caller leaves
+	Timing          bool                  // answers say how long the gate took
+	Own             func(d time.Duration) // is told of one request in 16; nil = nobody
 }
 
 // WriteTimeout bounds the time from the last byte of a request to the end of its
@@ -69,7 +69,8 @@ type Route struct {
 	Orphans *ingress.Strays // connections to the backend whose callers have left
 }
 
-// Admitted is a request that may go on.
+// Admitted is a request that may go on. All but Deadline and Own is required; Serve
+// owns the permit from then on, and ends it.
 type Admitted struct {
 	W        http.ResponseWriter
 	R        *http.Request

@@ -20,7 +20,8 @@ type Operations struct {
 // operation is a pattern taken apart. The method is empty for any.
 type operation struct{ method, pattern string }
 
-// Add makes a pattern match: "GET /health", "/internal/*", "POST /orders/{id}". It
+// Add makes a pattern match: "GET /health", "/internal/*", "POST /orders/{id}". An
+// error names the pattern, whose path begins with no slash or cannot be routed. It
 // must not be called once the others have been.
 func (o *Operations) Add(text string, value float64) (err error) {
 	method, pattern, ok := strings.Cut(text, " ")
@@ -52,8 +53,9 @@ func (o *Operations) Add(text string, value float64) (err error) {
 // IsEmpty reports whether no pattern was added.
 func (o *Operations) IsEmpty() bool { return o.mux == nil }
 
-// Find returns the value of the most specific pattern that matches.
-func (o *Operations) Find(method, p string) (float64, bool) {
+// Find returns the value of the most specific pattern that matches; ok is false when
+// none does.
+func (o *Operations) Find(method, p string) (value float64, ok bool) {
 	if o.mux == nil {
 		return 0, false
 	}
@@ -75,7 +77,8 @@ func (o *Operations) Find(method, p string) (float64, bool) {
 }
 
 // Params returns the parameters of the cleaned path when it matches, joined by "/",
-// and the pattern itself when it has none.
+// and the pattern itself when it has none; "" when it does not match. At least one
+// pattern must have been added.
 func (o *Operations) Params(r *http.Request) string {
 	rctx, _ := o.pool.Get().(*chi.Context)
 	if rctx == nil {

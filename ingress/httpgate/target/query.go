@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Value returns the first value of a query parameter without building the
-// whole map.
+// Value returns the first value of a query parameter, unescaped, without building the
+// whole map; "" when there is none.
 func Value(query, name string) string {
 	for query != "" {
 		var pair string
