@@ -32,7 +32,7 @@ type Server struct {
 	counters counters
 	login    credentials
 	dialer   *relay.Dialer
-	hall     *relay.Corridor
+	corridor *relay.Corridor
 }
 
 // New returns a server that admits through g. It does not connect to a
@@ -59,7 +59,7 @@ func New(g relay.Gate, o Options) (*Server, error) {
 		s.points = &failPoints{}
 	}
 	s.dialer = relay.NewDialer(o.Backends, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
-	s.hall = relay.New(g, relay.Options{
+	s.corridor = relay.New(g, relay.Options{
 		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,
 		Cancel: o.CancelAbandoned, Log: o.Log,
 	})
@@ -109,11 +109,11 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, ni
 
 // Begin implements [ingress.Sleeper].
 func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
-	return s.hall.Begin(ctx, c, newSession(s, c), wake, func(error) {})
+	return s.corridor.Begin(ctx, c, newSession(s, c), wake, func(error) {})
 }
 
 // Backends returns how the backends answer.
-func (s *Server) Backends() []ingress.BackendStatus { return s.hall.Backends() }
+func (s *Server) Backends() []ingress.BackendStatus { return s.corridor.Backends() }
 
 // exemptName reports whether the application or driver is exempt.
 func (s *Server) exemptName(c *client) bool {

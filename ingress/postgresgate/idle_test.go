@@ -160,8 +160,8 @@ func TestIdleConnectionsCostLittle(t *testing.T) {
 	const each, accepting = 3, 2 // two of the session, and the backend's of this test
 	g := limiter.New("pg", policy(9, 0), limiter.Options{})
 	corridor := crowd{cooked: true, each: each, others: accepting, serve: func(c net.Conn, dial relay.DialFunc) {
-		hall := relay.New(g, relay.Options{Dialer: relay.NewDialer([]string{"db:1"}, 0, dial)})
-		_ = hall.Serve(t.Context(), c, plain{})
+		corridor := relay.New(g, relay.Options{Dialer: relay.NewDialer([]string{"db:1"}, 0, dial)})
+		_ = corridor.Serve(t.Context(), c, plain{})
 	}}
 	corridor.idle(t) // takes the stacks that earlier tests have left behind, which would cost nothing
 	heap, stack := corridor.idle(t)

@@ -18,13 +18,13 @@ import (
 // Server is the gate in front of a Pulsar broker. It is an ingress.Handler and
 // safe for concurrent use. Make one with [New].
 type Server struct {
-	gate    *limiter.Gate
-	o       Options
-	brokers brokers
-	limits  atomic.Pointer[Limits]
-	applied atomic.Uint64 // how often limits were changed
-	topics  *topics.Table
-	hall    *relay.Corridor
+	gate     *limiter.Gate
+	o        Options
+	brokers  brokers
+	limits   atomic.Pointer[Limits]
+	applied  atomic.Uint64 // how often limits were changed
+	topics   *topics.Table
+	corridor *relay.Corridor
 
 	heldBytes  atomic.Int64 // of all sessions
 	heldFrames atomic.Int64
@@ -56,7 +56,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	s.topics = topics.New(o.Limits.rates(), gate.Now())
 	dialer := relay.NewDialer([]string{o.Backend}, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
 	dialer.Health().Keep(s.brokers.named()...)
-	s.hall = relay.New(gate, relay.Options{
+	s.corridor = relay.New(gate, relay.Options{
 		Dialer: dialer, Log: o.Log, Patience: o.StallTimeout, Greeting: o.DialTimeout, Window: pulsarwire.HeaderSize + maxCommand,
 		Finish: finishTime, Cancel: o.CancelAbandoned,
 	})
@@ -88,13 +88,13 @@ type Status struct {
 // Status returns a snapshot.
 func (s *Server) Status() Status {
 	return Status{
-		Connections: s.hall.Sessions(), Producers: s.producers.Load(), Topics: int64(s.topics.Size()),
+		Connections: s.corridor.Sessions(), Producers: s.producers.Load(), Topics: int64(s.topics.Size()),
 		HeldFrames: s.heldFrames.Load(), HeldBytes: s.heldBytes.Load(), Paused: s.paused.Load(),
 	}
 }
 
 // Backends returns how the brokers answer.
-func (s *Server) Backends() []ingress.BackendStatus { return s.hall.Backends() }
+func (s *Server) Backends() []ingress.BackendStatus { return s.corridor.Backends() }
 
 // ServeConn serves one client and closes c. When ctx ends it reads nothing more,
 // waits for the receipts of what was forwarded and returns; messages that are
@@ -104,7 +104,7 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, ni
 // Begin implements [ingress.Sleeper].
 func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
 	ses := newSession(s, c)
-	return s.hall.Begin(ctx, c, ses, wake, func(err error) {
+	return s.corridor.Begin(ctx, c, ses, wake, func(err error) {
 		defer ses.settle()
 		switch {
 		case errors.Is(err, pulsarwire.ErrMalformed), errors.Is(err, pulsarwire.ErrTooLarge):

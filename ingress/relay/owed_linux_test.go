@@ -19,8 +19,8 @@ func TestHalfAQuestionKeepsAwake(t *testing.T) {
 	q := toyMessage('q', bytes.Repeat([]byte("x"), 100))
 	_, _ = client.Write(q[:50])
 	h.asleep(1)
-	for from := h.hall.Looks(); h.hall.Looks() < from+3; time.Sleep(time.Millisecond) {
-		if n := h.hall.Asleep(); n != 1 {
+	for from := h.corridor.Looks(); h.corridor.Looks() < from+3; time.Sleep(time.Millisecond) {
+		if n := h.corridor.Asleep(); n != 1 {
 			t.Fatalf("%d sides sleep with half a question in hand, want the backend's", n)
 		}
 	}
@@ -41,8 +41,8 @@ func TestHalfAQuestionKeepsAwake(t *testing.T) {
 func TestWokenForAnotherSleep(t *testing.T) {
 	h := dorm(t, relay.Options{})
 	client, _, ended := h.asked()
-	h.hall.WakeLate()
-	if n := h.hall.Asleep(); n != 2 {
+	h.corridor.WakeLate()
+	if n := h.corridor.Asleep(); n != 2 {
 		t.Errorf("%d sides sleep after a late event, want 2", n)
 	}
 	_ = client.Close()

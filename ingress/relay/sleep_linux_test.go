@@ -72,7 +72,7 @@ func dorm(t *testing.T, o relay.Options) *dormitory {
 	t.Cleanup(func() { _ = ln.Close() })
 	d := &dormitory{house: open(t, relay.Options{}), sockets: sockets{t: t, ln: ln}}
 	o.Rest, o.Dialer = time.Nanosecond, d.dialer()
-	d.hall = relay.New(d.gate, o)
+	d.corridor = relay.New(d.gate, o)
 	return d
 }
 
@@ -90,7 +90,7 @@ func (d *dormitory) sleepy(p relay.Protocol) (net.Conn, <-chan error) {
 	ours, theirs := d.sockets.pair()
 	ended := make(chan error, 1)
 	var serve func() bool
-	serve = d.hall.Begin(d.ctx, ours, p, func() { go serve() }, func(err error) { ended <- err })
+	serve = d.corridor.Begin(d.ctx, ours, p, func() { go serve() }, func(err error) { ended <- err })
 	go serve()
 	return theirs, ended
 }
@@ -98,7 +98,7 @@ func (d *dormitory) sleepy(p relay.Protocol) (net.Conn, <-chan error) {
 // asleep waits until so many sides sleep.
 func (d *dormitory) asleep(n int) {
 	d.t.Helper()
-	d.until(fmt.Sprintf("%d sides sleep", n), func() bool { return d.hall.Asleep() == n })
+	d.until(fmt.Sprintf("%d sides sleep", n), func() bool { return d.corridor.Asleep() == n })
 }
 
 // until waits for a state, and fails if it does not come.
@@ -106,7 +106,7 @@ func (d *dormitory) until(what string, is func() bool) {
 	d.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			d.t.Fatalf("not in a minute: %s; %d sides sleep", what, d.hall.Asleep())
+			d.t.Fatalf("not in a minute: %s; %d sides sleep", what, d.corridor.Asleep())
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestWaitingLongerThanTired(t *testing.T) {
 	d.gate.Apply(&limiter.Policy{Default: limiter.PartitionPolicy{
 		NewLimit: func() limiter.Limit { return one{} }, Signature: "queue", QueueDepth: 1, MaxWait: time.Hour,
 	}})
-	d.hall = relay.New(d.gate, relay.Options{Rest: rest, Dialer: d.dialer()})
+	d.corridor = relay.New(d.gate, relay.Options{Rest: rest, Dialer: d.dialer()})
 	first, _ := d.sleepy(&toy{})
 	say(first, toyMessage('q', nil))
 	hear(t, d.backend())
