@@ -65,6 +65,7 @@ type wordings struct {
 // spares holds wordings that nobody else sees, for their buffers.
 var spares = sync.Pool{New: func() any { return new(wording) }} //nolint:gochecknoglobals // a pool is global by nature
 
+// newWordings returns none yet.
 func newWordings() *wordings { return &wordings{seed: maphash.MakeSeed()} }
 
 // find returns the wording of c. One that is not kept goes back to spares.

@@ -97,7 +97,7 @@ def tell(driver, seen, only, later):
     """Tells a fact for each suite, and returns how many tests passed through the gate."""
     suites = collections.defaultdict(collections.Counter)
     for test, verdict in seen[0].items():
-        suites[driver.suite(test)].update(direct=verdict == "PASS", gate=seen[1].get(test) == "PASS", only=test in only)
+        suites[driver.suite(test)].update(direct=int(verdict == "PASS"), gate=int(seen[1].get(test) == "PASS"), only=int(test in only))
     for suite, n in sorted(suites.items()):
         if n["direct"]:
             fact(f"{suite}: {n['direct']} tests pass directly, {n['gate']} through the gate, {n['only']} fail through it alone", not n["only"], [t for t in only if driver.suite(t) == suite])

@@ -41,6 +41,14 @@ func (w *Wording) Word(doc *labels.Document, fields []labels.Field) {
 	w.body = doc.AppendCause(slices.Grow(w.body[:0], usual))
 }
 
+// Status returns the status of the answer.
+func (w *Wording) Status() int { return w.status }
+
+// AppendDocument appends the body, with waits in milliseconds; 0 = none.
+func (w *Wording) AppendDocument(b []byte, retryAfter, baseBackoff int64) []byte {
+	return labels.AppendWaits(append(b, w.body...), retryAfter, baseBackoff)
+}
+
 // appendHead appends the first line and the fields.
 func (w *Wording) appendHead(b []byte, wait int64) []byte {
 	from := 0
@@ -58,14 +66,6 @@ func IsPlain(w http.ResponseWriter) bool {
 	_, ok := w.(*plain)
 	return ok
 }
-
-// AppendDocument appends the body, with waits in milliseconds; 0 = none.
-func (w *Wording) AppendDocument(b []byte, retryAfter, baseBackoff int64) []byte {
-	return labels.AppendWaits(append(b, w.body...), retryAfter, baseBackoff)
-}
-
-// Status returns the status of the answer.
-func (w *Wording) Status() int { return w.status }
 
 // Refuse has a refusal be the whole answer to a plain request, with waits in
 // milliseconds, 0 = none, and a field of its own, of which an empty value is left out.
