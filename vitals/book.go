@@ -118,7 +118,7 @@ func (r *record) take(now time.Time, in *Reading) {
 	r.source = in.Source
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
-		r.window, r.roll, r.histories, r.latencies = nil, roll{reading: r.roll.reading}, 0, latencies{} // another gate under its name, or the process slept
+		r.window, r.roll, r.histories, r.latencies = nil, roll{}, 0, latencies{} // another gate under its name, or the process slept
 	}
 	r.window = append(r.window, t)
 	if len(r.window) > paceOver+1 {

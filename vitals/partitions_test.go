@@ -1,7 +1,12 @@
 package vitals_test
 
 import (
+	"fmt"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,3 +65,102 @@ func TestANumberPassesOn(t *testing.T) {
 		t.Errorf("of one that was not read yet it says %q", s)
 	}
 }
+
+// After a pause nothing is known of how much was asked in it: a process that was
+// stopped for a while told all that it had ever refused as what it refused in that while.
+func TestAPauseIsNoRate(t *testing.T) {
+	var book vitals.Book
+	now := time.Unix(1e9, 0)
+	quiet := limiter.Glance{Name: "quiet", Key: true, Number: 3, Limit: 9, Admitted: 1_000_000, Refused: 500_000}
+	read := func(after time.Duration) {
+		now = now.Add(after)
+		book.Take(now, []vitals.Reading{{Name: "orders", Partitions: slices.Values([]limiter.Glance{quiet})}})
+	}
+	read(time.Second)
+	read(time.Second)
+	for range 3 {
+		read(time.Minute)
+		if all := book.Busiest("orders", 9); len(all) > 0 {
+			t.Errorf("%v are busy, and asked for nothing", all)
+		}
+		if name, rate := book.MostRefused("orders"); name != "" {
+			t.Errorf("%v/s are refused for %q, which asked for nothing", rate, name)
+		}
+	}
+	quiet.Admitted += 100
+	read(time.Second)
+	if diff := cmp.Diff([]string{"quiet"}, book.Busiest("orders", 9)); diff != "" {
+		t.Errorf("busiest after the pause (-want +got):\n%s", diff)
+	}
+}
+
+// What is said of a partition is true of it while partitions make room for each other
+// and hand their numbers on: each key has a limit and a baseline of its own here, which
+// never move, so that what is another's, or moved, was read in the place of another.
+func TestNumbersPassOnWhilePartitionsComeAndGo(t *testing.T) {
+	const most, rounds, asked = 16, 40, 12
+	clock := &ticks{}
+	policy := &limiter.Policy{MaxPartitions: most, Keys: map[string]*limiter.PartitionPolicy{}}
+	var keys []string
+	for i := range 64 {
+		keys = append(keys, fmt.Sprintf("key-%02d", i))
+		policy.Keys[keys[i]] = &limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return still(100 + i) }, Signature: keys[i]}
+	}
+	g := limiter.New("orders", policy, limiter.Options{Clock: clock})
+	var book vitals.Book
+	now, known := time.Unix(1e9, 0), map[string]bool{}
+	take := func() {
+		now = now.Add(time.Second)
+		book.Take(now, []vitals.Reading{{Name: "orders", Partitions: g.Glances()}})
+		for i, key := range keys {
+			e, ok := book.Explain("orders", key, now)
+			if want := still(100 + i); ok && (e.Limit != want.Current() || e.Baseline.RTT != want.BaseRTT() || len(e.Changes) > 0) {
+				t.Errorf("%s: limit %d, baseline %v, moved %v; want %d, %v, and never", key, e.Limit, e.Baseline.RTT, e.Changes, want, want.BaseRTT())
+			}
+			if ok {
+				known[key] = true
+			}
+		}
+	}
+	for round := range rounds {
+		var wg sync.WaitGroup
+		for w := range 2 {
+			wg.Go(func() {
+				for i := range asked {
+					clock.now.Add(int64(2 * time.Second)) // who was not asked of late is idle
+					if p, err := g.TryAdmit(clock.Now(), limiter.Request{Key: keys[(round*asked+i+w*len(keys)/2)%len(keys)]}); err == nil {
+						p.End(limiter.Success)
+					}
+					runtime.Gosched()
+				}
+			})
+		}
+		take()
+		take()
+		wg.Wait()
+		take()
+		for _, p := range g.Status().Partitions {
+			s := book.Sentence("orders", &p)
+			if want := fmt.Sprintf(" takes %d ms", p.Limit); p.Key && !strings.Contains(s, want) || p.Number >= most+2 {
+				t.Errorf("%s, number %d: %q; want %q, and a number below %d", p.Name, p.Number, s, want, most+2)
+			}
+		}
+	}
+	if len(known) < len(keys) || len(book.LimitChanges()) > 0 {
+		t.Errorf("%d of %d keys were known for a time; %+v", len(known), len(keys), book.LimitChanges())
+	}
+}
+
+// still is a limit that never moves, and its baseline in milliseconds.
+type still int
+
+func (s still) Current() int                          { return int(s) }
+func (s still) BaseRTT() time.Duration                { return time.Duration(s) * time.Millisecond }
+func (still) Observe(int64, time.Duration, int, bool) {}
+
+// ticks is a clock that others move.
+type ticks struct{ now atomic.Int64 }
+
+func (c *ticks) Now() int64  { return c.now.Load() }
+func (*ticks) Trusted() bool { return true }
+func (*ticks) Epoch() uint32 { return 0 }
