@@ -49,6 +49,7 @@ func TestBounds(t *testing.T) {
 		{"callers: { count: 1, think: 1ms }\n", "callers: { count: 1, think: -1ms }\n", "with a time to think > 0 (1, -1ms)"},
 		{"callers: { count: 1, think: 1us }\n", "callers: { count: 1, think: 100ns }\n", "arrivals, at most 50000000"},
 		{"tenants: { count: 1000000 }\n", "tenants: { count: 1000001 }\n", "tenants.count must be at most 1000000 (1000001)"},
+		{"tenants: { noisy: 0 }\n", "tenants: { noisy: -1 }\n", "tenants.noisy must be >= 0 (-1)"}, // it hid as much of the load from the bound on arrivals
 		{"bursts: [{ at: 5s, every: 1s, requests: 1000000 }]\n", "bursts: [{ at: 5s, every: 1ms, requests: 1000000 }]\n", "arrivals, at most 50000000"},
 		{"bursts: [{ at: 5s, requests: 1000000 }, { at: 5s, every: 6s, requests: 1000000 }]\n", "bursts: [{ at: 0s, every: 100ms, requests: 500000 }]\n", "arrivals, at most 50000000"},
 		{"toldOthers: true\n", "toldOthers: true\ntold: true\n", "toldOthers excludes told and toldAs"},

@@ -81,6 +81,7 @@ func (d *Demand) validate(p *problems) {
 		p.need(b.Requests > 0 && b.Requests <= 1_000_000, "bursts must have 1 to 1000000 requests (%d)", b.Requests)
 	}
 	p.need(d.Tenants.Count <= 1_000_000, "tenants.count must be at most 1000000 (%d)", d.Tenants.Count)
+	p.need(d.Tenants.Noisy >= 0, "tenants.noisy must be >= 0 (%g)", d.Tenants.Noisy)
 	c := d.Callers
 	p.need(c.Count >= 0 && c.Count <= 100_000 && (c.Count == 0 || c.Think > 0), "callers must be at most 100000, with a time to think > 0 (%d, %v)", c.Count, time.Duration(c.Think))
 	a := &d.Arrivals
