@@ -249,6 +249,8 @@ func TestWrongMethods(t *testing.T) {
 		{"PUT", "/v1/ingresses/orders"}:           "GET, PATCH",
 		{"POST", "/v1/ingresses/a/overrides/1"}:   "DELETE",
 		{"GET", "/v1/shadow/wider/promote"}:       "POST",
+		{"GET", "/v1/shadow/wi%2Fder/promote"}:    "POST",
+		{"FOO", "/v1/reload"}:                     "POST",
 		{"GET", "/v1/nothing"}:                    "",
 		{"GET", "/v1/ingresses/orders/overrides"}: "none", // it is there
 	} {

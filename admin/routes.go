@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"embed"
 	"io/fs"
 	"net/http"
@@ -99,9 +100,10 @@ func (s *Server) changing(r chi.Router) {
 
 // own tells which methods the path of r is listed with. The live page is not listed.
 func own(all chi.Routes, r *http.Request) (has func(method string) bool) {
+	path := cmp.Or(r.URL.RawPath, r.URL.Path) // as it was routed
 	return func(method string) bool {
 		ctx := chi.NewRouteContext()
-		return all.Match(ctx, method, r.URL.Path) && ctx.RoutePattern() != "/*"
+		return all.Match(ctx, method, path) && ctx.RoutePattern() != "/*"
 	}
 }
 

@@ -41,7 +41,8 @@ func NoSuchPath(w http.ResponseWriter, r *http.Request) {
 }
 
 // NotAllowed answers that the path of r is there for other methods: those that has
-// reports. It does nothing and returns false when there are none.
+// reports. It answers nothing and returns false when there are none: what is not
+// answered then is a 200.
 func NotAllowed(w http.ResponseWriter, r *http.Request, has func(method string) bool) bool {
 	var allowed []string
 	for _, m := range [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -54,7 +55,10 @@ func (s *Server) routes() http.Handler {
 	r.Use(answers.Bound(maxBody, writeTimeout))
 	r.NotFound(answers.NoSuchPath)
 	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
-		answers.NotAllowed(w, req, func(method string) bool { return r.Match(chi.NewRouteContext(), method, req.URL.Path) })
+		path := cmp.Or(req.URL.RawPath, req.URL.Path) // as it was routed
+		if !answers.NotAllowed(w, req, func(method string) bool { return r.Match(chi.NewRouteContext(), method, path) }) {
+			answers.NoSuchPath(w, req) // a method that nobody knows comes here whatever the path
+		}
 	})
 	r.Get("/readyz", s.readyz)
 	r.Group(func(r chi.Router) {

@@ -36,6 +36,9 @@ func TestWhoMayAsk(t *testing.T) {
 		"a body beyond the bound": {"", call{method: "POST", path: "/v1/admissions", body: `{"ingress":"` + strings.Repeat("x", 300<<10) + `"}`}, 413},
 		"no such path":            {"", call{method: "GET", path: "/v1/status"}, 404},
 		"no such method":          {"", call{method: "PUT", path: "/v1/admissions"}, 405},
+		"no method there is":      {"", call{method: "FOO", path: "/v1/admissions"}, 405},
+		"neither of both":         {"", call{method: "FOO", path: "/v1/status"}, 404}, // it was a 200 that said nothing
+		"an escape in the path":   {"", call{method: "POST", path: "/v1/admissions/a%2Fb"}, 405},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, newDaemon(&limiter.Policy{}), 0)
@@ -46,8 +49,9 @@ func TestWhoMayAsk(t *testing.T) {
 			if w.Code != tc.want {
 				t.Errorf("%s %s = %d %s; want %d", tc.call.method, tc.call.path, w.Code, w.Body, tc.want)
 			}
-			if allow := w.Header().Get("Allow"); w.Code == http.StatusMethodNotAllowed && allow != http.MethodPost {
-				t.Errorf("%s %s: Allow %q; want POST", tc.call.method, tc.call.path, allow)
+			allow := map[bool]string{true: http.MethodDelete, false: http.MethodPost}[strings.Contains(tc.call.path, "%")]
+			if got := w.Header().Get("Allow"); w.Code == http.StatusMethodNotAllowed && got != allow {
+				t.Errorf("%s %s: Allow %q; want %s", tc.call.method, tc.call.path, got, allow)
 			}
 		})
 	}
