@@ -83,6 +83,7 @@ func knowTheirOwn(c *cobra.Command) {
 	if c.Runnable() {
 		return
 	}
+	c.SuggestionsMinimumDistance = 2 // the default of cobra, which it does not set when it is asked
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
