@@ -43,7 +43,8 @@ type retired struct {
 	at   int64 // coarse second
 }
 
-// numbers gives away the least numbers that nobody has.
+// numbers gives away numbers that nobody has, and no new one while one was returned: all
+// are below the most that there were at once.
 type numbers struct {
 	returned []uint32
 	next     uint32

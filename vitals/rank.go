@@ -31,7 +31,7 @@ func (l *roll) order() {
 	}
 }
 
-// before reports whether p is asked more than other, or as much and for longer. Names
+// before reports whether p is asked more than other, or as much with a lower number. Names
 // would be a cache line more of each of a hundred thousand that are all asked alike.
 func (p *partition) before(other *partition) bool {
 	return p.active > other.active || p.active == other.active && p.last.Number < other.last.Number
