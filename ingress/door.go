@@ -36,7 +36,8 @@ type Door struct {
 type Usher interface {
 	// TurnAway tells the client of c, which is closed when it returns and has a
 	// deadline of a second. It is called from many goroutines, but for no more
-	// than 64 clients at once: others are turned away without a word.
+	// than 64 clients at once: others are turned away without a word, as are those
+	// that come while the process runs out of descriptors.
 	TurnAway(c net.Conn, why Refusal)
 }
 
@@ -115,10 +116,12 @@ func (d *Door) enter(c net.Conn) *conn {
 	return &conn{Conn: c, door: d, kept: open > l.ordinary()}
 }
 
-// isScarce reports, and logs now and then, that c has one of the descriptors that
-// are kept from clients.
+// holdsLast reports whether c has one of the descriptors that are kept from clients.
+func (d *Door) holdsLast(c net.Conn) bool { return descriptor(c) >= d.last }
+
+// isScarce is holdsLast, and logs it now and then.
 func (d *Door) isScarce(c net.Conn) bool {
-	if descriptor(c) < d.last {
+	if !d.holdsLast(c) {
 		return false
 	}
 	if n := d.scarcer.Due(d.o.Clock.Now()); n > 0 {
@@ -182,9 +185,10 @@ func (d *Door) refuse(c net.Conn, why Refusal) {
 	d.show(c, why)
 }
 
-// show closes a connection, after the usher had a word with its client.
+// show closes a connection, after the usher had a word with its client, unless it
+// would hold one of the last descriptors as long.
 func (d *Door) show(c net.Conn, why Refusal) {
-	if d.usher == nil || why != OverRate && why != OverOpen && why != Draining {
+	if d.usher == nil || why != OverRate && why != OverOpen && why != Draining || d.holdsLast(c) {
 		_ = c.Close() // nothing to be done: the client is turned away
 		return
 	}

@@ -54,3 +54,57 @@ func TestReservedPlacesAndLastWords(t *testing.T) {
 	}
 	_ = c.Close()
 }
+
+// Who is turned away while the last descriptors are in use is not told why: in the
+// second that the usher waits for each, 64 of a flood held what is kept for the
+// gate's own way to its backend.
+func TestNoLastWordsForTheLastDescriptors(t *testing.T) {
+	if !ingress.CanSeePeerGone {
+		t.Skip("on Linux only")
+	}
+	for name, maxOpen := range map[string]int{"free places": 8, "no place": 1} {
+		t.Run(name, func(t *testing.T) {
+			v := verger{in: make(chan bool, 1)}
+			s := ingress.NewServer("test", v, ingress.Options{Connections: ingress.Connections{MaxOpen: maxOpen}})
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Close()
+			inner := &scarce{Listener: ln, s: s, free: 1}
+			go func() { _ = s.Serve(t.Context(), inner) }() // ends with the test
+			<-v.in
+			c, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if word, err := io.ReadAll(c); len(word) > 0 || err != nil {
+				t.Errorf("read %q, %v; want the end and no word", word, err)
+			}
+			if got := s.Status(); got.Refused[ingress.OverOpen] != 1 || got.Accepted != 1 {
+				t.Errorf("Status() = %+v; want 1 accepted and 1 refused", got)
+			}
+		})
+	}
+}
+
+// scarce is a listener whose process has descriptors for so many clients.
+type scarce struct {
+	net.Listener
+
+	s    *ingress.Server
+	free int
+}
+
+func (l *scarce) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if l.free--; l.free < 0 {
+		l.s.KeepFrom(0)
+	}
+	return c, err
+}
