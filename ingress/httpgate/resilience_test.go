@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -368,38 +367,5 @@ func drainFinishesWhatIsInFlight(t *testing.T, l lane) {
 	}
 	if err := <-drained; err != nil {
 		t.Errorf("Drain = %v", err)
-	}
-}
-
-// 10,000 idle connections stay within the bound on memory.
-func TestIdleConnections(t *testing.T) {
-	if testing.Short() {
-		t.Skip("opens 20,000 descriptors")
-	}
-	const n = 8000
-	backend := serveHTTP(t, func(http.ResponseWriter, *http.Request) {})
-	var o httpgate.Options
-	o.Ingress.Connections = ingress.Connections{MaxOpen: n}
-	g := start(t, backend, limiter.Policy{}, o)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for range n {
-		c, err := net.Dial("tcp", g.addr)
-		if err != nil {
-			t.Skipf("cannot open %d connections here: %v", n, err)
-		}
-		t.Cleanup(func() { c.Close() })
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		if _, err := io.ReadAtLeast(c, make([]byte, 512), 60); err != nil {
-			t.Fatal(err)
-		}
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	perConn := (after.HeapInuse + after.StackInuse - before.HeapInuse - before.StackInuse) / n
-	t.Logf("%d idle connections: %d bytes each", n, perConn)
-	if perConn > 25<<10 {
-		t.Errorf("%d bytes per idle connection, want at most 25 KiB", perConn)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
@@ -275,7 +277,11 @@ func ask(t *testing.T, c net.Conn, dice *rand.Rand) {
 
 // When everybody wakes at once, everybody is served.
 func TestManyWakeAtOnce(t *testing.T) {
-	const n = 500 // twice as many sides, and four descriptors each
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	n := int(min(500, limit.Cur/5)) // twice as many sides, and four descriptors each
 	h := dorm(t, relay.Options{})
 	clients, ends := make([]net.Conn, n), make([]<-chan error, n)
 	for i := range n {
