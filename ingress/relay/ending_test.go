@@ -2,15 +2,18 @@ package relay_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/internal/testkit/keypair"
 )
 
 // shy is a toy that lets nobody in.
@@ -90,6 +93,34 @@ func TestWhatPassedIsSentBeforeABadEnd(t *testing.T) {
 		}
 		if !h.free() || time.Since(start) != 0 {
 			t.Errorf("after %v: free %v; want the permit back at once", time.Since(start), h.free())
+		}
+	})
+}
+
+// A client over TLS that stands still is cut off without a farewell. That waits for
+// five seconds where the client takes nothing, and who watches all sessions waited
+// with it, so that no connection of the gate could begin or end.
+func TestNoFarewellToWhoStandsStill(t *testing.T) {
+	server, client := keypair.Ends(t, "gate")
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 1600 * time.Millisecond // a look every 100 ms
+		h := open(t, relay.Options{Patience: patience})
+		near, far := net.Pipe()
+		defer near.Close()
+		ended := make(chan error, 1)
+		go func() { ended <- h.corridor.Serve(h.ctx, tls.Server(far, server), &toy{}) }()
+		c := tls.Client(near, client)
+		if _, err := c.Write(toyMessage('n', nil)); err != nil {
+			t.Fatal(err)
+		}
+		hear(t, h.backend())
+		start := time.Now()
+		if _, err := c.Write(toyMessage('q', []byte("and no more"))[:9]); err != nil {
+			t.Fatal(err)
+		}
+		err := <-ended
+		if took := time.Since(start); !errors.Is(err, relay.ErrStalled) || took > 2*patience {
+			t.Errorf("ended after %v with %v; want a stall within %v", took, err, 2*patience)
 		}
 	})
 }

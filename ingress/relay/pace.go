@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"crypto/tls"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,6 +127,9 @@ func (w *watch) check(s *Session) {
 	reading, writing := &s.up.reading, &s.client.pace
 	if reading.look(since, patience, b != nil && b.pace.moving()) || writing.look(since, patience, false) {
 		s.stalled.Store(true)
+		if t, ok := s.raw.(*tls.Conn); ok {
+			_ = t.NetConn().Close() // or it says farewell, and waits for seconds where nothing is taken
+		}
 		s.cut()
 	}
 	if b != nil && (s.down.reading.look(since, patience, writing.moving()) || b.pace.look(since, patience, false)) {
