@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/admitd/admitd/ingress/postgresgate"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
@@ -157,6 +159,11 @@ func listen(t *testing.T, serve func(net.Conn)) relay.DialFunc {
 // An idle connection costs what the corridor's costs, and what has to be known
 // of its session: no buffer, no goroutine of its own.
 func TestIdleConnectionsCostLittle(t *testing.T) {
+	const files = 8 * 220 * 4 // of eight crowds, which stay so that none uses the stacks of another
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < files+100 {
+		t.Skipf("opens %d descriptors, of %d, %v", files, limit.Cur, err)
+	}
 	const each, accepting = 3, 2 // two of the session, and the backend's of this test
 	g := limiter.New("pg", policy(9, 0), limiter.Options{})
 	corridor := crowd{cooked: true, each: each, others: accepting, serve: func(c net.Conn, dial relay.DialFunc) {
