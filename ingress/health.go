@@ -1,10 +1,12 @@
 package ingress
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -180,6 +182,7 @@ type Backend struct {
 	warned   time.Time // of the last line in the log
 	told     uint64    // failures that the lines so far spoke of
 	saidDown bool      // the log says that it is down
+	lacked   time.Time // of the last line about descriptors
 }
 
 // logTo sets where the backend is logged.
@@ -213,8 +216,13 @@ func (b *Backend) recover(now time.Time) {
 	b.phase.Store(phaseAnswers)
 }
 
-// Failed notes that the backend did not answer, and logs it now and then.
+// Failed notes that the backend did not answer, and logs it now and then. What
+// [LacksDescriptors] is logged, and is no failure of the backend's.
 func (b *Backend) Failed(c Cause, err error) {
+	if LacksDescriptors(err) {
+		b.lack(err)
+		return
+	}
 	b.counts[c].Add(1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,6 +241,24 @@ func (b *Backend) Failed(c Cause, err error) {
 	b.log.Warn("backend fails", slog.String("ingress", b.ingress), slog.String("backend", b.address),
 		slog.String("cause", c.String()), slog.Bool("down", b.saidDown), slog.Uint64("failures", total-b.told), slog.Any("error", err))
 	b.warned, b.told = now, total
+}
+
+// LacksDescriptors reports whether err is that the process, or the machine, has no
+// file descriptor left to reach a backend with. It says nothing of the backend, nor
+// of its load.
+func LacksDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// lack logs now and then that the backend was not even asked.
+func (b *Backend) lack(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := time.Now(); b.log != nil && (b.lacked.IsZero() || now.Sub(b.lacked) >= warnEvery) {
+		b.log.Error("backend not asked: no file descriptor is left", slog.String("ingress", b.ingress),
+			slog.String("backend", b.address), slog.Any("error", err))
+		b.lacked = now
+	}
 }
 
 // total returns the failures so far.

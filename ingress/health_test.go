@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +116,26 @@ func TestHealthLogs(t *testing.T) {
 		}
 		if n := strings.Count(b.String(), "\n"); n != 4 {
 			t.Errorf("%d lines, want 4:\n%s", n, b.String())
+		}
+	})
+}
+
+// A gate without descriptors said "backend down" of backends that it had not asked,
+// and whoever was on call looked there.
+func TestHealthKnowsOwnWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		h := ingress.NewHealth("db:1").Log("orders", slog.New(slog.NewTextHandler(&b, nil)))
+		for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {
+			h.Of("db:1").Failed(ingress.Unreachable, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", errno)})
+			time.Sleep(time.Second)
+		}
+		got := h.Status(time.Now())[0]
+		if got.State != ingress.BackendUnknown || got.Failures[ingress.Unreachable] != 0 {
+			t.Errorf("the backend is %s after %d failures, want unknown after none", got.State, got.Failures[ingress.Unreachable])
+		}
+		if n := strings.Count(b.String(), "no file descriptor is left"); n != 1 {
+			t.Errorf("%d lines within ten seconds, want 1:\n%s", n, b.String())
 		}
 	})
 }

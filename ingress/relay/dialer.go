@@ -63,7 +63,9 @@ func (d *Dialer) Dial(ctx context.Context, address string) (c net.Conn, at strin
 			d.failed[k].Store(0)
 			return c, at, nil
 		}
-		d.failed[k].Store(time.Now().UnixNano())
+		if !ingress.LacksDescriptors(err) {
+			d.failed[k].Store(time.Now().UnixNano())
+		}
 	}
 	return nil, at, err
 }

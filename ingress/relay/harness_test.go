@@ -80,6 +80,7 @@ type house struct {
 	corridor *relay.Corridor
 	health   *ingress.Health
 	dials    chan net.Conn
+	dialing  func() error // what a dial fails with; nil = it does not
 	drain    context.CancelFunc
 	ctx      context.Context // of all sessions; done when the drain begins
 }
@@ -90,6 +91,9 @@ func open(t *testing.T, o relay.Options) *house {
 	h.gate = limiter.New("test", &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return one{} }}},
 		limiter.Options{})
 	o.Dialer = relay.NewDialer([]string{"backend"}, 0, func(context.Context, string) (net.Conn, error) {
+		if h.dialing != nil {
+			return nil, h.dialing()
+		}
 		near, far := net.Pipe()
 		h.dials <- far
 		return near, nil

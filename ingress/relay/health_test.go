@@ -1,6 +1,8 @@
 package relay_test
 
 import (
+	"errors"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,4 +60,26 @@ func TestHealthOfWireBackends(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A backend that was not asked for want of a descriptor is neither left alone
+// afterwards nor said to be overloaded: the limit fell to its least.
+func TestNoDescriptorForTheBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, relay.Options{})
+		h.dialing = func() error { return syscall.EMFILE }
+		for range 2 {
+			client, ended := h.enter(&toy{})
+			say(client, toyMessage('q', nil))
+			if err := <-ended; !errors.Is(err, relay.ErrUnreachable) || !errors.Is(err, syscall.EMFILE) {
+				t.Errorf("the session ended with %v", err)
+			}
+		}
+		if n := h.gate.Status().Partitions[0].Counts.Dropped; n != 0 {
+			t.Errorf("%d requests are counted as dropped by the backend", n)
+		}
+		if got := h.health.Status(time.Now())[0].State; got != ingress.BackendUnknown {
+			t.Errorf("the backend is %s", got)
+		}
+	})
 }

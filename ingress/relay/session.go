@@ -192,7 +192,11 @@ func (s *Session) Connect(address string) error {
 	}
 	c, at, err := s.dial(address)
 	if err != nil {
-		s.End(limiter.Dropped)
+		outcome := limiter.Dropped
+		if ingress.LacksDescriptors(err) {
+			outcome = limiter.Ignored
+		}
+		s.End(outcome)
 		return fmt.Errorf("%w: %s: %w", ErrUnreachable, at, err)
 	}
 	s.address, s.health = at, s.c.o.Dialer.health.Of(at)

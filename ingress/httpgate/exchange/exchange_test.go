@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,4 +140,14 @@ func TestAPanicEndsThePermit(t *testing.T) {
 		}
 	}()
 	rt.Serve(admitted(t, gate, httptest.NewRecorder()))
+}
+
+// What the gate itself lacks is not laid to the backend's load.
+func TestBlame(t *testing.T) {
+	rt, _ := route(t, words{}, speaker(t, ""))
+	for err, want := range map[error]limiter.Outcome{io.EOF: limiter.Dropped, syscall.EMFILE: limiter.Ignored} {
+		if got := exchange.Blame(rt, ingress.Unreachable, err); got != want {
+			t.Errorf("blame(%v) = %v; want %v", err, got, want)
+		}
+	}
 }

@@ -69,13 +69,17 @@ func fault(err error) (cause ingress.Cause, detail string) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ingress.HungUp, "the backend closed the connection"
 	}
+	if ingress.LacksDescriptors(err) {
+		return ingress.Unreachable, "the gate has no file descriptor left for the backend"
+	}
 	return ingress.Unreachable, "the backend cannot be reached"
 }
 
-// blame counts a failure of the backend and returns what it says about its load.
+// blame counts a failure of the backend and returns what it says about its load:
+// nothing, when the answer is not HTTP or the gate lacked a descriptor.
 func (rt *Route) blame(cause ingress.Cause, err error) limiter.Outcome {
 	rt.Backend.Failed(cause, err)
-	if cause == ingress.Garbled {
+	if cause == ingress.Garbled || ingress.LacksDescriptors(err) {
 		return limiter.Ignored
 	}
 	return limiter.Dropped

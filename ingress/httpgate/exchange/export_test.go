@@ -1,0 +1,4 @@
+package exchange
+
+// Blame opens [Route.blame] to the tests.
+var Blame = (*Route).blame
