@@ -12,6 +12,7 @@ import (
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon/protocol"
+	"github.com/admitd/admitd/ingress/descriptors"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/observe"
 	"github.com/admitd/admitd/tracing"
@@ -133,7 +134,7 @@ func (sh *shared) retune(cfg *config.Config) {
 // kit returns what sh lends to who builds servers.
 func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *protocol.Kit {
 	return &protocol.Kit{
-		Log: sh.log, Clock: sh.clock, Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), Askers: sh.crowd.Of, Own: sh.metrics.Own,
+		Log: sh.log, Clock: sh.clock, Descriptors: descriptors.New(nil), Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), Askers: sh.crowd.Of, Own: sh.metrics.Own,
 		Register: func(all ...prometheus.Collector) error {
 			for _, c := range all {
 				if err := sh.metrics.Register(c); err != nil {

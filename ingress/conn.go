@@ -22,6 +22,7 @@ type conn struct {
 	door   *Door
 	in     bool // came in; set before anyone else sees the connection
 	kept   bool // it has a reserved place; see [Reserved]
+	served bool // by a handler, whose end [conn.leave] tells; set as in
 	closed atomic.Bool
 }
 
@@ -40,10 +41,23 @@ func (c *conn) Close() error {
 	}
 	err := c.Conn.Close()
 	c.door.open.Add(-1)
+	if c.served {
+		c.door.o.Descriptors.Release(1) // the others go with the handler
+	} else {
+		c.door.o.Descriptors.Release(int64(c.door.o.PerClient))
+	}
 	if c.in {
 		c.door.o.Observer.Closed()
 	}
 	return err
+}
+
+// leave gives back what descriptors were promised to the client besides its own:
+// its handler has ended, and has closed them.
+func (c *conn) leave() {
+	if c.served {
+		c.door.o.Descriptors.Release(int64(c.door.o.PerClient) - 1)
+	}
 }
 
 // CloseWrite sends the end of the stream and leaves reading open, where the

@@ -20,11 +20,9 @@ type Door struct {
 	o      Options
 	limits atomic.Pointer[doorLimits]
 
-	last    uint64 // descriptors from this number on are not for clients
 	scarcer Seldom // connections that were refused for want of descriptors
 
-	usher    Usher // nil = nobody: clients are turned away without a word
-	ushered  atomic.Int64
+	usher    Usher        // nil = nobody: clients are turned away without a word
 	open     atomic.Int64 // open or waiting to come in
 	queued   atomic.Int64
 	accepted atomic.Uint64
@@ -36,15 +34,12 @@ type Door struct {
 type Usher interface {
 	// TurnAway tells the client of c, which is closed when it returns and has a
 	// deadline of a second. It is called from many goroutines, but for no more
-	// than 64 clients at once: others are turned away without a word, as are those
-	// that come while the process runs out of descriptors.
+	// than 64 clients at once, fewer where the process has few descriptors: others
+	// are turned away without a word, as are those that have the last descriptors.
 	TurnAway(c net.Conn, why Refusal)
 }
 
-const (
-	maxUshered   = 64
-	usherTimeout = time.Second
-)
+const usherTimeout = time.Second
 
 // doorLimits is what [Door.Apply] replaces as a whole.
 type doorLimits struct {
@@ -65,7 +60,7 @@ type Status struct {
 
 // NewDoor returns a door. name is the ingress's, for logs.
 func NewDoor(name string, o Options) *Door {
-	d := &Door{name: name, o: o.WithDefaults(), last: lastDescriptor()}
+	d := &Door{name: name, o: o.WithDefaults()}
 	d.Apply(o.Connections)
 	return d
 }
@@ -108,7 +103,7 @@ func (d *Door) Status() Status {
 func (d *Door) enter(c net.Conn) *conn {
 	l := d.limits.Load()
 	open := d.open.Add(1)
-	if open > l.maxOpen() || d.isScarce(c) {
+	if open > l.maxOpen() || !d.provide(c) {
 		d.open.Add(-1)
 		d.refuse(c, OverOpen)
 		return nil
@@ -116,19 +111,17 @@ func (d *Door) enter(c net.Conn) *conn {
 	return &conn{Conn: c, door: d, kept: open > l.ordinary()}
 }
 
-// holdsLast reports whether c has one of the descriptors that are kept from clients.
-func (d *Door) holdsLast(c net.Conn) bool { return descriptor(c) >= d.last }
-
-// isScarce is holdsLast, and logs it now and then.
-func (d *Door) isScarce(c net.Conn) bool {
-	if !d.holdsLast(c) {
-		return false
+// provide reports whether the process has the descriptors for c, and logs now and
+// then that it has not.
+func (d *Door) provide(c net.Conn) bool {
+	if d.o.Descriptors.Promise(c, int64(d.o.PerClient)) {
+		return true
 	}
 	if n := d.scarcer.Due(d.o.Clock.Now()); n > 0 {
 		d.o.Log.Warn("connections refused: the process runs out of file descriptors", slog.String("ingress", d.name),
-			slog.Int64("connections", n), slog.Uint64("usable", d.last))
+			slog.Int64("connections", n), slog.Int64("usable", d.o.Descriptors.Usable()), slog.Int("per_client", d.o.PerClient))
 	}
-	return true
+	return false
 }
 
 // admit spends a token for c, on credit when the queue has room. It returns
@@ -186,15 +179,10 @@ func (d *Door) refuse(c net.Conn, why Refusal) {
 }
 
 // show closes a connection, after the usher had a word with its client, unless it
-// would hold one of the last descriptors as long.
+// would take descriptors that others need as long.
 func (d *Door) show(c net.Conn, why Refusal) {
-	if d.usher == nil || why != OverRate && why != OverOpen && why != Draining || d.holdsLast(c) {
+	if d.usher == nil || why != OverRate && why != OverOpen && why != Draining || !d.o.Descriptors.Receive(c) {
 		_ = c.Close() // nothing to be done: the client is turned away
-		return
-	}
-	if d.ushered.Add(1) > maxUshered {
-		d.ushered.Add(-1)
-		_ = c.Close()
 		return
 	}
 	go d.usherOut(c, why)
@@ -202,7 +190,7 @@ func (d *Door) show(c net.Conn, why Refusal) {
 
 // usherOut lets the usher speak to one client.
 func (d *Door) usherOut(c net.Conn, why Refusal) {
-	defer d.ushered.Add(-1)
+	defer d.o.Descriptors.Dismiss()
 	defer c.Close()
 	if c.SetDeadline(time.Now().Add(usherTimeout)) == nil {
 		d.usher.TurnAway(c, why)

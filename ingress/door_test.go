@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/descriptors"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -188,9 +189,8 @@ func TestTheLastDescriptors(t *testing.T) {
 	if !ingress.CanSeePeerGone {
 		t.Skip("on Linux only")
 	}
-	for last, refused := range map[uint64]uint64{0: 1, 1 << 40: 0} {
-		door := ingress.NewDoor("test", ingress.Options{})
-		door.KeepFrom(last)
+	for limit, refused := range map[uint64]uint64{0: 1, 1 << 40: 0} {
+		door := ingress.NewDoor("test", ingress.Options{Descriptors: descriptors.New(func() uint64 { return limit })})
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -209,13 +209,13 @@ func TestTheLastDescriptors(t *testing.T) {
 			_ = in.Close()
 		}
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) { // by the door, or just now
-			t.Errorf("kept from %d on: read = %v, want the end", last, err)
+			t.Errorf("limit %d: read = %v, want the end", limit, err)
 		}
 		if err := ln.Close(); err != nil {
 			t.Error(err)
 		}
 		if st := door.Status(); st.Refused[ingress.OverOpen] != refused || st.Open != 0 {
-			t.Errorf("kept from %d on: %d refused, %d open; want %d, 0", last, st.Refused[ingress.OverOpen], st.Open, refused)
+			t.Errorf("limit %d: %d refused, %d open; want %d, 0", limit, st.Refused[ingress.OverOpen], st.Open, refused)
 		}
 	}
 }

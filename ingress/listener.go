@@ -21,7 +21,7 @@ type Listener struct {
 	inner  net.Listener
 	door   *Door
 	ready  chan net.Conn   // what waits for Accept
-	hand   func(net.Conn)  // takes what came in
+	hand   func(*conn)     // takes what came in
 	ctx    context.Context //nolint:containedctx // the listener's own life: done when it is closed
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the acceptor and whoever waits
@@ -41,7 +41,7 @@ func (d *Door) Listen(ctx context.Context, inner net.Listener) *Listener {
 
 // listen is Listen for whoever takes connections the moment they come in; nil =
 // Accept returns them. hand must not wait.
-func (d *Door) listen(ctx context.Context, inner net.Listener, hand func(net.Conn)) *Listener {
+func (d *Door) listen(ctx context.Context, inner net.Listener, hand func(*conn)) *Listener {
 	l := &Listener{inner: inner, door: d, ready: make(chan net.Conn), hand: hand, over: make(chan struct{})}
 	if hand == nil {
 		l.hand = l.offer
@@ -184,7 +184,7 @@ func (l *Listener) deliver(c *conn) {
 }
 
 // offer hands a connection to Accept.
-func (l *Listener) offer(c net.Conn) {
+func (l *Listener) offer(c *conn) {
 	select {
 	case l.ready <- c:
 		return

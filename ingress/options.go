@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/admitd/admitd/ingress/descriptors"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -39,6 +40,12 @@ type Options struct {
 	// Empty = whoever can connect, so leave it empty only when nothing but
 	// proxies can reach the listener.
 	ProxyFrom []netip.Prefix
+	// Descriptors is the account of the process's descriptors, which all doors
+	// share; nil = one of its own.
+	Descriptors *descriptors.Account
+	// PerClient is how many descriptors a client takes, its own included: a wire
+	// gate connects to the backend for each. 0 = 1.
+	PerClient int
 	// Clock is read once per connection; nil = the process's monotonic clock.
 	Clock limiter.Clock
 	// Observer is told of connections; nil = nobody.
@@ -173,6 +180,10 @@ func (o Options) WithDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Descriptors == nil {
+		o.Descriptors = descriptors.New(nil)
+	}
+	o.PerClient = Or(o.PerClient, 1)
 	o.DrainTimeout = Or(o.DrainTimeout, DefaultDrainTimeout)
 	return o
 }

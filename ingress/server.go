@@ -43,7 +43,7 @@ type Server struct {
 	handler Handler
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
-	conns    map[net.Conn]struct{}
+	conns    map[*conn]struct{}
 	draining bool
 	cuts     int           // connections closed before they finished
 	drain    chan struct{} // closed when the drain begins
@@ -53,7 +53,7 @@ type Server struct {
 // NewServer returns a server. name is the ingress's, for logs.
 func NewServer(name string, h Handler, o Options) *Server {
 	s := &Server{
-		Door: NewDoor(name, o), handler: h, conns: map[net.Conn]struct{}{},
+		Door: NewDoor(name, o), handler: h, conns: map[*conn]struct{}{},
 		drain: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.usher, _ = h.(Usher)
@@ -67,7 +67,7 @@ func NewServer(name string, h Handler, o Options) *Server {
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := s.listen(ctx, ln, func(c net.Conn) { s.welcome(ctx, c) })
+	l := s.listen(ctx, ln, func(c *conn) { s.welcome(ctx, c) })
 	defer func() { _ = l.Close() }() // a second Close finds it closed
 	stop := context.AfterFunc(ctx, func() { _ = s.Drain(context.WithoutCancel(ctx)) })
 	defer stop()
@@ -91,7 +91,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 // welcome starts a goroutine for a connection that came in, unless the drain has
 // begun.
-func (s *Server) welcome(ctx context.Context, c net.Conn) {
+func (s *Server) welcome(ctx context.Context, c *conn) {
 	if !s.enlist(c) {
 		_ = c.Close()
 		return
@@ -149,12 +149,12 @@ func (s *Server) drained() error {
 // visit is a connection with what serves it.
 type visit struct {
 	s     *Server
-	c     net.Conn
+	c     *conn
 	serve func() (over bool)
 }
 
 // serveConn runs the handler on one connection.
-func (s *Server) serveConn(ctx context.Context, c net.Conn) {
+func (s *Server) serveConn(ctx context.Context, c *conn) {
 	v := &visit{s: s, c: c}
 	v.serve = func() bool { return s.begin(ctx, v) }
 	v.run()
@@ -179,7 +179,7 @@ func (v *visit) run() {
 
 // begin speaks TLS, if that is asked for, and begins with the handler.
 func (s *Server) begin(ctx context.Context, v *visit) (over bool) {
-	c := v.c
+	var c net.Conn = v.c
 	if s.o.TLS != nil {
 		var err error
 		if c, err = Secure(ctx, c, s.o.TLS, preludeTimeout); err != nil {
@@ -196,19 +196,21 @@ func (s *Server) begin(ctx context.Context, v *visit) (over bool) {
 }
 
 // enlist adds c to the connections to wait for, unless the drain has begun.
-func (s *Server) enlist(c net.Conn) bool {
+func (s *Server) enlist(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
 		return false
 	}
+	c.served = true
 	s.conns[c] = struct{}{}
 	return true
 }
 
 // dismiss closes c, in case its handler did not, and forgets it.
-func (s *Server) dismiss(c net.Conn) {
+func (s *Server) dismiss(c *conn) {
 	_ = c.Close()
+	c.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
@@ -229,7 +231,7 @@ func (s *Server) endLocked() {
 // cut closes every connection.
 func (s *Server) cut() {
 	s.mu.Lock()
-	left := make([]net.Conn, 0, len(s.conns))
+	left := make([]*conn, 0, len(s.conns))
 	for c := range s.conns {
 		left = append(left, c)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/descriptors"
 )
 
 // verger says why, and who has a reserved place.
@@ -65,7 +67,14 @@ func TestNoLastWordsForTheLastDescriptors(t *testing.T) {
 	for name, maxOpen := range map[string]int{"free places": 8, "no place": 1} {
 		t.Run(name, func(t *testing.T) {
 			v := verger{in: make(chan bool, 1)}
-			s := ingress.NewServer("test", v, ingress.Options{Connections: ingress.Connections{MaxOpen: maxOpen}})
+			var few atomic.Bool
+			account := descriptors.New(func() uint64 {
+				if few.Load() {
+					return 0
+				}
+				return 1 << 40
+			})
+			s := ingress.NewServer("test", v, ingress.Options{Descriptors: account, Connections: ingress.Connections{MaxOpen: maxOpen}})
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -75,9 +84,9 @@ func TestNoLastWordsForTheLastDescriptors(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer first.Close()
-			inner := &scarce{Listener: ln, s: s, free: 1}
-			go func() { _ = s.Serve(t.Context(), inner) }() // ends with the test
+			go func() { _ = s.Serve(t.Context(), ln) }() // ends with the test
 			<-v.in
+			few.Store(true)
 			c, err := net.Dial("tcp", ln.Addr().String())
 			if err != nil {
 				t.Fatal(err)
@@ -91,20 +100,4 @@ func TestNoLastWordsForTheLastDescriptors(t *testing.T) {
 			}
 		})
 	}
-}
-
-// scarce is a listener whose process has descriptors for so many clients.
-type scarce struct {
-	net.Listener
-
-	s    *ingress.Server
-	free int
-}
-
-func (l *scarce) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if l.free--; l.free < 0 {
-		l.s.KeepFrom(0)
-	}
-	return c, err
 }

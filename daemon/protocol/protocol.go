@@ -21,6 +21,7 @@ import (
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/descriptors"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
@@ -84,6 +85,8 @@ func All() []*Protocol {
 type Kit struct {
 	Log   *slog.Logger
 	Clock *clock.Guard
+	// Descriptors is the account of what clients of all ingresses take.
+	Descriptors *descriptors.Account
 	// Register adds collectors to the daemon's metrics.
 	Register func(all ...prometheus.Collector) error
 	// Hello describes an ingress to clients that select servers, and whether it
@@ -161,6 +164,7 @@ func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingr
 	if err != nil {
 		return nil, err
 	}
+	porch.PerClient = 2 // each has a connection of its own to the backend
 	s := ingress.NewServer(in.Name, h, porch)
 	return &Server{
 		Serve: s.Serve, Drain: s.Drain, Connections: s.Status,

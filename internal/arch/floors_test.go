@@ -15,6 +15,7 @@ const anything = "*"
 // that is missing fails the test: a new room is drawn on the plan first.
 var floors = map[string][]string{
 	// 0: nothing of ours
+	"ingress/descriptors":       {},
 	"ingress/nowait":            {},
 	"ingress/httpgate/target":   {},
 	"ingress/httpgate/upstream": {"ingress/nowait"},
@@ -47,7 +48,7 @@ var floors = map[string][]string{
 	"client/selection":  {"labels"},
 
 	// 2
-	"ingress":               {"limiter", "labels"},
+	"ingress":               {"ingress/descriptors", "limiter", "labels"},
 	"vitals":                {"ingress", "limiter", "labels"},
 	"ingress/relay":         {"ingress", "ingress/nowait", "limiter"},
 	"client/pulsarproducer": {"pulsarwire"},
@@ -89,7 +90,7 @@ var floors = map[string][]string{
 	"daemon": {
 		"daemon/keys", "daemon/protocol", "daemon/steward",
 		"config", "config/watch", "status", "labels", "limiter", "algorithms", "clock",
-		"ingress",
+		"ingress", "ingress/descriptors",
 		"tuner",
 		"observe",
 		"admin", "admin/press", "askers", "baseline", "vitals",
@@ -101,7 +102,7 @@ var floors = map[string][]string{
 	"daemon/keys": {"config", "ingress"},
 	"daemon/protocol": {
 		"daemon/keys", "config", "labels", "limiter", "clock", "askers", "observe", "tracing",
-		"ingress", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/postgresgate/sqltext", "ingress/pulsargate", "ingress/pulsargate/topics",
+		"ingress", "ingress/descriptors", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/postgresgate/sqltext", "ingress/pulsargate", "ingress/pulsargate/topics",
 	},
 	"daemon/steward": {
 		"admin", "config", "status",
