@@ -171,30 +171,45 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if path := d.settings.path; path != "" {
-		d.settings.watcher = watch.New(path, d.loaded, func(b []byte) error { _, err := d.settings.load(ctx, b, "the file"); return err }, watch.Options{})
-	}
-	if _, err = steward.Options(&cfg.Tuner); err != nil {
+	if err = d.open(ctx, cfg, open); err != nil {
 		open.close()
 		return err
 	}
-	d.fronts.memory.learned = open.admin.Baselines
-	d.fronts.memory.read(cfg.StateFile)
-	d.fronts.change.Lock()
-	err = d.fronts.apply(ctx, cfg, false)
-	d.fronts.change.Unlock()
-	if err != nil {
-		open.close()
-		return err
-	}
-	d.settings.took()
 	d.log.Info("admitd serves", slog.String("version", d.version), slog.String("admin", open.ln.Addr().String()), slog.String("decisions", open.hatch.address()),
 		slog.Int("ingresses", len(cfg.Ingresses)))
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 	close(d.up)
 
+	err = runActors(ctx, d.actors(open, got))
+	open.admin.Close()
+	d.desk.Close()
+	return err
+}
+
+// open puts the first configuration in force: when it returns nil, every ingress
+// serves.
+func (d *Daemon) open(ctx context.Context, cfg *config.Config, open ports) error {
+	if path := d.settings.path; path != "" {
+		d.settings.watcher = watch.New(path, d.loaded, func(b []byte) error { _, err := d.settings.load(ctx, b, "the file"); return err }, watch.Options{})
+	}
+	if _, err := steward.Options(&cfg.Tuner); err != nil {
+		return err
+	}
+	d.fronts.memory.learned = open.admin.Baselines
+	d.fronts.memory.read(cfg.StateFile)
+	d.fronts.change.Lock()
+	err := d.fronts.apply(ctx, cfg, false)
+	d.fronts.change.Unlock()
+	if err == nil {
+		d.settings.took()
+	}
+	return err
+}
+
+// actors lists what runs, in the order in which it is stopped.
+func (d *Daemon) actors(open ports, got caught) []actor {
 	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates, Most: open.admin.MostRefused}
-	actors := []actor{
+	list := []actor{
 		{"signals", func(ctx context.Context) error { return d.signals(ctx, got) }},
 		{"lame duck", d.lameDuck},
 		{"tuner", d.steward.Run},
@@ -206,15 +221,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 		{"shadow", d.fronts.stages.run},
 		{"clock", d.clock.Run},
 		{"summary", func(ctx context.Context) error { summary.Run(ctx); return nil }},
+		{"watchdog", d.watchdog},
 	}
-	actors = append(actors, actor{"watchdog", d.watchdog})
 	if d.settings.watcher != nil {
-		actors = append(actors, actor{"watcher", d.settings.watcher.Run})
+		list = append(list, actor{"watcher", d.settings.watcher.Run})
 	}
-	err = runActors(ctx, actors)
-	open.admin.Close()
-	d.desk.Close()
-	return err
+	return list
 }
 
 // ports are what the daemon listens on besides its ingresses.

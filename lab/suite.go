@@ -72,12 +72,9 @@ func (s *Suite) Run(ctx context.Context) ([]*measure.Result, error) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			r, err := Play(t.s, t.c, t.seed, PlayOptions{})
+			r, err := s.play(t)
 			if err != nil {
 				return err
-			}
-			if t.seed != s.first() {
-				r.Series = nil
 			}
 			results[i] = r
 			finish()
@@ -88,6 +85,15 @@ func (s *Suite) Run(ctx context.Context) ([]*measure.Result, error) {
 		return nil, err
 	}
 	return results, nil
+}
+
+// play plays one task.
+func (s *Suite) play(t task) (*measure.Result, error) {
+	r, err := Play(t.s, t.c, t.seed, PlayOptions{})
+	if err == nil && t.seed != s.first() {
+		r.Series = nil
+	}
+	return r, err
 }
 
 // first returns the first seed.

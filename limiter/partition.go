@@ -149,42 +149,19 @@ func newPartition(g *Gate, name, label string, o Observer) *partition {
 // adopt puts a policy of the given table in force. The limit keeps what it has
 // learned when its signature is unchanged, the bucket keeps its tokens.
 func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partitionSpec {
-	next := &partitionSpec{
-		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
-		depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait, witness: t.policy.Witness, ladder: ladder{classes: t.policy.Classes},
-	}
-	if t.shared != nil {
-		next.fallback = int64(t.policy.Default.Fallback)
-	}
-	if next.fallback <= 0 {
-		next.fallback = defaultFallback
-	}
-	if next.maxWait <= 0 {
-		next.maxWait = time.Second
-	}
 	old := p.spec.Load()
-	var before *Bucket
-	if old != nil {
-		before = old.own
+	if old == nil {
+		old = &partitionSpec{}
 	}
-	next.purse = purse{ingress: t.bucket, own: bucket.Change(before, policy.Rate, now)}
+	next := newSpec(p, t, policy)
+	next.purse = purse{ingress: t.bucket, own: bucket.Change(old.own, policy.Rate, now)}
 	switch {
 	case t.shared != nil:
 		next.limit = t.shared
-	case old != nil && !old.is(shared) && old.policy.Signature == policy.Signature:
+	case old.limit != nil && !old.is(shared) && old.policy.Signature == policy.Signature:
 		next.limit = old.limit
 	default:
-		next.limit = newLimit(policy)
-		var before estimate
-		if old != nil {
-			before = old.estimate
-		}
-		next.recall(before, p)
-		if l, ok := next.limit.(interface {
-			Watch(demand func() (offered, refused uint64))
-		}); ok {
-			l.Watch(p.demand)
-		}
+		next.learnAnew(old.estimate)
 	}
 	next.traits = traitsOf(t, policy, next.limit)
 	switch {
@@ -196,6 +173,37 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	}
 	p.spec.Store(next)
 	return next
+}
+
+// newSpec returns what the policy of a table says of a partition, without its
+// purse and its limit.
+func newSpec(p *partition, t *table, policy *PartitionPolicy) *partitionSpec {
+	s := &partitionSpec{
+		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
+		depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait, witness: t.policy.Witness, ladder: ladder{classes: t.policy.Classes},
+	}
+	if t.shared != nil {
+		s.fallback = int64(t.policy.Default.Fallback)
+	}
+	if s.fallback <= 0 {
+		s.fallback = defaultFallback
+	}
+	if s.maxWait <= 0 {
+		s.maxWait = time.Second
+	}
+	return s
+}
+
+// learnAnew gives a partition a new limit, which begins with what the one before
+// it knew of the backend, if there was one.
+func (s *partitionSpec) learnAnew(before estimate) {
+	s.limit = newLimit(s.policy)
+	s.recall(before, s.part)
+	if l, ok := s.limit.(interface {
+		Watch(demand func() (offered, refused uint64))
+	}); ok {
+		l.Watch(s.part.demand)
+	}
 }
 
 // demand returns how many requests asked for a permit, and how many found

@@ -38,15 +38,19 @@ func screen(ctx context.Context, t terminal, r *statusReader, v *View, interval 
 		_, wrote := t.out.WriteString(leaveScreen)
 		err = errors.Join(err, wrote, term.Restore(int(t.in.Fd()), before))
 	}()
+	if _, err := t.out.WriteString(enterScreen); err != nil {
+		return fmt.Errorf("top: %w", err)
+	}
+	return t.follow(ctx, r, v, interval)
+}
+
+// follow draws what is read and what the user asks for, until the user quits.
+func (t terminal) follow(ctx context.Context, r *statusReader, v *View, interval time.Duration) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	resized := make(chan os.Signal, 1)
 	notifyResize(resized)
 	defer signal.Stop(resized)
-
-	if _, err := t.out.WriteString(enterScreen); err != nil {
-		return fmt.Errorf("top: %w", err)
-	}
 	keys := make(chan string)
 	go readKeys(ctx, t.in, keys)
 	readings := make(chan reading)

@@ -62,9 +62,8 @@ func pieces() [][2]string {
 	}
 }
 
-// run reads everything and writes the archive. The archive appears whole or not
-// at all.
-func (o *snapshotFlags) run(ctx context.Context) (err error) {
+// run reads everything and writes the archive.
+func (o *snapshotFlags) run(ctx context.Context) error {
 	now := time.Now()
 	name := o.out
 	if name == "" {
@@ -73,7 +72,20 @@ func (o *snapshotFlags) run(ctx context.Context) (err error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // it would be replaced
 		return fmt.Errorf("snapshot: --out must name a file (%s)", name)
 	}
-	var parts [][]byte
+	manifest, parts, err := o.collect(ctx, now)
+	if err != nil {
+		return err
+	}
+	if err := writeArchive(name, now, manifest, parts); err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	_, err = fmt.Fprintf(o.s.out, "%s\n\n%s", name, manifest)
+	return err
+}
+
+// collect reads every piece, and says in the manifest what came of it. Without the
+// first there is nothing to archive.
+func (o *snapshotFlags) collect(ctx context.Context, now time.Time) (text string, parts [][]byte, err error) {
 	var manifest strings.Builder
 	fmt.Fprintf(&manifest, "%s\ntaken %s from %s\n\n", versionLine(), now.Format(time.RFC3339), o.admin)
 	for i, p := range pieces() {
@@ -81,7 +93,7 @@ func (o *snapshotFlags) run(ctx context.Context) (err error) {
 		body, err := o.fetch(one, http.MethodGet, p[1], "")
 		cancel()
 		if err != nil && i == 0 {
-			return err
+			return "", nil, err
 		}
 		line := fmt.Sprintf("%d bytes", len(body))
 		if err != nil {
@@ -90,20 +102,23 @@ func (o *snapshotFlags) run(ctx context.Context) (err error) {
 		fmt.Fprintf(&manifest, "%-15s %s: %s\n", p[0], p[1], line)
 		parts = append(parts, body)
 	}
+	return manifest.String(), parts, nil
+}
+
+// writeArchive writes a file that appears whole or not at all.
+func writeArchive(name string, now time.Time, manifest string, parts [][]byte) error {
 	temporary := name + ".part"
 	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // G304: whoever runs the command names the file
 	if err != nil {
-		return fmt.Errorf("snapshot: %w", err)
+		return err
 	}
-	err = errors.Join(archive(f, now, manifest.String(), parts), f.Close())
+	err = errors.Join(archive(f, now, manifest, parts), f.Close())
 	if err == nil {
 		err = os.Rename(temporary, name)
 	}
 	if err != nil {
 		_ = os.Remove(temporary)
-		return fmt.Errorf("snapshot: %w", err)
 	}
-	_, err = fmt.Fprintf(o.s.out, "%s\n\n%s", name, manifest.String())
 	return err
 }
 

@@ -153,19 +153,9 @@ func (o *runFlags) play(cmd *cobra.Command, s streams) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	suite := lab.Suite{
-		Scenarios: scenarios, Variants: o.variants, Contenders: o.algorithms, Full: o.full,
-		Seeds: o.seeds, FirstSeed: o.seed,
-	}
-	if o.config != "" {
-		candidate, err := candidate(o.config, o.ingress)
-		if err != nil {
-			return nil, err
-		}
-		suite.More = append(suite.More, candidate)
-		if len(suite.Contenders) > 0 {
-			suite.Contenders = append(suite.Contenders, candidate.Name)
-		}
+	suite, err := o.suite(scenarios)
+	if err != nil {
+		return nil, err
 	}
 	if err := o.canWrite(); err != nil {
 		return nil, err
@@ -195,6 +185,26 @@ func (o *runFlags) play(cmd *cobra.Command, s streams) (*report.Report, error) {
 		results = append(results, o.chosen(peers)...)
 	}
 	return o.sum(scenarios, results)
+}
+
+// suite returns what of the scenarios is played, and with which contenders.
+func (o *runFlags) suite(scenarios []*scenario.Scenario) (*lab.Suite, error) {
+	suite := &lab.Suite{
+		Scenarios: scenarios, Variants: o.variants, Contenders: o.algorithms, Full: o.full,
+		Seeds: o.seeds, FirstSeed: o.seed,
+	}
+	if o.config == "" {
+		return suite, nil
+	}
+	candidate, err := candidate(o.config, o.ingress)
+	if err != nil {
+		return nil, err
+	}
+	suite.More = append(suite.More, candidate)
+	if len(suite.Contenders) > 0 {
+		suite.Contenders = append(suite.Contenders, candidate.Name)
+	}
+	return suite, nil
 }
 
 // sum sums results up and writes the files that were asked for.

@@ -79,21 +79,7 @@ func ways() {
 	if err != nil {
 		panic(err)
 	}
-	_, chain, _ := strings.Cut(string(b), "## The chain, call by call")
-	_, chain, _ = strings.Cut(chain, "```text\n")
-	chain, _, _ = strings.Cut(chain, "\n```")
-	blocks, title := map[string]map[string]bool{}, ""
-	for line := range strings.Lines(chain) {
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0:
-		case !strings.HasPrefix(line, " "):
-			title = strings.TrimSpace(line)
-			blocks[title] = map[string]bool{}
-		default:
-			blocks[title][words[1]] = true
-		}
-	}
+	blocks := chainOf(string(b))
 	var own, whole []string
 	room := regexp.MustCompile(`^ingress/[a-z]+gate/[a-z]+/`) // of a gate's own
 	for _, title := range slices.Sorted(maps.Keys(blocks)) {
@@ -101,9 +87,8 @@ func ways() {
 		if title == "every protocol" || title == "corridor" || title == "limiter" {
 			continue
 		}
-		files, mine, inRooms := map[string]bool{}, 0, 0
-		for f := range blocks[title] {
-			files[f] = true
+		files, mine, inRooms := maps.Clone(blocks[title]), 0, 0
+		for f := range files {
 			switch {
 			case room.MatchString(f):
 				inRooms++
@@ -121,6 +106,26 @@ func ways() {
 	}
 	row("files on the way of an admitted request, of the protocol's own: in its gate + in the rooms below it", "≤ 8", strings.Join(own, ", "))
 	row("the same with the shared ones", "≤ 16", strings.Join(whole, ", "))
+}
+
+// chainOf returns the files of each way in the chain of docs/flow.md, by title.
+func chainOf(flow string) map[string]map[string]bool {
+	_, chain, _ := strings.Cut(flow, "## The chain, call by call")
+	_, chain, _ = strings.Cut(chain, "```text\n")
+	chain, _, _ = strings.Cut(chain, "\n```")
+	blocks, title := map[string]map[string]bool{}, ""
+	for line := range strings.Lines(chain) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0:
+		case !strings.HasPrefix(line, " "):
+			title = strings.TrimSpace(line)
+			blocks[title] = map[string]bool{}
+		default:
+			blocks[title][words[1]] = true
+		}
+	}
+	return blocks
 }
 
 // sizes tells how long source files are.
