@@ -147,3 +147,35 @@ ingresses: [{ name: orders, requests: { rate: 100 } }]
 		t.Errorf("the status does not say that the gate refuses nobody: %s", answer)
 	}
 }
+
+// The daemon tells settings with named partitions by name, and the tuner looked
+// for a list of them: no policy found a named partition, and * stood for the
+// default one alone.
+func TestTunerMovesNamedPartitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds of real time")
+	}
+	lag := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"lag": 20}`) }))
+	t.Cleanup(lag.Close)
+	r := run(t, fmt.Sprintf(`
+admin: { listen: "127.0.0.1:0" }
+tuner:
+  mode: act
+  signals: [{ name: lag, source: http, url: %q, path: lag, every: 1s, timeout: 500ms }]
+  policies:
+    - { name: one, signal: lag, above: 10, below: 3, adjust: orders.partitions.check.out.rate, min: 50, max: 100, step: 0.5, cooldown: 1s }
+    - { name: all, signal: lag, above: 10, below: 3, adjust: "orders.partitions.*.limit.maxLimit", min: 10, max: 100, step: 0.5, cooldown: 1s }
+  trial: { canary: false }
+ingresses:
+  - name: orders
+    partitions:
+      default: { limit: { maxLimit: 20 } }
+      named: [{ name: check.out, rate: 100, limit: { maxLimit: 20 } }, { name: bulk, limit: { algorithm: fixed, limit: 5 } }]
+`, lag.URL))
+	r.await("lowered everywhere", func(s tunerState) bool {
+		return len(s.Settings) == 3 && s.Settings[0].Value == 50 && s.Settings[1].Value == 10 && s.Settings[2].Value == 10
+	})
+	if _, answer := r.ask(http.MethodGet, "/v1/ingresses/orders", ""); strings.Count(answer, `"maxLimit":10,`) != 2 || !strings.Contains(answer, `"rate":50`) {
+		t.Errorf("the settings do not show what the tuner set: %s", answer)
+	}
+}

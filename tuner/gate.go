@@ -24,8 +24,8 @@ type State struct {
 	Hold string
 	// Generation grows whenever the configuration is read anew.
 	Generation uint64
-	// Settings of every ingress by name, as decoded from JSON in the words of
-	// the configuration.
+	// Settings of every ingress by name, as a patch that would set them: decoded
+	// from JSON, with named partitions keyed by their name.
 	Settings map[string]map[string]any
 	// Objectives of latency that ingresses state, by name; those of a trial go
 	// first.

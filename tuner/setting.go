@@ -126,19 +126,23 @@ func (s Setting) vitals() []string {
 	return []string{s.Ingress + "/" + s.Partition, s.Ingress}
 }
 
+// path of the setting within the settings of its ingress, and within a patch.
+func (s Setting) path() []string {
+	path := strings.Split(s.Key, ".")
+	switch s.Partition {
+	case "":
+		return path
+	case "default":
+		return append([]string{"partitions", "default"}, path...)
+	}
+	return append([]string{"partitions", "named", s.Partition}, path...)
+}
+
 // in reads the setting from the settings of its ingress. Without a bound is
 // infinite.
 func (s Setting) in(settings map[string]any) (float64, bool) {
 	var at any = settings
-	path := strings.Split(s.Key, ".")
-	switch s.Partition {
-	case "":
-	case "default":
-		path = append([]string{"partitions", "default"}, path...)
-	default:
-		at = named(settings, s.Partition)
-	}
-	for _, key := range path {
+	for _, key := range s.path() {
 		m, ok := at.(map[string]any)
 		if !ok {
 			return 0, false
@@ -146,24 +150,6 @@ func (s Setting) in(settings map[string]any) (float64, bool) {
 		at = m[key]
 	}
 	return s.read(at)
-}
-
-// named finds the partition of a name.
-func named(settings map[string]any, name string) any {
-	parts, ok := settings["partitions"].(map[string]any)
-	if !ok {
-		return nil
-	}
-	list, ok := parts["named"].([]any)
-	if !ok {
-		return nil
-	}
-	for _, e := range list {
-		if m, ok := e.(map[string]any); ok && m["name"] == name {
-			return m
-		}
-	}
-	return nil
 }
 
 func (s Setting) read(v any) (float64, bool) {
@@ -232,14 +218,7 @@ func (s Setting) patch(v, follower float64) ([]byte, error) {
 	case u == span:
 		value = time.Duration(v * float64(time.Second)).Round(time.Microsecond).String()
 	}
-	path := strings.Split(s.Key, ".")
-	switch s.Partition {
-	case "":
-	case "default":
-		path = append([]string{"partitions", "default"}, path...)
-	default:
-		path = append([]string{"partitions", "named", s.Partition}, path...)
-	}
+	path := s.path()
 	if c, ok := s.companion(); ok && follower > 0 {
 		_, key, _ := strings.Cut(c.Key, ".")
 		last := len(path) - 1
@@ -257,7 +236,7 @@ func (s Setting) patch(v, follower float64) ([]byte, error) {
 }
 
 // expand lists the settings that s stands for in the state, in a steady order:
-// ingresses by name, in each the default partition first.
+// ingresses and partitions by name, the default partition first.
 func (s Setting) expand(st *State) []Setting {
 	var out []Setting
 	for _, ingress := range sortedKeys(st.Settings) {
@@ -282,14 +261,8 @@ func (s Setting) partitions(settings map[string]any) []string {
 	}
 	names := []string{"default"}
 	if parts, ok := settings["partitions"].(map[string]any); ok {
-		list, _ := parts["named"].([]any)
-		for _, e := range list {
-			if m, ok := e.(map[string]any); ok {
-				if name, ok := m["name"].(string); ok {
-					names = append(names, name)
-				}
-			}
-		}
+		named, _ := parts["named"].(map[string]any)
+		names = append(names, sortedKeys(named)...)
 	}
 	return names
 }

@@ -69,7 +69,7 @@ func (w *world) write(t *testing.T, rate float64) {
 		"requests": map[string]any{"rate": rate, "queueDepth": 0.0}, "connections": map[string]any{"rate": 0.0, "maxOpen": 100.0},
 		"partitions": map[string]any{
 			"total": 0.0, "default": map[string]any{"rate": 0.0, "limit": limit},
-			"named": []any{map[string]any{"name": "check.out", "rate": 50.0, "limit": limit}, map[string]any{"name": "b", "rate": 0.0, "limit": limit}},
+			"named": map[string]any{"check.out": map[string]any{"rate": 50.0, "limit": limit}, "b": map[string]any{"rate": 0.0, "limit": limit}},
 		},
 	}}
 	b, err := json.Marshal(doc)
@@ -115,7 +115,7 @@ func (w *world) Patch(_ context.Context, generation uint64, ingress string, docu
 // valid is what the configuration asks of limits.
 func (w *world) valid() error {
 	parts := w.settings["orders"]["partitions"].(map[string]any)
-	for _, p := range append([]any{parts["default"]}, parts["named"].([]any)...) {
+	for _, p := range slices.AppendSeq([]any{parts["default"]}, maps.Values(parts["named"].(map[string]any))) {
 		limit := p.(map[string]any)["limit"].(map[string]any)
 		if limit["initialLimit"].(float64) > limit["maxLimit"].(float64) {
 			return errors.New("initialLimit must be at most maxLimit")
@@ -124,23 +124,14 @@ func (w *world) valid() error {
 	return nil
 }
 
-// merge lays a patch over settings; named partitions are found by name.
+// merge lays a patch over settings.
 func merge(settings, patch map[string]any) {
 	for k, v := range patch {
-		switch was := settings[k].(type) {
-		case map[string]any:
+		if was, ok := settings[k].(map[string]any); ok {
 			merge(was, v.(map[string]any))
-		case []any:
-			for name, change := range v.(map[string]any) {
-				for _, e := range was {
-					if m := e.(map[string]any); m["name"] == name {
-						merge(m, change.(map[string]any))
-					}
-				}
-			}
-		default:
-			settings[k] = v
+			continue
 		}
+		settings[k] = v
 	}
 }
 
