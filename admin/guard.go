@@ -119,7 +119,7 @@ func sameOrigin(next http.Handler) http.Handler {
 func (g *guard) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if want := g.token.Load(); want != nil && !carries(r, want) {
-			challenge(w)
+			challenge(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -134,7 +134,7 @@ func (g *guard) tokenOnly(next http.Handler) http.Handler {
 		case want == nil:
 			answers.Fail(w, http.StatusForbidden, "profiles are served only when admin.tokenFile is set")
 		case !carries(r, want):
-			challenge(w)
+			challenge(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -144,9 +144,13 @@ func (g *guard) tokenOnly(next http.Handler) http.Handler {
 // carries reports whether the request carries one of the tokens.
 func carries(r *http.Request, want *[]bearer) bool { return carried(r, *want) != nil }
 
-func challenge(w http.ResponseWriter) {
+func challenge(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="admitd"`)
-	answers.Fail(w, http.StatusUnauthorized, "a bearer token is needed")
+	why := "a bearer token is needed"
+	if r.Header.Get("Authorization") != "" {
+		why += ", and this is not one of this port"
+	}
+	answers.Fail(w, http.StatusUnauthorized, why)
 }
 
 // jsonOnly refuses bodies that a plain web form could have sent.

@@ -44,13 +44,27 @@ func newStatusReader(o Options) (*statusReader, error) {
 	}
 	r := &statusReader{client: &http.Client{Timeout: timeout}, url: u.String()}
 	if o.TokenFile != "" {
-		b, err := os.ReadFile(o.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("top: --token-file: %w", err)
+		if r.token, err = TokenIn(o.TokenFile); err != nil {
+			return nil, fmt.Errorf("top: %w", err)
 		}
-		r.token = strings.TrimSpace(string(b))
 	}
 	return r, nil
+}
+
+// TokenIn returns the bearer token that a file holds, for those who ask the admin
+// port. The file may be the daemon's own: of several tokens it is the first, and a
+// name before it is none of it.
+func TokenIn(file string) (string, error) {
+	b, err := os.ReadFile(file) //nolint:gosec // whoever asks names the file
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if fields := strings.Fields(line); len(fields) > 0 && !strings.HasPrefix(fields[0], "#") {
+			return fields[len(fields)-1], nil
+		}
+	}
+	return "", fmt.Errorf("--token-file: holds no token (%s)", file)
 }
 
 // read reads the status now.

@@ -330,7 +330,7 @@ func TestPiped(t *testing.T) {
 	}))
 	defer admin.Close()
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("geheim\n"), 0o600); err != nil {
+	if err := os.WriteFile(token, []byte("# on call\n\nalice geheim\nbob another\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

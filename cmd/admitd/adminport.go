@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/admitd/admitd/top"
 )
 
 // The exit codes of commands that ask a running daemon, besides 0.
@@ -80,11 +81,11 @@ func (o *adminPort) fetch(ctx context.Context, method, path, send string) ([]byt
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if o.tokenFile != "" {
-		token, err := os.ReadFile(o.tokenFile)
+		token, err := top.TokenIn(o.tokenFile)
 		if err != nil {
 			return nil, exitError{exitUnreachable, fmt.Errorf(o.verb+": %w", err)}
 		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

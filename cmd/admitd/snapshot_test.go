@@ -13,12 +13,13 @@ import (
 	"testing"
 )
 
-// One archive holds what a post-mortem needs, and no secret.
+// One archive holds what a post-mortem needs, and no secret. The file of tokens is
+// the daemon's own, with names: who named it was told that a token is needed.
 func TestSnapshot(t *testing.T) {
 	const secret = "a-secret-that-must-not-leave"
 	dir := t.TempDir()
 	tokenFile := filepath.Join(dir, "token")
-	if err := os.WriteFile(tokenFile, []byte(secret), 0o600); err != nil {
+	if err := os.WriteFile(tokenFile, []byte("# on call\nalice "+secret+"\nbob another\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	backend := strings.Replace(startBackend(t).URL, "http://", "", 1)
