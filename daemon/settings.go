@@ -224,7 +224,6 @@ func (s *settings) patchUnlessRead(ctx context.Context, generation uint64, name 
 	if _, now := s.fronts.inForce(); now != generation {
 		return errReadAnew
 	}
-	p.By = "the tuner"
 	_, _, err := s.patch(ctx, name, p)
 	return err
 }

@@ -78,12 +78,15 @@ func refusedOf(c *limiter.Counts) (n uint64) {
 }
 
 // Patch implements [tuner.Gate].
-func (g *tuned) Patch(ctx context.Context, generation uint64, ingress string, document []byte) error {
+func (g *tuned) Patch(ctx context.Context, generation uint64, ingress, by string, document []byte) error {
 	var p admin.Patch
 	decoder := json.NewDecoder(strings.NewReader(string(document)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p); err != nil {
 		return fmt.Errorf("patch: %w", err)
+	}
+	if p.By = "the tuner"; by != "" {
+		p.By = by + ", by the tuner"
 	}
 	return g.settings.patchUnlessRead(ctx, generation, ingress, p)
 }

@@ -55,6 +55,8 @@ func TestHandsAreRespected(t *testing.T) {
 	}
 }
 
+// What a person took back is told as left alone at once, and not as the wish that
+// a policy had before: a frozen tuner looks no more. The door hears who asked.
 func TestFreezeAndRevert(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, 100, 500, 200)
@@ -73,9 +75,15 @@ func TestFreezeAndRevert(t *testing.T) {
 	if w.rate() != 150 || value(t, w, "orders.partitions.check.out.rate") != 20 {
 		t.Fatalf("rates = %v, %v; want 150, 20", w.rate(), value(t, w, "orders.partitions.check.out.rate"))
 	}
+	if w.by != "" {
+		t.Errorf("a policy's change was asked for by %q", w.by)
+	}
 	done, err := u.Revert(ctx, w.now, "me")
 	if want := []string{"orders.requests.rate", "orders.partitions.check.out.rate"}; err != nil || !slices.Equal(done, want) {
 		t.Fatalf("Revert = %v, %v; want %v", done, err, want)
+	}
+	if s := u.Status(0).Settings[0]; !s.ByHand || s.Policy != "" || !strings.Contains(s.Why, "left alone") || w.by != "me" {
+		t.Errorf("taken back for %q: %+v; want it left alone by who asked", w.by, s)
 	}
 	w.run(time.Minute, u)
 	if w.rate() != 200 || value(t, w, "orders.partitions.check.out.rate") != 50 {

@@ -23,7 +23,6 @@ type mover struct {
 // decide moves one setting, or leaves it.
 func (m *mover) decide(ctx context.Context, now time.Time, l *lever) {
 	if l.hand {
-		l.decided, l.wishes, l.why = "", nil, "somebody set it by hand; it is left alone until it is released"
 		return
 	}
 	all := m.council.wishes(now, l)
@@ -66,7 +65,7 @@ func (m *mover) grant(ctx context.Context, now time.Time, l *lever, w *wish, all
 		return
 	}
 	l.moved = now
-	if err := m.set(ctx, l, w.value); err != nil {
+	if err := m.set(ctx, l, w.value, ""); err != nil {
 		r.Kind, r.Why = KindRefused, r.Why+"; refused: "+err.Error()
 		m.record(now, r)
 		return
@@ -81,11 +80,12 @@ func (m *mover) grant(ctx context.Context, now time.Time, l *lever, w *wish, all
 		slog.String("old", words(r.old)), slog.String("new", words(r.new)), slog.String("why", r.Why))
 }
 
-// set changes the setting through the gate's door.
-func (m *mover) set(ctx context.Context, l *lever, v float64) error {
+// set changes the setting through the gate's door. by is whose wish it is, ""
+// for a policy's.
+func (m *mover) set(ctx context.Context, l *lever, v float64, by string) error {
 	document, err := l.at.patch(v, l.follower)
 	if err == nil {
-		err = m.gate.Patch(ctx, m.generation, l.at.Ingress, document)
+		err = m.gate.Patch(ctx, m.generation, l.at.Ingress, by, document)
 	}
 	if err != nil {
 		return fmt.Errorf("tuner: set %s to %s: %w", l.at, words(v), err)

@@ -12,9 +12,10 @@ type Gate interface {
 	Read() State
 	// Patch changes the settings of one ingress, through the door that people
 	// use. document is a JSON merge patch in the words of the configuration,
-	// with named partitions keyed by their name. It fails when the
-	// configuration is no longer the one of the generation.
-	Patch(ctx context.Context, generation uint64, ingress string, document []byte) error
+	// with named partitions keyed by their name. by names who asked the tuner
+	// for it; "" = a policy. It fails when the configuration is no longer the
+	// one of the generation.
+	Patch(ctx context.Context, generation uint64, ingress, by string, document []byte) error
 }
 
 // State is what a [Gate] says of itself.

@@ -113,7 +113,7 @@ func (m *mover) takeBack(ctx context.Context, now time.Time, l *lever, harm stri
 // giveBack sets a setting to an earlier value and records it.
 func (m *mover) giveBack(ctx context.Context, now time.Time, l *lever, to float64, r *Record) {
 	r.Setting = l.at.String()
-	if err := m.set(ctx, l, to); err != nil {
+	if err := m.set(ctx, l, to, ""); err != nil {
 		r.Kind, r.Why = KindRefused, r.Why+"; and it could not be taken back: "+err.Error()
 	}
 	l.moved = now
@@ -134,7 +134,7 @@ func (m *mover) reloaded() time.Time {
 // revert sets a setting to what it was, and leaves it to whoever asked.
 func (m *mover) revert(ctx context.Context, now time.Time, l *lever, to float64, by, name string) error {
 	old := l.current
-	if err := m.set(ctx, l, to); err != nil {
+	if err := m.set(ctx, l, to, by); err != nil {
 		return err
 	}
 	l.close(&m.journal, trialNotJudged, "somebody took it back")

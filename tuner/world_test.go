@@ -28,7 +28,8 @@ type world struct {
 	generation uint64
 	hold       string
 	objectives map[string]time.Duration
-	refuse     error // what the door says
+	refuse     error  // what the door says
+	by         string // who asked for the last change
 
 	backlogged float64 // requests that wait in the backend
 	busy       float64 // share of the capacity that is used
@@ -97,7 +98,8 @@ func (w *world) Read() tuner.State {
 }
 
 // Patch implements [tuner.Gate].
-func (w *world) Patch(_ context.Context, generation uint64, ingress string, document []byte) error {
+func (w *world) Patch(_ context.Context, generation uint64, ingress, by string, document []byte) error {
+	w.by = by
 	if w.refuse != nil {
 		return w.refuse
 	}

@@ -206,7 +206,11 @@ func (s *Steward) UnfreezeTuner(by, name string) error {
 	if t == nil {
 		return admin.ErrNoTuner
 	}
-	return tunerError(t.Unfreeze(time.Now(), by, name))
+	if err := t.Unfreeze(time.Now(), by, name); err != nil {
+		return tunerError(err)
+	}
+	s.log.Warn("tuner is released", slog.String("by", by), slog.String("name", name))
+	return nil
 }
 
 // RevertTuner implements [admin.Tuner].
