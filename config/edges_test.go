@@ -70,6 +70,54 @@ func TestNamesEverywhere(t *testing.T) {
 	}
 }
 
+// A required key that says nothing is missed as one that is not there: a policy
+// with signal "" was taken, and the tuner panicked every second.
+func TestRequiredIsNotEmpty(t *testing.T) {
+	const (
+		policy = ", policies: [{ name: p, signal: %s, adjust: %s, above: 1, below: 0, min: 1, max: 9, step: 0.5 }] }\n"
+		source = "tuner: { signals: [{ name: s, source: "
+	)
+	for text, key := range map[string]string{
+		source + `host, metric: "" }] }` + "\n":                                                                                  "signals[0].metric",
+		source + `gate, metric: "", ingress: a }] }` + "\n":                                                                      "signals[0].metric",
+		source + `gate, metric: p99, ingress: "" }] }` + "\n":                                                                    "signals[0].ingress",
+		source + `http, url: "http://h", path: "" }] }` + "\n":                                                                   "signals[0].path",
+		source + `prometheus, url: "http://h", query: "" }] }` + "\n":                                                            "signals[0].query",
+		source + `host, metric: cpu }]` + fmt.Sprintf(policy, `""`, "a.requests.rate"):                                           "policies[0].signal",
+		source + `host, metric: cpu }]` + fmt.Sprintf(policy, "s", `""`):                                                         "policies[0].adjust",
+		source + `host, metric: cpu }]` + fmt.Sprintf(policy, "s", "a.requests.rate") + "shadow: [{ name: x, ingress: \"\" }]\n": "shadow[0].ingress",
+	} {
+		got := problemsOf(t, one("http", "")+text)
+		if len(got) != 1 || !strings.HasSuffix(got[0], key+": must not be empty") {
+			t.Errorf("%s: %q; want that %s must not be empty", text, got, key)
+		}
+	}
+}
+
+// A signal that would never be trusted, or that is not what it seems, is refused: a
+// reading that is too old before the next one comes, and the whole machine's disk
+// as that of a control group.
+func TestSignalsThatMislead(t *testing.T) {
+	for signal, want := range map[string]string{
+		"source: host, metric: cpu, every: 30s":                              "",
+		"source: host, metric: cpu, every: 31s":                              "maxAge: must be at least every: ",
+		"source: host, metric: cpu, every: 1m, maxAge: 59s":                  "maxAge: must be at least every: ",
+		"source: gate, ingress: a, metric: p99, maxAge: 30s":                 "",
+		"source: gate, ingress: a, metric: p99, maxAge: 29s":                 "maxAge: must be at least 30s, a twentieth of tuner.trial.for: ",
+		"source: host, metric: memory, cgroup: /sys/fs/cgroup/db.service":    "",
+		"source: host, metric: psi_io, cgroup: /sys/fs/cgroup/db.service":    "",
+		"source: host, metric: disk, cgroup: /sys/fs/cgroup/db.service":      "metric: does not go with cgroup: ",
+		"source: host, metric: load, cgroup: /sys/fs/cgroup/db.service":      "metric: does not go with cgroup: ",
+		"source: host, metric: network, cgroup: /sys/fs/cgroup/db.service":   "metric: does not go with cgroup: ",
+		"source: host, metric: run_queue, cgroup: /sys/fs/cgroup/db.service": "metric: does not go with cgroup: ",
+	} {
+		got := problemsOf(t, one("http", "")+"tuner: { trial: { for: 10m }, signals: [{ name: s, "+signal+" }] }\n")
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], "tuner.signals[0]."+want)) {
+			t.Errorf("%s: %q; want %q", signal, got, want)
+		}
+	}
+}
+
 // Each relation of two numbers takes them when they are equal.
 func TestRelationsTakeEquals(t *testing.T) {
 	const (

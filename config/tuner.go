@@ -33,7 +33,8 @@ type TunerSignal struct {
 	// queued.
 	Metric string `yaml:"metric" required:"true" for:"host scrape gate"`
 	// Directory of a control group (version 2), such as
-	// /sys/fs/cgroup/system.slice/mongod.service. Empty: the whole machine.
+	// /sys/fs/cgroup/system.slice/mongod.service, for cpu, psi_cpu, psi_io,
+	// psi_memory and memory. Empty: the whole machine.
 	Cgroup string `yaml:"cgroup" default:"" for:"host"`
 	// Where to ask. It may not hold a password; mongodb and postgres take one
 	// from urlFile.
@@ -67,7 +68,8 @@ type TunerSignal struct {
 	Every Duration `yaml:"every" default:"5s" min:"1s" max:"1h" for:"host scrape prometheus mongodb postgres http"`
 	// How long one reading may take.
 	Timeout Duration `yaml:"timeout" default:"3s" min:"10ms" max:"1m" for:"host scrape prometheus mongodb postgres http"`
-	// Age beyond which the newest reading is not trusted.
+	// Age beyond which the newest reading is not trusted: at least every, or for
+	// the gate's own a twentieth of trial.for.
 	MaxAge Duration `yaml:"maxAge" default:"30s" min:"1s" max:"24h"`
 	// Least value that can be. Both bounds 0 = none.
 	Min float64 `yaml:"min" default:"0"`

@@ -42,6 +42,9 @@ func checkTunerSignal(v validator, path string, c *Config, s *TunerSignal) {
 		if names := hostMetrics(); !slices.Contains(names, s.Metric) && s.Metric != "" {
 			v.relate("must be "+list(names)+" for source host", s.Metric, path+".metric", path+".source")
 		}
+		if whole := []string{"load", "run_queue", "disk", "network"}; s.Cgroup != "" && slices.Contains(whole, s.Metric) {
+			v.relate("does not go with cgroup: it is read of the whole machine", s.Metric, path+".metric", path+".cgroup")
+		}
 	case "gate":
 		if names := gateMetrics(); !slices.Contains(names, s.Metric) && s.Metric != "" {
 			v.relate("must be "+list(names)+" for source gate", s.Metric, path+".metric", path+".source")
@@ -61,6 +64,12 @@ func checkTunerSignal(v validator, path string, c *Config, s *TunerSignal) {
 	}
 	if s.Min > s.Max {
 		v.relate("must be at most max", s.Min, path+".min", path+".max")
+	}
+	if s.Source != "gate" && s.MaxAge < s.Every {
+		v.relate("must be at least every: the signal would be stale between two readings", s.MaxAge, path+".maxAge", path+".every")
+	}
+	if bin := c.Tuner.Trial.For / 20; s.Source == "gate" && s.MaxAge < bin {
+		v.relate(fmt.Sprintf("must be at least %s, a twentieth of tuner.trial.for: the signal would be stale between two readings", bin), s.MaxAge, path+".maxAge", "tuner.trial.for")
 	}
 }
 

@@ -45,9 +45,8 @@ func (s shaper) object(path string, t reflect.Type, v any) map[string]any {
 			}
 			continue
 		}
-		if f.required && v == nil {
-			s.bad[p] = true
-			s.missing(path, f.name)
+		if f.required {
+			s.missing(path, f.name, v)
 		}
 		if c := s.value(p, f, v, selected); c != nil {
 			out[f.name] = c
@@ -56,9 +55,17 @@ func (s shaper) object(path string, t reflect.Type, v any) map[string]any {
 	return out
 }
 
-func (s shaper) missing(path, name string) {
-	file, line := s.Origin(path)
-	s.Put(Problem{File: file, Line: line, Path: Join(path, name), Message: "is required"})
+// missing tells that a required key is not there, or says nothing.
+func (s shaper) missing(path, name string, v any) {
+	switch p := Join(path, name); v {
+	case nil:
+		file, line := s.Origin(path)
+		s.bad[p] = true
+		s.Put(Problem{File: file, Line: line, Path: p, Message: "is required"})
+	case "":
+		s.bad[p] = true
+		s.Add(p, "must not be empty", nil)
+	}
 }
 
 // selected returns the name and the value of the key that decides which others
