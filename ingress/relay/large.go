@@ -53,6 +53,7 @@ func (u *upward) move(m Message, out func(part []byte) error) error {
 		}
 		u.in.r = u.in.p
 		if left == 0 {
+			u.reading.set(false)
 			return nil
 		}
 		if err := u.rest(); err != nil {
