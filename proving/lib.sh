@@ -16,7 +16,10 @@ export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 main() { "$1"; }
 
 # skip NAME REASON reports what is not to be had.
-skip() { echo "SKIP $1: $2"; }
+skip() {
+  echo "SKIP $1: $2"
+  row "${1#"$PROVE_GROUND"-}" "" "" "skipped: $2"
+}
 
 # absent NAME REASON does so for the whole ground, and ends it.
 absent() { skip "$1" "$2"; exit 3; }
@@ -28,7 +31,11 @@ cell() {
   shift 2
   [[ -z ${PROVE_CELL:-} || " $PROVE_CELL " == *" $name "* ]] || return 0
   log=$PROVE_OUT/$PROVE_GROUND.$name.log
-  timeout --kill-after=5 "${PROVE_CELL_S:-120}" "$@" >"$log" 2>&1 </dev/null || status=$?
+  timeout --kill-after=5 "${PROVE_CELL_S:-120}" "$@" >"$log" 2>&1 </dev/null &
+  local running=$!
+  ours "$running"
+  wait "$running" || status=$?
+  theirs "$running"
   facts=$(sed -n 's/^ok //p' "$log" | awk '{printf "%s%s", sep, $0; sep = "; "}')
   if ((status == 3)) && grep -q '^skip ' "$log"; then
     skip "$PROVE_GROUND-$name" "$(sed -n 's/^skip //p' "$log" | head -n 1)"
@@ -55,16 +62,26 @@ start() {
   shift
   setsid "$@" >"$PROVE_OUT/$PROVE_GROUND.$name.log" 2>&1 </dev/null &
   started=$!
-  # With when it began: by the end of the run its number may be somebody else's.
-  echo "$started $(cut -d ' ' -f 22 "/proc/$started/stat")" >>"$PROVE_RUN/pids"
+  ours "$started"
 }
+
+# ours PID has the runner stop its process group, should the ground leave it behind.
+# With when it began: by the end of the run its number may be somebody else's.
+ours() {
+  local since
+  since=$(cut -d ' ' -f 22 "/proc/$1/stat" 2>/dev/null) || return 0 # ended already
+  echo "$1 $since" >>"$PROVE_RUN/pids"
+}
+
+# theirs PID takes that back: it has ended.
+theirs() { sed -i "/^$1 /d" "$PROVE_RUN/pids"; }
 
 # halt PID stops one of them early.
 halt() {
-  sed -i "/^$1 /d" "$PROVE_RUN/pids"
-  kill -TERM -- "-$1" 2>/dev/null || return 0
-  for ((i = 0; i < 100; i++)); do kill -0 -- "-$1" 2>/dev/null || return 0; sleep 0.1; done
+  kill -TERM -- "-$1" 2>/dev/null || true
+  for ((i = 0; i < 100; i++)); do kill -0 -- "-$1" 2>/dev/null || break; sleep 0.1; done
   kill -KILL -- "-$1" 2>/dev/null || true
+  theirs "$1"
 }
 
 # port prints a loopback port that nobody listens on, below the ephemeral ones.

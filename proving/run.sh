@@ -72,6 +72,7 @@ prove() {
   export PROVE_RUN
   chmod 755 "$PROVE_RUN"
   : >"$PROVE_LOG"
+  : >"$PROVE_RUN/pids"
   rm -f "$PROVE_OUT/$ground".*.log "$PROVE_OUT/$ground.tsv"
   read -r fetch_s prove_s < <(limits "$ground")
   before=$(wc -l <"$tally")
@@ -79,7 +80,7 @@ prove() {
     local left
     left=$(left "${prove_s:-300}")
     if ((left < 10)); then
-      echo "SKIP $ground: no time left of $PROVE_BUDGET_S s" | tee -a "$tally"
+      verdict SKIP "$ground" "no time left of $PROVE_BUDGET_S s"
       stop && return
     fi
     fetch_s=$((left < ${fetch_s:-300} ? left : ${fetch_s:-300}))
@@ -89,44 +90,111 @@ prove() {
   case $status in
     0) ;;
     3) stop && return ;; # it has said so
-    124 | 137) echo "SKIP $ground: fetching took longer than ${fetch_s:-300} s" | tee -a "$tally" ;;
-    *) echo "SKIP $ground: cannot be fetched: $(reason)" | tee -a "$tally" ;;
+    124 | 137) verdict SKIP "$ground" "fetching took longer than ${fetch_s:-300} s" ;;
+    *) verdict SKIP "$ground" "cannot be fetched: $(reason)" ;;
   esac
   if ((status == 0)); then
     phase "$ground" prove "${prove_s:-300}"
     status=$?
     case $status in
       0 | 3) ;;
-      124 | 137) echo "FAIL $ground: not done after ${prove_s:-300} s" | tee -a "$tally" ;;
-      *) tail -n +$((before + 1)) "$tally" | grep -q '^FAIL' ||
-        echo "FAIL $ground: ended with status $status: $(reason)" | tee -a "$tally" ;;
+      124 | 137) verdict FAIL "$ground" "not done after ${prove_s:-300} s" ;;
+      *) after "$before" | grep -q '^FAIL' || verdict FAIL "$ground" "ended with status $status: $(reason)" ;;
     esac
-    tail -n +$((before + 1)) "$tally" | grep -q . || echo "FAIL $ground: proved nothing" | tee -a "$tally"
+    after "$before" | grep -q . || verdict FAIL "$ground" "proved nothing"
   fi
   stop
 }
-# reason is the last thing that was said.
-reason() { sleep 0.1; grep -v '^ *$' "$PROVE_LOG" | tail -n 1 | cut -c1-200; }
+# reason is the last thing that was said, before where in the scripts it was if something was.
+reason() {
+  sleep 0.1
+  { grep -vE '^ *$|^[a-z]+\.sh line [0-9]+: ' "$PROVE_LOG" || grep . "$PROVE_LOG"; } | tail -n 1 | cut -c1-200
+}
 
-if (($#)); then grounds=("$@"); else
-  mapfile -t grounds < <(cd "$here" && for g in */ground.sh; do dirname "$g"; done)
-fi
-for ground in "${grounds[@]}"; do
-  [[ -f $here/$ground/ground.sh ]] || { echo "prove: there is no ground $ground: $(cd "$here" && echo */ground.sh | sed 's|/ground.sh||g')" >&2; exit 2; }
-done
-for ground in "${grounds[@]}"; do
-  began=$SECONDS said=$(wc -l <"$tally")
+# verdict PASS|FAIL|SKIP GROUND WHY says what becomes of a whole ground, here and in the table of docs/proving.md.
+verdict() {
+  local -A result=([FAIL]=failed [SKIP]=skipped)
+  echo "$1 $2: $3" | tee -a "$tally"
+  printf '%s\t\t\t\t%s\t%s: %s\n' "$2" "$(date -u +%F)" "${result[$1]}" "$3" >>"$PROVE_OUT/$2.tsv"
+}
+
+# after N prints what was said after N lines.
+after() { tail -n +$(($1 + 1)) "$tally"; }
+
+# again GROUND N proves a ground once more that failed; foreign servers have bad moments of
+# their own. What failed after line N and is not seen to pass now has failed, be it skipped.
+again() {
+  local ground=$1 said=$2 failures rows line name
+  failures=$(after "$said" | grep '^FAIL ')
+  rows=$(cat "$PROVE_OUT/$ground.tsv" 2>/dev/null)
+  sed -i "$((said + 1)),\$d" "$tally"
   prove "$ground"
-  for ((try = 2; try <= ${PROVE_TRIES:-1}; try++)); do # foreign servers have bad moments of their own
-    tail -n +$((said + 1)) "$tally" | grep -q '^FAIL' || break
+  while read -r line; do
+    name=${line#FAIL } name=${name%%[ :]*}
+    after "$said" | awk -v name="$name" -v ground="$ground" '
+      { sub(/:$/, "", $2) }
+      $2 == name && $1 != "SKIP" || name == ground && $1 == "PASS" { again = 1 }
+      $1 == "SKIP" && $2 == ground { skipped = 1 }
+      END { exit !again || skipped }' && continue
+    echo "$line" | tee -a "$tally"
+    awk -F '\t' -v cell="${name#"$ground"}" '"-" $2 == cell || $2 == "" && cell == ""' <<<"$rows" >>"$PROVE_OUT/$ground.tsv"
+  done <<<"$failures"
+}
+
+# summary prints a line for each ground: what passed, and what was not run and why. A cell
+# that docs/proving.md has and this run has not was not reached, or not asked for.
+summary() {
+  local known
+  known=$(sed -n 's/^| \([a-z]*-[^ ]*\) | [^ |].*/KNOWN \1/p' "$root/docs/proving.md" 2>/dev/null)
+  {
+    for ground in "${all[@]}"; do echo "GROUND $ground ${took[$ground]:--} ${tries[$ground]:-0}"; done
+    echo "$known"
+    cat "$tally"
+  } | awk '
+    { ground = $2; sub(/[-:].*/, "", ground); name = $2; sub(/:$/, "", name) }
+    $1 == "GROUND" { order[++n] = $2; took[$2] = $3; tries[$2] = $4; next }
+    $1 == "KNOWN" { known[ground] = known[ground] " " name; next }
+    { count[ground, $1]++; seen[name] = 1 }
+    $1 == "SKIP" { why = $0; sub(/^SKIP /, "", why); not[ground] = not[ground] "; " why }
+    END {
+      printf "%-12s %6s %6s %7s %5s  %s\n", "ground", "passed", "failed", "skipped", "s", "not run"
+      for (i = 1; i <= n; i++) {
+        g = order[i]
+        if (took[g] == "-") { others = others " " g; continue }
+        missed = ""
+        if (!(g in seen) || count[g, "FAIL"]) {
+          c = split(known[g], cells, " ")
+          for (j = 1; j <= c; j++) if (!(cells[j] in seen)) missed = missed " " cells[j]
+        }
+        if (missed != "") not[g] = not[g] "; not reached:" missed
+        if (tries[g] > 1) not[g] = not[g] "; (proven " tries[g] " times)"
+        printf "%-12s %6d %6d %7d %5d  %s\n", g, count[g, "PASS"], count[g, "FAIL"], count[g, "SKIP"], took[g], substr(not[g], 3)
+      }
+      if (others != "") print "not asked for:" others
+    }'
+}
+
+mapfile -t all < <(cd "$here" && for g in */ground.sh; do dirname "$g"; done)
+grounds=("${all[@]}")
+if (($#)); then grounds=("$@"); fi
+for ground in "${grounds[@]}"; do
+  [[ -f $here/$ground/ground.sh ]] || { echo "prove: there is no ground $ground: ${all[*]}" >&2; exit 2; }
+done
+declare -A took=() tries=()
+for ground in "${grounds[@]}"; do
+  began=$SECONDS said=$(wc -l <"$tally") tries[$ground]=1
+  prove "$ground"
+  while ((tries[$ground] < ${PROVE_TRIES:-1})) && after "$said" | grep -q '^FAIL'; do
     read -r _ prove_s < <(limits "$ground")
     (($(left "${prove_s:-300}") >= 10)) || break
+    tries[$ground]=$((tries[$ground] + 1))
     echo "     $ground failed, and is proven again"
-    sed -i "$((said + 1)),\$d" "$tally"
-    prove "$ground"
+    again "$ground" "$said"
   done
-  echo "     $ground took $((SECONDS - began)) s"
+  took[$ground]=$((SECONDS - began))
+  echo "     $ground took ${took[$ground]} s"
 done
+summary
 count() { grep -c "^$1 " "$tally" || true; }
 passed=$(count PASS) failed=$(count FAIL) skipped=$(count SKIP)
 echo "$passed passed, $failed failed, $skipped skipped"
