@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/admitd/admitd/algorithms/parts"
+	"github.com/admitd/admitd/fleet/pool"
 	"github.com/admitd/admitd/vitals"
 )
 
@@ -42,7 +43,7 @@ func TestExplainRunning(t *testing.T) {
 
 // Every reason that an algorithm gives is explained in words.
 func TestWhysHaveWords(t *testing.T) {
-	for _, why := range parts.Whys() {
+	for _, why := range append(parts.Whys(), pool.WhyFleet) {
 		if vitals.Words(why) == "" {
 			t.Errorf("nothing says what %q means", why)
 		}

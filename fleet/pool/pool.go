@@ -129,6 +129,26 @@ func (*Limit) Shared() bool { return true }
 // BaseRTT returns the group's latency without load, 0 = unknown.
 func (l *Limit) BaseRTT() time.Duration { return time.Duration(l.base.Load()) }
 
+// WhyFleet is why a limit changes that its group shares out.
+const WhyFleet = "fleet"
+
+// Why returns, in one word, why the limit last changed: the group shared it out, or
+// what the gate's own algorithm says while the group is silent. Empty before the
+// group was heard.
+func (l *Limit) Why() string {
+	if a := l.alone.Load(); a != nil {
+		if told, ok := (*a).(interface{ Why() string }); ok && told.Why() != "" {
+			return told.Why()
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.verdict.Limit == 0 {
+		return ""
+	}
+	return WhyFleet
+}
+
 // State returns the inner state, for operators.
 func (l *Limit) State() map[string]float64 {
 	l.mu.Lock()

@@ -161,7 +161,13 @@ func TestGatesShareALimit(t *testing.T) {
 		g.join(40)
 	}
 	g.gates[0].want = 10
+	if got := g.gates[0].Why(); got != "" {
+		t.Errorf("Why() = %q before the group was heard", got)
+	}
 	g.run(3*time.Second, false)
+	if got := g.gates[0].Why(); got != pool.WhyFleet { // it was said to be the configuration
+		t.Errorf("Why() = %q; want %q", got, pool.WhyFleet)
+	}
 	all := 80 + pool.Spare(4)
 	if sum, each := g.sum(); sum > all || sum < 78 || each[0] > 14 || each[0] < 10 {
 		t.Errorf("shares are %v, %d in all; want some ten for the first and %d in all", each, sum, all)
