@@ -78,7 +78,7 @@ func (o *tuneFlags) status(ctx context.Context, _ []string) error {
 	for _, g := range s.Signals {
 		trusted := "yes"
 		if !g.Trusted {
-			trusted = "no: " + string(g.Distrust) + ifSome(", ", g.Detail)
+			trusted = "no: " + string(g.Distrust) + ifSome(", ", strings.Join(strings.Fields(g.Detail), " ")) // errors of drivers have several lines
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%.4g\t%.0fs\t%s\n", g.Name, g.Value, g.AgeSeconds, trusted)
 	}
