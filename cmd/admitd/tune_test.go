@@ -17,7 +17,7 @@ func adminOf(t *testing.T) string {
 		`"why":"signal 1, target 0.8","signals":[{"name":"cpu","value":1,"trusted":true,"ageSeconds":2}],"old":100,"new":90,"wanted":80,` +
 		`"bound":"step","otherwise":"it would have stayed at 100","trial":{"state":"kept","test":"nothing got worse","goodputBefore":5,"goodputAfter":6}}`
 	answers := map[string]string{
-		"GET /v1/tuner": `{"mode":"act","hold":"frozen","signals":[{"name":"cpu","value":1,"trusted":false,"distrust":"stale","detail":"not reached:\\n\\tthe server","ageSeconds":40}],` +
+		"GET /v1/tuner": `{"mode":"act","hold":"frozen","signals":[{"name":"cpu","value":1,"trusted":false,"distrust":"stale","detail":"not reached:\n\tthe server","ageSeconds":40}],` +
 			`"policies":[{"name":"guard","adjust":"orders.requests.rate","changes":3}],` +
 			`"settings":[{"setting":"orders.requests.rate","value":90,"base":null,"policy":"guard","why":"because"}],"records":[` + record + `]}`,
 		"GET /v1/tuner/records/7": record,
