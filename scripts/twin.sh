@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Plays scenarios live and in virtual time, and writes the difference as a table.
 #
-#   scripts/twin.sh > docs/lab/live.md           five scenarios over HTTP, two over the others: 20 minutes
+#   scripts/twin.sh > bin/lab-live.md            five scenarios over HTTP, two over the others: 20 minutes
 #   scripts/twin.sh postgres                     one protocol
 #
-# Wants a quiet machine: a busy one makes live runs void, and the table says so.
+# Wants a quiet machine: a busy one makes live runs void, and the table says so. It is
+# of the machine that it was made on, so none lies in docs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
