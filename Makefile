@@ -156,7 +156,7 @@ vuln: ## known vulnerabilities; needs the network, or VULNDB=/path/to/a/mirror
 	else $(TOOL) govulncheck ./...; fi
 
 lab: build ## run the overload lab, rewrite docs/lab/results.md and the table in README.md; the page is bin/lab.html
-	cd lab/peers && $(GO) test -count=1 -run WriteComparison . -args -out $(CURDIR)/docs/lab/peers.json
+	cd lab/peers && $(GO) test -count=1 -timeout 2h -run WriteComparison . -args -out $(CURDIR)/docs/lab/peers.json
 	$(BIN)/admitd lab report --peers docs/lab/peers.json --out docs/lab/results.md --insert README.md --html $(BIN)/lab.html
 
 lab-full: build ## every variant of every scenario; the report is bin/lab-full.md, the page bin/lab-full.html
