@@ -161,8 +161,20 @@ func newTotals(now time.Time, in *Reading) totals {
 }
 
 // paceNow takes the rates between the first and the last reading of the window.
-func (r *record) paceNow() (p pace) {
-	first, last := &r.window[0], &r.window[len(r.window)-1]
+func (r *record) paceNow() pace { return r.paceFrom(0) }
+
+// paceSince takes the rates since a moment, as far as the window has readings
+// that are younger.
+func (r *record) paceSince(t time.Time) pace {
+	n := slices.IndexFunc(r.window, func(at totals) bool { return !at.at.Before(t) })
+	if latest := max(len(r.window)-2, 0); n < 0 || n > latest {
+		n = latest
+	}
+	return r.paceFrom(n)
+}
+
+func (r *record) paceFrom(n int) (p pace) {
+	first, last := &r.window[n], &r.window[len(r.window)-1]
 	seconds := last.at.Sub(first.at).Seconds()
 	p.limit, p.base = r.overAll()
 	if seconds <= 0 {

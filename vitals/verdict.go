@@ -175,7 +175,7 @@ const failureAge = 10 * time.Second
 
 // dead words a backend that answers nothing.
 func (r *record) dead(now time.Time, b *ingress.BackendStatus) Verdict {
-	p := &r.pace
+	p := r.paceSince(b.Since) // what was answered before did not fail
 	since := age(now.Sub(b.Since))
 	switch {
 	case p.admitted < least && p.refused < least:

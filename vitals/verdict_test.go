@@ -22,6 +22,7 @@ type scene struct {
 	would              uint64
 	latency            time.Duration
 	dead               int // of two backends
+	diesAfter          int // seconds in which all is well before; then clients leave too
 	fails              uint64
 	total              int
 	draining           bool
@@ -35,7 +36,15 @@ func play(t *testing.T, s scene, seconds int) (v vitals.Verdict) {
 		health := ingress.NewHealth("db:1", "db:2")
 		var sum, tenant limiter.Counts
 		sum.RejectedBy = map[limiter.Cause]uint64{}
+		was := s
 		for i := range seconds {
+			if s = was; s.diesAfter > 0 {
+				if i < s.diesAfter {
+					s.dead = 0
+				} else {
+					s.admitted, s.answered = 0, 0
+				}
+			}
 			if i > 0 {
 				time.Sleep(time.Second)
 				sum.Admitted += s.admitted
@@ -98,6 +107,12 @@ func TestVerdict(t *testing.T) {
 			"Backend answers nothing: 100 % of 20/s failed (unreachable) for 9 s. 180/s more are refused: concurrency limit.",
 		},
 		"backend dead, and nobody asks": {scene{dead: 2}, vitals.LevelBad, "Backend answers nothing (unreachable) for 9 s; last asked 0 s ago."},
+		// Of what was answered before it died nothing failed: a database that took its
+		// connections with it was said to have failed 100 % of what it had answered.
+		"backend dead, and all have left": {
+			scene{admitted: 200, answered: 200, latency: 12 * time.Millisecond, dead: 2, diesAfter: 8}, vitals.LevelBad,
+			"Backend answers nothing (unreachable) for 1 s; last asked 0 s ago.",
+		},
 		"one of two is dead": {
 			scene{admitted: 200, answered: 200, latency: 12 * time.Millisecond, dead: 1},
 			vitals.LevelBad,
