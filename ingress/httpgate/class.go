@@ -80,14 +80,25 @@ func (k *classifier) classify(r *http.Request, req *limiter.Request) {
 	if a, err := netip.ParseAddr(host(r.RemoteAddr)); err == nil {
 		c.Client = a.Unmap()
 	}
-	c.Operation = func(rule int) bool {
-		if !target.IsClear(r.URL) {
-			return false
-		}
-		_, ok := k.rules[rule].Find(r.Method, r.URL.Path)
-		return ok
-	}
+	c.Operation = func(rule int) bool { return k.holds(rule, r) }
 	k.classes.Classify(req, &c, func(by int) labels.Class { return k.claims[by](r) })
+}
+
+// holds reports whether a request is of the operations of a rule. A rule that lowers
+// holds for every reading of the path, or who writes /%62atch for /batch would go
+// before the others; one that raises or exempts for a path that is read in one way.
+func (k *classifier) holds(rule int, r *http.Request) bool {
+	class, operations := k.classes.Rules[rule].Class, &k.rules[rule]
+	if class == labels.ExemptClass || class <= k.classes.Default {
+		_, ok := operations.Find(r.Method, r.URL.Path)
+		return ok && target.IsClear(r.URL)
+	}
+	for path := range target.Readings(r.URL) {
+		if _, ok := operations.Find(r.Method, path); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // application returns the name that a client gives itself.

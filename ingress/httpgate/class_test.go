@@ -13,14 +13,15 @@ import (
 )
 
 // The first of header, query and urgency that says anything counts; rules are
-// spelled like other operations.
+// spelled like other operations. A rule that lowers holds however the path is
+// written: /%72eports went before the others, as it was read in two ways.
 func TestClassOfRequest(t *testing.T) {
 	o := httpgate.Options{Classes: &ingress.Classes{
 		By: []string{"header:X-Class", "query:class", "priority"}, Default: labels.Critical,
 		Trust: ingress.Trust{Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
 		Rules: []ingress.ClassRule{
 			{Operations: []string{"GET /health"}, Class: labels.ExemptClass},
-			{Operations: []string{"/reports/*"}, Class: labels.Sheddable},
+			{Operations: []string{"/reports/*", "GET /nightly"}, Class: labels.Sheddable},
 		},
 	}}
 	identify, err := httpgate.Identify(o)
@@ -34,18 +35,28 @@ func TestClassOfRequest(t *testing.T) {
 		exempt       bool
 		unclear      bool
 	}{
-		"nothing":                  {want: labels.Critical},
-		"a header":                 {headers: map[string]string{"X-Class": "sheddable"}, want: labels.Sheddable},
-		"no such class":            {headers: map[string]string{"X-Class": "urgent"}, want: labels.Critical, unclear: true},
-		"from who is trusted":      {from: "10.1.1.1:80", headers: map[string]string{"X-Class": "critical-plus"}, want: labels.CriticalPlus},
-		"from anybody":             {headers: map[string]string{"X-Class": "critical-plus"}, want: labels.Critical},
-		"a query":                  {target: "/?class=sheddable-plus", want: labels.SheddablePlus},
-		"usual urgency":            {headers: map[string]string{"Priority": "u=3, i"}, want: labels.Critical},
-		"low urgency":              {headers: map[string]string{"Priority": "i, u=6"}, want: labels.Sheddable},
-		"no urgency":               {headers: map[string]string{"Priority": "u=9"}, want: labels.Critical},
-		"a rule":                   {target: "/reports/2026", want: labels.Sheddable},
-		"an exempt one":            {target: "/health", want: labels.ExemptClass, exempt: true},
-		"an ambiguous path is not": {target: "/x/../health", want: labels.Critical},
+		"nothing":                   {want: labels.Critical},
+		"a header":                  {headers: map[string]string{"X-Class": "sheddable"}, want: labels.Sheddable},
+		"no such class":             {headers: map[string]string{"X-Class": "urgent"}, want: labels.Critical, unclear: true},
+		"from who is trusted":       {from: "10.1.1.1:80", headers: map[string]string{"X-Class": "critical-plus"}, want: labels.CriticalPlus},
+		"from anybody":              {headers: map[string]string{"X-Class": "critical-plus"}, want: labels.Critical},
+		"a query":                   {target: "/?class=sheddable-plus", want: labels.SheddablePlus},
+		"usual urgency":             {headers: map[string]string{"Priority": "u=3, i"}, want: labels.Critical},
+		"low urgency":               {headers: map[string]string{"Priority": "i, u=6"}, want: labels.Sheddable},
+		"no urgency":                {headers: map[string]string{"Priority": "u=9"}, want: labels.Critical},
+		"a rule":                    {target: "/reports/2026", want: labels.Sheddable},
+		"an exempt one":             {target: "/health", want: labels.ExemptClass, exempt: true},
+		"an ambiguous path is not":  {target: "/x/../health", want: labels.Critical},
+		"a slash at its end is not": {target: "/health/", want: labels.Critical},
+		"a rule, and an escape":     {target: "/%72eports/2026", want: labels.Sheddable},
+		"a rule, escaped twice":     {target: "/%2572eports/2026", want: labels.Sheddable},
+		"a rule, and a detour":      {target: "/x/../reports/2026", want: labels.Sheddable},
+		"a rule, and two slashes":   {target: "//reports//2026", want: labels.Sheddable},
+		"a rule, and a parameter":   {target: "/reports;x=y/2026", want: labels.Sheddable},
+		"a rule, and its way out":   {target: "/reports/../x", want: labels.Sheddable},
+		"a rule, escaped slash":     {target: "/reports%2f2026", want: labels.Sheddable},
+		"a rule, and a slash more":  {target: "/nightly/", want: labels.Sheddable},
+		"not in any reading":        {target: "/report%73x/2026", want: labels.Critical},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target, from := tc.target, tc.from

@@ -158,16 +158,9 @@ func (id *identifier) cost(r *http.Request) float64 {
 	if id.costs.IsEmpty() {
 		return id.usual
 	}
-	p := r.URL.Path
-	dearest := id.priced(r.Method, p)
-	if target.IsClear(r.URL) {
-		if len(p) > 1 && p[len(p)-1] == '/' { // the same to many backends
-			dearest = max(dearest, id.priced(r.Method, p[:len(p)-1]))
-		}
-		return dearest
-	}
-	for _, p := range [2]string{target.Cleaned(p), target.Loose(p)} {
-		dearest = max(dearest, id.priced(r.Method, p), id.priced(r.Method, strings.TrimSuffix(p, "/")))
+	dearest := 0.0
+	for path := range target.Readings(r.URL) {
+		dearest = max(dearest, id.priced(r.Method, path))
 	}
 	return dearest
 }

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"iter"
 	"net/url"
 	"path"
 	"strings"
@@ -25,6 +26,28 @@ func IsClear(u *url.URL) bool {
 		}
 	}
 	return isClean(u.Path)
+}
+
+// Readings returns the ways in which backends may read the path of u: as it stands,
+// without a slash at its end, and where it is not clear [Cleaned] and [Loose].
+func Readings(u *url.URL) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		p := u.Path
+		if !yield(p) {
+			return
+		}
+		if IsClear(u) {
+			if len(p) > 1 && p[len(p)-1] == '/' {
+				yield(p[:len(p)-1])
+			}
+			return
+		}
+		for _, p := range [2]string{Cleaned(p), Loose(p)} {
+			if !yield(p) || !yield(strings.TrimSuffix(p, "/")) {
+				return
+			}
+		}
+	}
 }
 
 // isClean reports whether p is a path that names no detour.
