@@ -2,6 +2,7 @@ package httpgate_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -72,7 +73,7 @@ func start(tb testing.TB, backend string, p limiter.Policy, o httpgate.Options) 
 		backend = "http://" + backend
 	}
 	o.Backend = backend
-	o.Ingress.DrainTimeout = 2 * time.Second
+	o.Ingress.DrainTimeout = cmp.Or(o.Ingress.DrainTimeout, 2*time.Second)
 	var err error
 	if g.Server, err = httpgate.New(g.gate, o); err != nil {
 		tb.Fatal(err)

@@ -126,6 +126,7 @@ var floors = map[string][]string{
 	"internal/testkit/configured": {"config"},
 	"internal/testkit/golden":     {},
 	"internal/testkit/keypair":    {},
+	"internal/testkit/rawhttp2":   {},
 }
 
 // owners names, for each outside library that must stay in its place, the rooms
