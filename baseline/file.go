@@ -90,6 +90,26 @@ func mayReplace(path string) error {
 	return nil
 }
 
+// target returns where a link leads, so that it stays and what it leads to is
+// replaced; path when it is none.
+func target(path string) string {
+	if found, err := filepath.EvalSymlinks(path); err == nil {
+		return found
+	}
+	next, err := os.Readlink(path) // to a file that is not there yet
+	switch {
+	case err != nil:
+		return path
+	case filepath.IsAbs(next):
+		return next
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return path
+	}
+	return filepath.Join(dir, next)
+}
+
 // hold leaves what holds as of now, within the bounds.
 func hold(all []Ingress, now time.Time) []Ingress {
 	for i := range all {
@@ -113,6 +133,7 @@ func Write(path string, now time.Time, all []Ingress) error {
 		return fmt.Errorf("baseline: %w", err)
 	}
 	sum := sha256.Sum256(body)
+	path = target(path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)

@@ -41,3 +41,37 @@ func TestNoFile(t *testing.T) {
 		}
 	}
 }
+
+// A link stays, and what it leads to is replaced: a state kept elsewhere, on a disk
+// that outlives the machine, was written beside it instead.
+func TestLinksStay(t *testing.T) {
+	for name, first := range map[string]bool{"to a file": true, "to a file that is not there yet": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, "disk"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			kept, link := filepath.Join(dir, "disk", "state"), filepath.Join(dir, "link")
+			if first {
+				if err := baseline.Write(kept, now, learned(2, now)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(filepath.Join("disk", "state"), link); err != nil {
+				t.Fatal(err)
+			}
+			if err := baseline.Write(link, now, learned(1, now)); err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
+				t.Errorf("the link became %v, %v", info.Mode(), err)
+			}
+			for _, path := range []string{kept, link} {
+				all, _, err := baseline.Read(path, now)
+				if err != nil || len(all) != 1 || len(all[0].Partitions) != 1 {
+					t.Errorf("Read of %s = %v, %v; want what was written", path, all, err)
+				}
+			}
+		})
+	}
+}
