@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,6 +36,18 @@ func Read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("config: reading %s: %w", path, err)
 	}
 	return b, nil
+}
+
+// errNoFile is wrapped by [Reread] for what is no file.
+var errNoFile = errors.New("is not a file")
+
+// Reread is [Read] for who looks at the file again and must not wait: what has
+// become a pipe, whose other end may never write, or a directory, is an error.
+func Reread(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("config: %s %w", path, errNoFile)
+	}
+	return Read(path)
 }
 
 // Parse turns content into a configuration: YAML, over it the ADMITD_

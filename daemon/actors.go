@@ -65,34 +65,41 @@ func catchSignals() caught {
 	return c
 }
 
-// signals reloads on SIGHUP and returns on SIGTERM or SIGINT; the next of these
-// then ends the process at once.
-func (d *Daemon) signals(ctx context.Context, got caught) error {
-	for {
-		select {
-		case <-ctx.Done():
-			signal.Stop(got.term)
-			return nil
-		case <-got.hup:
-			_, _ = sd.SdNotify(false, sd.SdNotifyReloading)
-			_, _ = d.settings.Reload(ctx, "SIGHUP") // logged and counted where it happens
-			_, _ = sd.SdNotify(false, sd.SdNotifyReady)
-		case sig := <-got.term:
-			d.log.Info("signal received, stopping", slog.String("signal", sig.String()))
-			d.fronts.leave()
-			_, _ = sd.SdNotify(false, sd.SdNotifyStopping)
-			go d.stopAtOnce(got.term)
-			return nil
-		}
+// heed stops the daemon on SIGTERM or SIGINT, also while it starts or reloads; the
+// next of these then ends the process at once. It goes on until ctx is done.
+func (d *Daemon) heed(ctx context.Context, term chan os.Signal, stop func()) {
+	defer signal.Stop(term)
+	select {
+	case <-ctx.Done():
+		return
+	case sig := <-term:
+		d.log.Info("signal received, stopping", slog.String("signal", sig.String()))
+	}
+	d.fronts.leave()
+	_, _ = sd.SdNotify(false, sd.SdNotifyStopping)
+	stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-term:
+		d.log.Warn("second signal, stopping at once")
+	}
+	if d.kill != nil {
+		d.kill()
 	}
 }
 
-// stopAtOnce waits for a further signal.
-func (d *Daemon) stopAtOnce(term <-chan os.Signal) {
-	<-term
-	d.log.Warn("second signal, stopping at once")
-	if d.kill != nil {
-		d.kill()
+// reloads reloads on SIGHUP.
+func (d *Daemon) reloads(ctx context.Context, hup <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			_, _ = sd.SdNotify(false, sd.SdNotifyReloading)
+			_, _ = d.settings.Reload(ctx, "SIGHUP") // logged and counted where it happens
+			_, _ = sd.SdNotify(false, sd.SdNotifyReady)
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ func Check(cfg *config.Config) error {
 	d, err := New(cfg, Options{})
 	_, _, noToken := readTokens(cfg)
 	_, noTuner := steward.Options(&cfg.Tuner)
-	_, noKeys := keys.NewRing(cfg.Decisions.TLS, nil)
+	_, noKeys := keys.NewRing(cfg.Decisions.TLS, nil, nil)
 	problems := []error{err, noToken, noTuner, noKeys}
 	if err == nil {
 		_, noCast := d.fronts.cast(cfg)
@@ -157,11 +157,21 @@ func (d *Daemon) Patch(ctx context.Context, ingress string, p admin.Patch) (befo
 // failed.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.spool.Flush()
-	cfg := d.first
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	life, end := context.WithCancel(ctx)
+	defer end()
+	ctx, stop := context.WithCancel(life)
+	defer stop()
 	got := catchSignals() // before anybody is told that the daemon runs
-	var err error
+	go d.heed(life, got.term, stop)
+	if err := d.run(ctx, got.hup); !errors.Is(err, context.Canceled) { // else it was stopped before it served
+		return err
+	}
+	return nil
+}
+
+// run is [Daemon.Run] until ctx is done.
+func (d *Daemon) run(ctx context.Context, hup <-chan os.Signal) (err error) {
+	cfg := d.first
 	if d.tracer, err = newTracer(ctx, &cfg.Tracing, d.version, d.log); err != nil {
 		return err
 	}
@@ -180,7 +190,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	_, _ = sd.SdNotify(false, sd.SdNotifyReady)
 	close(d.up)
 
-	err = runActors(ctx, d.actors(open, got))
+	err = runActors(ctx, d.actors(open, hup))
 	open.admin.Close()
 	d.desk.Close()
 	return err
@@ -190,7 +200,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // serves.
 func (d *Daemon) open(ctx context.Context, cfg *config.Config, open ports) error {
 	if path := d.settings.path; path != "" {
-		d.settings.watcher = watch.New(path, d.loaded, func(b []byte) error { _, err := d.settings.load(ctx, b, "the file"); return err }, watch.Options{})
+		d.settings.watcher = watch.New(path, d.loaded, func(b []byte) error { _, err := d.settings.load(ctx, b, "the file"); return err }, watch.Options{Lost: d.settings.lost})
 	}
 	if _, err := steward.Options(&cfg.Tuner); err != nil {
 		return err
@@ -207,10 +217,10 @@ func (d *Daemon) open(ctx context.Context, cfg *config.Config, open ports) error
 }
 
 // actors lists what runs, in the order in which it is stopped.
-func (d *Daemon) actors(open ports, got caught) []actor {
+func (d *Daemon) actors(open ports, hup <-chan os.Signal) []actor {
 	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates, Most: open.admin.MostRefused}
 	list := []actor{
-		{"signals", func(ctx context.Context) error { return d.signals(ctx, got) }},
+		{"reloads", func(ctx context.Context) error { return d.reloads(ctx, hup) }},
 		{"lame duck", d.lameDuck},
 		{"tuner", d.steward.Run},
 		{"ingresses", d.runFronts},

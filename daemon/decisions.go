@@ -178,7 +178,7 @@ func (d *Daemon) newDecisions(ctx context.Context, cfg *config.Config) (out deci
 	if o.Token, err = readToken("decisions", cfg.Decisions.TokenFile); err != nil || cfg.Decisions.Listen == "" {
 		return out, err
 	}
-	ring, err := keys.NewRing(cfg.Decisions.TLS, []string{"h2", "http/1.1"})
+	ring, err := keys.NewRing(cfg.Decisions.TLS, []string{"h2", "http/1.1"}, d.log)
 	if err != nil {
 		return out, fmt.Errorf("decisions.tls: %w", err)
 	}

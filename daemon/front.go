@@ -9,6 +9,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/admitd/admitd/config"
@@ -134,23 +135,45 @@ type doorOf struct{ s *protocol.Server }
 // Status implements [observe.DoorReader].
 func (d doorOf) Status() ingress.Status { return d.s.Connections() }
 
-// listen opens the ingress's address, or takes over the socket that systemd
-// opened under the ingress's name, or the one that a front listens on already.
-func (fs *fronts) listen(ctx context.Context, in *config.Ingress) (net.Listener, error) {
-	if inherited := fs.inherited[in.Name]; len(inherited) > 0 {
-		fs.inherited[in.Name] = inherited[1:]
-		return inherited[0], nil
+// listen opens the addresses of new fronts, or none of them.
+func (fs *fronts) listen(ctx context.Context, plan []planned) (err error) {
+	for i := range plan {
+		p := &plan[i]
+		if !p.isNew || p.front.server == nil {
+			continue
+		}
+		if inherited := fs.inherited[p.in.Name]; len(inherited) > 0 {
+			p.ln, p.inherited = inherited[0], true
+		} else if p.ln, err = fs.listenOn(ctx, p.in); err != nil {
+			break
+		}
 	}
+	for _, p := range plan {
+		if err != nil && p.ln != nil && !p.inherited { // nobody opens those again
+			_ = p.ln.Close()
+		}
+	}
+	return err
+}
+
+// listenOn opens the ingress's address, or takes over the socket that a front
+// listens on already.
+func (fs *fronts) listenOn(ctx context.Context, in *config.Ingress) (net.Listener, error) {
 	if held := fs.holder(in); held != nil {
 		if ln, err := duplicate(held); err == nil {
 			return ln, nil
 		}
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", in.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("ingress %s: listen: %w", in.Name, err)
+	switch {
+	case err == nil:
+		return ln, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		if name, addr := fs.onPort(in); name != "" {
+			return nil, fmt.Errorf("ingress %s: listen: %w (ingress %s listens on %s until the change is in force: an address that overlaps takes a restart)", in.Name, err, name, addr)
+		}
 	}
-	return ln, nil
+	return nil, fmt.Errorf("ingress %s: listen: %w", in.Name, err)
 }
 
 // duplicate returns a second listener on the same socket, so that an ingress

@@ -64,6 +64,9 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 		p.policy.Witness = fs.stages.set(p.in, p.front.gate, p.candidates)
 		p.front.gate.Apply(p.policy)
 		if p.isNew {
+			if p.inherited {
+				fs.inherited[p.in.Name] = fs.inherited[p.in.Name][1:]
+			}
 			fs.start(ctx, p.front, p.ln)
 			continue
 		}
@@ -89,10 +92,11 @@ type planned struct {
 	// candidates that play beside the policy; none = nobody watches it.
 	candidates []shadow.Candidate
 
-	front *front
-	apply func() // puts the rest in force in a front that stays; nil = there is none
-	ln    net.Listener
-	isNew bool
+	front     *front
+	isNew     bool
+	apply     func()       // puts the rest in force in a front that stays; nil = there is none
+	ln        net.Listener // of a new front; nil = it has no server
+	inherited bool         // ln was open before the daemon began
 }
 
 // plan builds what cfg needs and opens its listeners. When anything fails
@@ -102,26 +106,22 @@ func (fs *fronts) plan(ctx context.Context, cfg *config.Config) ([]planned, erro
 	if err != nil {
 		return nil, err
 	}
-	plan := make([]planned, 0, len(cfg.Ingresses))
-	for i := range cfg.Ingresses {
-		p, err := fs.planOne(ctx, &cfg.Ingresses[i])
-		if err != nil {
-			for _, opened := range plan {
-				if opened.ln != nil {
-					_ = opened.ln.Close()
-				}
-			}
+	plan := make([]planned, len(cfg.Ingresses))
+	for i := range plan {
+		if plan[i], err = fs.planOne(&cfg.Ingresses[i]); err != nil {
 			return nil, err
 		}
-		p.candidates = cast[p.in.Name]
-		plan = append(plan, p)
+		plan[i].candidates = cast[cfg.Ingresses[i].Name]
 	}
-	return plan, nil
+	if err := fs.probe(ctx, plan); err != nil {
+		return nil, err
+	}
+	return plan, fs.listen(ctx, plan)
 }
 
 // planOne keeps the front that runs when it can take the change over, and else
-// builds a new one on the same socket where the address stays.
-func (fs *fronts) planOne(ctx context.Context, in *config.Ingress) (p planned, err error) {
+// builds a new one.
+func (fs *fronts) planOne(in *config.Ingress) (p planned, err error) {
 	old := fs.ingress(in.Name)
 	p = planned{in: in, front: fs.front(in.Name)}
 	if p.policy, err = fs.policy(in); err != nil {
@@ -135,15 +135,8 @@ func (fs *fronts) planOne(ctx context.Context, in *config.Ingress) (p planned, e
 		}
 		return p, err
 	}
-	if p.front, err = fs.newFront(in); err != nil {
-		return p, err
-	}
 	p.isNew = true
-	if p.front.server != nil {
-		if err = fs.probe(ctx, p.front, in.Protocol); err == nil {
-			p.ln, err = fs.listen(ctx, in)
-		}
-	}
+	p.front, err = fs.newFront(in)
 	return p, err
 }
 
@@ -161,21 +154,27 @@ func (fs *fronts) policy(in *config.Ingress) (*limiter.Policy, error) {
 	return p, err
 }
 
-// probe asks the backend of a new front whether its clients could walk around
-// the gate. A backend that does not answer is no reason not to start: the gate
-// checks again when it does.
-func (fs *fronts) probe(ctx context.Context, f *front, protocol string) error {
-	if f.server.Probe == nil {
-		return nil
-	}
+// probe asks the backends of new fronts, all at once, whether clients could walk
+// around the gate. A backend that does not answer is no reason not to start: the
+// gate checks again when it does.
+func (fs *fronts) probe(ctx context.Context, plan []planned) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	err := f.server.Probe(ctx)
-	if bypass := fs.protocols[protocol].Bypass; bypass != nil && errors.Is(err, bypass) {
-		return fmt.Errorf("ingress %s: %w", f.name, err)
+	found := make([]error, len(plan))
+	var asked sync.WaitGroup
+	for i, p := range plan {
+		if p.isNew && p.front.server != nil && p.front.server.Probe != nil {
+			asked.Go(func() { found[i] = p.front.server.Probe(ctx) })
+		}
 	}
-	if err != nil {
-		fs.log.Warn("backend does not answer yet", slog.String("ingress", f.name), slog.Any("error", err))
+	asked.Wait()
+	for i, err := range found {
+		if bypass := fs.protocols[plan[i].in.Protocol].Bypass; bypass != nil && errors.Is(err, bypass) {
+			return fmt.Errorf("ingress %s: %w", plan[i].in.Name, err)
+		}
+		if err != nil {
+			fs.log.Warn("backend does not answer yet", slog.String("ingress", plan[i].in.Name), slog.Any("error", err))
+		}
 	}
 	return nil
 }

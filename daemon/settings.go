@@ -68,7 +68,7 @@ func (s *settings) Reload(ctx context.Context, by string) ([]admin.Move, error) 
 	if s.path == "" {
 		return nil, &admin.Invalid{Problems: []string{"this daemon runs on a built-in configuration"}}
 	}
-	content, err := config.Read(s.path)
+	content, err := config.Reread(s.path)
 	if s.watcher != nil { // it must offer what comes next, even if it is what ran before
 		seen := watch.Hash{}
 		if err == nil {
@@ -191,6 +191,11 @@ func (s *settings) refuse(problems []string) {
 	s.mu.Unlock()
 	s.metrics.Reloaded(false, time.Now())
 	s.log.Error("configuration refused, the running one stays", slog.String("path", s.path), slog.Any("problems", problems))
+}
+
+// lost notes that the file cannot be read any more.
+func (s *settings) lost(err error) {
+	s.log.Warn("configuration file cannot be read, the running one stays", slog.String("path", s.path), slog.Any("error", err))
 }
 
 // problemsOf splits an error into what an operator reads line by line.

@@ -42,7 +42,7 @@ func (s *settings) readSources(loaded watch.Hash) {
 	if s.path == "" {
 		return
 	}
-	if content, err := config.Read(s.path); err == nil && watch.HashOf(content) == loaded {
+	if content, err := config.Reread(s.path); err == nil && watch.HashOf(content) == loaded {
 		s.sources.read(s.path, content, s.env)
 	}
 }

@@ -96,6 +96,22 @@ func (s *standing) holder(in *config.Ingress) net.Listener {
 	return nil
 }
 
+// onPort returns which ingress runs on the port of in, and where; "" = none does.
+func (s *standing) onPort(in *config.Ingress) (name, addr string) {
+	_, port, _ := net.SplitHostPort(in.Listen) // the configuration was validated
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, f := range s.running {
+		if f.ln == nil {
+			continue
+		}
+		if _, held, _ := net.SplitHostPort(f.ln.Addr().String()); held == port {
+			return f.name, f.ln.Addr().String()
+		}
+	}
+	return "", ""
+}
+
 // leave notes that the end is coming: clients and balancers are told to go
 // elsewhere, and are still served.
 func (s *standing) leave() {

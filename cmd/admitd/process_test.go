@@ -46,15 +46,29 @@ func (l logLine) is(msg, ingress string) bool {
 // by the environment.
 func startProcess(t *testing.T, configuration string, args ...string) *process {
 	t.Helper()
+	p := newProcess(t, configuration, args...)
+	p.start()
+	return p
+}
+
+// newProcess is startProcess without a start.
+func newProcess(t *testing.T, configuration string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, path: filepath.Join(t.TempDir(), "admitd.yaml"), done: make(chan struct{}), more: make(chan struct{})}
 	p.write(configuration)
 	p.cmd = exec.Command("admitd", append([]string{"serve", "--config", p.path}, args...)...)
-	p.start()
 	return p
 }
 
 // start runs p.cmd and waits until it serves.
 func (p *process) start() {
+	p.t.Helper()
+	p.launch()
+	p.admin, _ = p.line("to serve", func(l logLine) bool { return l.is("admitd serves", "") })["admin"].(string)
+}
+
+// launch runs p.cmd.
+func (p *process) launch() {
 	p.t.Helper()
 	p.cmd.Env = append(os.Environ(), "ADMITD_ADMIN__LISTEN=127.0.0.1:0", "ADMITD_LOG__FORMAT=json")
 	stderr, err := p.cmd.StderrPipe()
@@ -66,7 +80,6 @@ func (p *process) start() {
 	}
 	go p.follow(stderr)
 	p.t.Cleanup(p.end)
-	p.admin, _ = p.line("to serve", func(l logLine) bool { return l.is("admitd serves", "") })["admin"].(string)
 }
 
 // follow reads the log to its end and then waits for the process.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,9 @@ type Options struct {
 	// Poll is how often the file is read without any event, which finds what
 	// no event tells of: a link whose target lies elsewhere; 0 = 2 s.
 	Poll time.Duration
+	// Lost is told, once each time, when the file could not be read or was empty
+	// for two looks in a row; nil = nobody is.
+	Lost func(err error)
 }
 
 // Watcher calls a function whenever a configuration file has new content. It
@@ -49,7 +53,11 @@ type Watcher struct {
 	read  func(path string) ([]byte, error)
 	o     Options
 	c     counters
+	blind int // looks in a row that found nothing to read; of the loop
 }
+
+// errEmpty is told of a file with nothing in it.
+var errEmpty = errors.New("watch: the file is empty")
 
 // Stats counts what a [Watcher] saw. All are totals.
 type Stats struct {
@@ -80,7 +88,7 @@ func New(path string, loaded Hash, apply func(content []byte) error, o Options) 
 	if o.Poll <= 0 {
 		o.Poll = 2 * time.Second
 	}
-	return &Watcher{path: path, last: loaded, apply: apply, read: config.Read, o: o}
+	return &Watcher{path: path, last: loaded, apply: apply, read: config.Reread, o: o}
 }
 
 // Stats returns the counts so far. It may be called at any time.
@@ -164,15 +172,20 @@ func (w *Watcher) Saw(h Hash) (isNew bool) {
 // look reads the file once and hands on new content.
 func (w *Watcher) look() {
 	content, err := w.read(w.path)
-	if err != nil {
+	switch {
+	case err != nil:
 		w.c.unreadable.Add(1)
-		return
-	}
-	// Truncated, and about to be written: an empty file is never meant.
-	if len(bytes.TrimSpace(content)) == 0 {
+	case len(bytes.TrimSpace(content)) == 0: // truncated, and about to be written: it is never meant
 		w.c.empty.Add(1)
+		err = errEmpty
+	}
+	if err != nil {
+		if w.blind++; w.blind == 2 && w.o.Lost != nil {
+			w.o.Lost(err)
+		}
 		return
 	}
+	w.blind = 0
 	if !w.Saw(HashOf(content)) {
 		w.c.unchanged.Add(1)
 		return

@@ -317,6 +317,47 @@ func TestWatcherIgnoresAndCounts(t *testing.T) {
 	})
 }
 
+// A file that is gone or empty for two looks in a row is told of, once each time:
+// nobody knew that what they wrote was not read.
+func TestWatcherTellsOfALostFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeFile{content: "one", start: time.Now()}
+		var lost []error
+		w := watch.New("admitd.yaml", watch.HashOf([]byte("one")), func([]byte) error { return nil },
+			watch.Options{Poll: time.Second, Lost: func(err error) { lost = append(lost, err) }})
+		ctx, cancel := context.WithCancel(t.Context())
+		go w.Loop(ctx, nil, f.read)
+		synctest.Wait()
+		for _, tc := range []struct {
+			content string
+			err     error
+			want    int // told so far
+		}{
+			{"", os.ErrPermission, 0},
+			{"one", nil, 0},
+			{"", nil, 0},
+			{"", os.ErrPermission, 1},
+			{"", os.ErrPermission, 1},
+			{"two", nil, 1},
+			{"", nil, 1},
+			{"", nil, 2},
+			{"one", nil, 2},
+		} {
+			f.set(tc.content, tc.err)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if len(lost) != tc.want {
+				t.Errorf("after %q, %v: told of %v; want %d", tc.content, tc.err, lost, tc.want)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		if len(lost) > 0 && !errors.Is(lost[0], os.ErrPermission) {
+			t.Errorf("told of %v; want why it cannot be read", lost[0])
+		}
+	})
+}
+
 // Left alone, the file is read at once and then every other second; a busy directory
 // postpones the read by five seconds at most. Each read watches anew, since a
 // directory that was removed took its watch with it.

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -24,26 +25,31 @@ const keysEvery = 5 * time.Second
 // restart; files that cannot be read leave the old ones in force.
 type Ring struct {
 	files  config.ServerTLS
-	protos []string // that TLS offers to agree on; nil = none
+	protos []string     // that TLS offers to agree on; nil = none
+	log    *slog.Logger // is told of files that were read anew; nil = nobody
 
 	mu      sync.Mutex // guards the fields below
 	current *tls.Config
 	read    string    // state of the files when they were read
+	tried   string    // state of the files when they could not be read
 	looked  time.Time // when the files were last looked at
 }
 
 // NewRing reads the files of a listener that offers protos; nil without an error
-// = plain TCP.
-func NewRing(files config.ServerTLS, protos []string) (*Ring, error) {
+// = plain TCP. log is told of files that change later, and may be nil.
+func NewRing(files config.ServerTLS, protos []string, log *slog.Logger) (*Ring, error) {
 	if files.CertFile == "" {
 		return nil, nil //nolint:nilnil // nil means no TLS, as documented
 	}
-	r := &Ring{files: files, protos: protos}
-	cfg, err := r.load()
-	if err != nil {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	r := &Ring{files: files, protos: protos, log: log}
+	r.read, r.looked = r.state(), time.Now() // before they are read: what changes meanwhile is found later
+	var err error
+	if r.current, err = r.load(); err != nil {
 		return nil, err
 	}
-	r.current, r.read, r.looked = cfg, r.state(), time.Now()
 	return r, nil
 }
 
@@ -94,11 +100,23 @@ func (r *Ring) fresh() *tls.Config {
 	}
 	r.looked = time.Now()
 	if state := r.state(); state != r.read {
-		if cfg, err := r.load(); err == nil {
-			r.current, r.read = cfg, state
-		}
+		r.renew(state)
 	}
 	return r.current
+}
+
+// renew reads files that have changed. The lock is held.
+func (r *Ring) renew(state string) {
+	cfg, err := r.load()
+	file := slog.String("cert_file", r.files.CertFile)
+	switch {
+	case err == nil:
+		r.current, r.read = cfg, state
+		r.log.Info("certificate was read anew", file)
+	case state != r.tried: // else it was said
+		r.tried = state
+		r.log.Warn("certificate cannot be read anew, the old one stays", file, slog.Any("error", err))
+	}
 }
 
 // pool reads PEM certificates.

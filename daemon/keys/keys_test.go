@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,8 +48,9 @@ func TestRingFollowsItsFiles(t *testing.T) {
 	cert, key := keypair.Files(t, "gate")
 	nextCert, nextKey := keypair.Files(t, "gate", "a.longer.name.of.the.same.gate")
 	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
 		files := config.ServerTLS{CertFile: cert, KeyFile: key}
-		r, err := keys.NewRing(files, []string{"h2"})
+		r, err := keys.NewRing(files, []string{"h2"}, slog.New(slog.NewTextHandler(&said, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,6 +76,12 @@ func TestRingFollowsItsFiles(t *testing.T) {
 		if !bytes.Equal(shown(t, listener), second) {
 			t.Error("a file that cannot be read took the certificate away")
 		}
+		time.Sleep(time.Minute)
+		shown(t, listener)
+		// Nobody was told that a renewal had failed, until the old certificate was over.
+		if got := said.String(); strings.Count(got, "certificate was read anew") != 1 || strings.Count(got, "cannot be read anew") != 1 || !strings.Contains(got, cert) {
+			t.Errorf("log: %s; want one renewal and one failure", got)
+		}
 		put(t, files, nextCert, nextKey)
 		time.Sleep(time.Minute)
 		if !bytes.Equal(shown(t, listener), second) {
@@ -86,7 +94,7 @@ func TestRingFollowsItsFiles(t *testing.T) {
 func TestRingTakes(t *testing.T) {
 	ring := func(name string) *keys.Ring {
 		cert, key := keypair.Files(t, name)
-		r, err := keys.NewRing(config.ServerTLS{CertFile: cert, KeyFile: key}, nil)
+		r, err := keys.NewRing(config.ServerTLS{CertFile: cert, KeyFile: key}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,10 +112,10 @@ func TestRingTakes(t *testing.T) {
 	if !bytes.Equal(shown(t, listener), shown(t, next.Config())) {
 		t.Error("a reload without files took the certificate away")
 	}
-	if r, err := keys.NewRing(config.ServerTLS{}, nil); r != nil || err != nil {
+	if r, err := keys.NewRing(config.ServerTLS{}, nil, nil); r != nil || err != nil {
 		t.Errorf("without files: %v, %v; want plain TCP", r, err)
 	}
-	if _, err := keys.NewRing(config.ServerTLS{CertFile: "/nowhere", KeyFile: "/nowhere"}, nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := keys.NewRing(config.ServerTLS{CertFile: "/nowhere", KeyFile: "/nowhere"}, nil, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ func (p *Protocol) porch(k *Kit, in *config.Ingress) (ingress.Options, *keys.Rin
 		Connections: connections(&in.Connections), ProxyProtocol: in.ProxyProtocol, ProxyFrom: prefixes(in.ProxyProtocolFrom),
 		Clock: k.Clock, Log: k.Log, Descriptors: k.Descriptors, DrainTimeout: DrainTimeout(in),
 	}
-	ring, err := p.keys(in)
+	ring, err := p.keys(k, in)
 	if ring != nil && !p.BeginsTLS {
 		o.TLS = ring.Config()
 	}
@@ -50,7 +50,9 @@ func orForever(d config.Duration) time.Duration {
 }
 
 // keys reads the files of an ingress; nil without an error = plain TCP.
-func (p *Protocol) keys(in *config.Ingress) (*keys.Ring, error) { return keys.NewRing(in.TLS, p.ALPN) }
+func (p *Protocol) keys(k *Kit, in *config.Ingress) (*keys.Ring, error) {
+	return keys.NewRing(in.TLS, p.ALPN, k.Log)
+}
 
 // connections turns the configuration's connection limits into the door's.
 func connections(c *config.Connections) ingress.Connections {

@@ -169,7 +169,7 @@ func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingr
 	return &Server{
 		Serve: s.Serve, Drain: s.Drain, Connections: s.Status,
 		Prepare: func(in *config.Ingress) (func(), error) {
-			next, err := p.keys(in)
+			next, err := p.keys(k, in)
 			if err != nil {
 				return nil, err
 			}

@@ -149,7 +149,7 @@ func (s *Server) Probe(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%w: %s: %w", ErrUnreachable, addr, err))
 			continue
 		}
-		reply, err := s.askHello(c)
+		reply, err := s.askHello(ctx, c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%w: %s: %w", ErrUnreachable, addr, err))
 			continue
@@ -162,11 +162,12 @@ func (s *Server) Probe(ctx context.Context) error {
 }
 
 // askHello says hello on c, closes it, and returns the reply's document.
-func (s *Server) askHello(c net.Conn) ([]byte, error) {
+func (s *Server) askHello(ctx context.Context, c net.Conn) ([]byte, error) {
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(s.o.DialTimeout)); err != nil {
 		return nil, err
 	}
+	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })() // fails only when closed
 	doc := bsoncore.BuildDocument(nil, bsoncore.AppendInt32Element(nil, "hello", 1),
 		bsoncore.AppendStringElement(nil, "$db", "admin"))
 	if _, err := c.Write(newReply(0, mongowire.OpMsg, doc)); err != nil {
