@@ -22,6 +22,7 @@ import (
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/config/watch"
+	"github.com/admitd/admitd/daemon/ebb"
 	"github.com/admitd/admitd/daemon/keys"
 	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/daemon/steward"
@@ -230,6 +231,7 @@ func (d *Daemon) actors(open ports, hup <-chan os.Signal) []actor {
 		{"memory", d.fronts.memory.run},
 		{"shadow", d.fronts.stages.run},
 		{"clock", d.clock.Run},
+		{"ebb", ebb.Run},
 		{"summary", func(ctx context.Context) error { summary.Run(ctx); return nil }},
 		{"watchdog", d.watchdog},
 	}

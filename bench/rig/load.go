@@ -106,36 +106,60 @@ func (c *Client) exchange(b []byte) (size int, err error) {
 // Find returns where the request says text.
 func (t *Talk) Find(text string) int { return bytes.Index(t.Request, []byte(text)) }
 
-// Drive asks on conns connections, spread over the addresses, each as soon as it
-// was answered, for d.
-func (t *Talk) Drive(ctx context.Context, conns int, d time.Duration, addrs ...string) (Load, error) {
-	clients := make([]*Client, conns)
-	for i := range clients {
+// Crew is connections that ask at the same time.
+type Crew []*Client
+
+// Gather opens conns connections, spread over the addresses.
+func (t *Talk) Gather(conns int, addrs ...string) (Crew, error) {
+	crew := make(Crew, 0, conns)
+	for i := range conns {
 		c, err := t.Dial(addrs[i%len(addrs)], nil)
 		if err != nil {
-			return Load{}, err
+			crew.Close()
+			return nil, err
 		}
-		defer c.Close()
-		clients[i] = c
+		crew = append(crew, c)
 	}
-	took := make([][]time.Duration, conns)
-	failed := make([]error, conns)
+	return crew, nil
+}
+
+// Close closes the connections.
+func (all Crew) Close() {
+	for _, c := range all {
+		c.Close()
+	}
+}
+
+// Drive asks on every connection, each as soon as it was answered, for d.
+func (all Crew) Drive(ctx context.Context, d time.Duration) (Load, error) {
+	took := make([][]time.Duration, len(all))
+	failed := make([]error, len(all))
 	began := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, began.Add(d))
 	defer cancel()
 	var wg sync.WaitGroup
-	for i, c := range clients {
+	for i, c := range all {
 		wg.Go(func() { took[i], failed[i] = c.repeat(ctx) })
 	}
 	wg.Wait()
 	l := Load{Took: time.Since(began)}
-	all := slices.Concat(took...)
-	slices.Sort(all)
-	if l.Done = len(all); l.Done == 0 {
+	answers := slices.Concat(took...)
+	slices.Sort(answers)
+	if l.Done = len(answers); l.Done == 0 {
 		return l, errors.Join(append(failed, errors.New("nothing was answered"))...)
 	}
-	l.P50, l.P99 = all[l.Done/2], all[l.Done*99/100]
+	l.P50, l.P99 = answers[l.Done/2], answers[l.Done*99/100]
 	return l, errors.Join(failed...)
+}
+
+// Drive gathers a crew, has it ask for d, and dismisses it.
+func (t *Talk) Drive(ctx context.Context, conns int, d time.Duration, addrs ...string) (Load, error) {
+	crew, err := t.Gather(conns, addrs...)
+	if err != nil {
+		return Load{}, err
+	}
+	defer crew.Close()
+	return crew.Drive(ctx, d)
 }
 
 // repeat asks until ctx is done and returns how long each answer took.

@@ -86,13 +86,19 @@ func (c *comparison) busy(ctx context.Context, protocol string, backend *rig.Pro
 	return nil
 }
 
-// measure runs one round.
+// measure runs one round. To connect and to part is no part of a request: it is
+// measured apart.
 func (c *comparison) measure(ctx context.Context, m *measured, talk *rig.Talk, conns int) error {
-	if _, err := talk.Drive(ctx, conns, c.round/5, m.Addr); err != nil { // warm
+	crew, err := talk.Gather(conns, m.Addr)
+	if err != nil {
+		return err
+	}
+	defer crew.Close()
+	if _, err := crew.Drive(ctx, c.round/5); err != nil { // warm
 		return err
 	}
 	before := m.CPU()
-	l, err := talk.Drive(ctx, conns, c.round, m.Addr)
+	l, err := crew.Drive(ctx, c.round)
 	if err != nil {
 		return err
 	}

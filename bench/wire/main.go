@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	fs.DurationVar(&c.round, "for", time.Second, "length of one measurement")
 	fs.IntVar(&c.rounds, "rounds", 5, "rounds; the median counts")
 	fs.IntVar(&c.idle, "idle", 10_000, "idle connections, as many as descriptors allow; 0 = do not measure them")
-	fs.DurationVar(&c.settle, "settle", 5*time.Second, "how long idle connections are idle when their memory is measured; what a Go program gave up it returns within 2m10s")
+	fs.DurationVar(&c.settle, "settle", 15*time.Second, "how long idle connections are idle when their memory is measured; what a Go program gave up the runtime returns within 2m10s, the gate within 15 s")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

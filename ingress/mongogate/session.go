@@ -3,6 +3,7 @@ package mongogate
 import (
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"github.com/admitd/admitd/ingress"
@@ -21,15 +22,31 @@ type session struct {
 	open holding // cursors and transactions that this connection opened
 
 	// Only for the client's side.
-	f      facts
-	class  labels.Class // of the last command that was admitted or refused
-	opener mongowire.Opener
-	key    []byte // scratch
-	out    []byte // scratch for answers
+	*desk              // while it inspects
+	class labels.Class // of the last command that was admitted or refused
+	out   []byte       // scratch for answers
 
 	asked  asked
 	unsure atomic.Int32 // requests of an unknown opcode, of which no reply came yet
 	judge  judge        // only for the backend's side
+}
+
+// desk is what one needs to look at a message. It is taken for that alone: there are
+// as many as messages that are looked at, so that their memory is warm.
+type desk struct {
+	f      facts
+	opener mongowire.Opener
+	key    []byte // scratch
+}
+
+// desks holds those that nobody needs.
+var desks = sync.Pool{New: func() any { return new(desk) }} //nolint:gochecknoglobals // a pool is a cache, not state
+
+// leave returns the desk.
+func (ses *session) leave() {
+	ses.opener.Release()
+	desks.Put(ses.desk)
+	ses.desk = nil
 }
 
 // kind says what becomes of a reply.
@@ -86,8 +103,9 @@ func (ses *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, e
 	if err != nil {
 		return relay.Verdict{}, err
 	}
+	ses.desk = desks.Get().(*desk)
+	defer ses.leave()
 	v := identify(h, m.Bytes, &ses.f, &ses.opener)
-	defer ses.opener.Release()
 	switch {
 	case v == needMore && !m.Final:
 		return relay.Verdict{Action: relay.More}, nil

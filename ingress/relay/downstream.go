@@ -19,13 +19,14 @@ type reply struct {
 type downward struct {
 	side
 
+	at     reply
+	taken  bool          // the right to write to the client is held: part of a message was written
+	nobody bool          // the client reads no more
+	lane   lane          // to the backend, for the client's side
+	wasted int           // bytes read to nobody
 	ended  chan struct{} // closed when its goroutine returned
 	crash  any           // what it panicked with; read after ended, as is the next
 	fault  error         // why it ended the session; nil = it did not
-	at     reply
-	taken  bool // the right to write to the client is held: part of a message was written
-	nobody bool // the client reads no more
-	wasted int  // bytes read to nobody
 }
 
 // gone is closed when the backend's side has ended; nil while there is none.
@@ -188,7 +189,7 @@ func (d *downward) answered() error {
 
 // pour writes what is decided to the client.
 func (d *downward) pour() error {
-	in := d.in
+	in := &d.in
 	if in.p == in.r {
 		return nil
 	}

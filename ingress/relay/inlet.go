@@ -23,34 +23,39 @@ var bufPool = sync.Pool{New: func() any { return new([bufSize]byte) }} //nolint:
 // inlet reads one direction of a connection. Bytes are buf[r:w]; those before
 // p are decided about. It belongs to one goroutine.
 type inlet struct {
-	conn    net.Conn
 	raw     syscall.RawConn // nil when bytes can only be read through conn
-	buf     []byte
-	first   []byte         // what an idle connection without raw reads into
-	pooled  *[bufSize]byte // behind buf, unless buf is a window
-	window  *[]byte        // behind buf, when it is a window
-	windows *sync.Pool     // of *[]byte, larger than bufSize
-	r, p, w int
-	hold    bool  // the rest of a message is to come: not idle
-	short   bool  // the last read emptied the socket
-	total   int64 // bytes read so far
 	attempt func(fd uintptr) bool
-	err     error // of the last attempt
+	buf     []byte
+	r, p, w int
+	total   int64          // bytes read so far
+	pooled  *[bufSize]byte // behind buf, unless buf is a window
+	hold    bool           // the rest of a message is to come: not idle
+	short   bool           // the last read emptied the socket
+	window  *[]byte        // behind buf, when it is a window
+	err     error          // of the last attempt
+	conn    net.Conn
+	first   *[firstSize]byte // what an idle connection without raw reads into
+	windows *sync.Pool       // of *[]byte, larger than bufSize
 }
 
-// newInlet returns an inlet for c.
-func newInlet(c net.Conn, windows *sync.Pool) *inlet {
-	in := &inlet{conn: c, windows: windows}
+// begin reads from c. raw is [rawOf] it.
+func (in *inlet) begin(c net.Conn, raw syscall.RawConn, windows *sync.Pool) {
+	*in = inlet{conn: c, raw: raw, windows: windows}
+	if raw == nil {
+		in.first = new([firstSize]byte)
+		return
+	}
+	in.attempt = in.tryRead
+}
+
+// rawOf returns how to read and write c past the scheduler; nil = it cannot be.
+func rawOf(c net.Conn) syscall.RawConn {
 	if sc, ok := c.(syscall.Conn); ok && nowait.Can {
 		if raw, err := sc.SyscallConn(); err == nil {
-			in.raw = raw
-			in.attempt = in.tryRead
+			return raw
 		}
 	}
-	if in.raw == nil {
-		in.first = make([]byte, firstSize)
-	}
-	return in
+	return nil
 }
 
 // next returns the bytes that are not decided about.
@@ -166,7 +171,7 @@ func (in *inlet) compact() {
 
 // fillFirst waits for the first bytes and takes a buffer when they are there.
 func (in *inlet) fillFirst() error {
-	n, err := in.conn.Read(in.first)
+	n, err := in.conn.Read(in.first[:])
 	if n > 0 {
 		in.take()
 		in.w = copy(in.buf, in.first[:n])

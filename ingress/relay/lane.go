@@ -15,35 +15,40 @@ var errTorn = errors.New("relay: the message before is incomplete")
 // lane is the way to one peer. Whole messages are written by several
 // goroutines, one at a time.
 type lane struct {
-	conn  net.Conn
-	out   *outlet
-	wants atomic.Int32  // who has the right to write, and who waits for it
-	next  chan struct{} // hands it to one of those who wait
+	wants atomic.Int32 // who has the right to write, and who waits for it
+	torn  bool         // part of a message was written and no more will be; with the right to write
+	next  parcel       // hands it to one of those who wait
 	pace  pace
-	torn  bool // part of a message was written and no more will be; with the right to write
+	outlet
 }
-
-// newLane returns a lane to conn.
-func newLane(conn net.Conn) *lane {
-	return &lane{conn: conn, out: newOutlet(conn), next: make(chan struct{}, 1)}
-}
-
-// secure goes on through conn, which speaks TLS over the one so far.
-func (l *lane) secure(conn net.Conn) { l.conn, l.out = conn, newOutlet(conn) }
 
 // take waits for the right to write; closing the connection ends the wait. It
 // costs an atomic addition when nobody else writes, a third of what a channel does.
 func (l *lane) take() {
 	if l.wants.Add(1) > 1 {
-		<-l.next
+		<-l.next.c()
 	}
 }
 
 // give returns the right to write.
 func (l *lane) give() {
 	if l.wants.Add(-1) > 0 {
-		l.next <- struct{}{}
+		l.next.c() <- struct{}{}
 	}
+}
+
+// parcel is a channel that holds one value. Few sessions ever need it, and it takes
+// 96 bytes: the first to ask makes it. It is safe for concurrent use.
+type parcel struct{ made atomic.Pointer[chan struct{}] }
+
+// c returns the channel.
+func (p *parcel) c() chan struct{} {
+	if c := p.made.Load(); c != nil {
+		return *c
+	}
+	c := make(chan struct{}, 1)
+	p.made.CompareAndSwap(nil, &c)
+	return *p.made.Load()
 }
 
 // write writes whole messages.
@@ -73,7 +78,7 @@ func (l *lane) send(b []byte) error {
 		return errTorn
 	}
 	l.pace.set(true)
-	n, err := l.out.write(b)
+	n, err := l.outlet.write(b)
 	l.pace.moved.Add(int64(n))
 	l.pace.set(false)
 	return err
@@ -91,22 +96,19 @@ func (l *lane) close() { _ = l.conn.Close() }
 // outlet writes to a connection, past the scheduler where that can be; see
 // package nowait. It belongs to whoever has the right to write.
 type outlet struct {
-	conn    net.Conn
 	raw     syscall.RawConn // nil when bytes can only be written through conn
 	attempt func(fd uintptr) bool
 	left    []byte // of what is being written
 	err     error  // of the last attempt
+	conn    net.Conn
 }
 
-// newOutlet returns an outlet for c.
-func newOutlet(c net.Conn) *outlet {
-	o := &outlet{conn: c}
-	if sc, ok := c.(syscall.Conn); ok && nowait.Can {
-		if raw, err := sc.SyscallConn(); err == nil {
-			o.raw, o.attempt = raw, o.tryWrite
-		}
+// begin writes to c. raw is [rawOf] it.
+func (o *outlet) begin(c net.Conn, raw syscall.RawConn) {
+	*o = outlet{conn: c, raw: raw}
+	if raw != nil {
+		o.attempt = o.tryWrite
 	}
-	return o
 }
 
 // write writes all of b, or returns how much and why not more.

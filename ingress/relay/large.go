@@ -65,7 +65,7 @@ func (u *upward) move(m Message, out func(part []byte) error) error {
 // rest reads more of a message that is being passed on. A drain that begins
 // meanwhile wakes it, and does not end it.
 func (u *upward) rest() error {
-	in := u.in
+	in := &u.in
 	in.hold = true
 	defer func() { in.hold = false }()
 	u.reading.set(true)

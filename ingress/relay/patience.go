@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,9 +21,16 @@ func (u *upward) await() error {
 	if err := u.flush(); err != nil {
 		return err
 	}
+	changed := u.changed.wait()
+	if changed == nil {
+		return nil
+	}
+	told := false
+	defer func() { u.changed.over(told) }()
 	if u.landing() { // nobody need watch the client: it is being written to
 		select {
-		case <-u.changed:
+		case <-changed:
+			told = true
 			return nil
 		case <-u.down.gone():
 			return ErrBackendGone
@@ -34,12 +42,55 @@ func (u *upward) await() error {
 		}
 	}()
 	select {
-	case <-u.changed:
+	case <-changed:
+		told = true
 		return nil
 	case <-u.down.gone():
 		return ErrBackendGone
 	case <-u.wait.Done():
 		return ErrClientGone
+	}
+}
+
+// change is something that has changed for who waits. To tell it when nobody waits,
+// as every answer does, costs one look. It has one waiter, and is told by any
+// goroutine.
+type change struct {
+	state atomic.Uint32
+	way   parcel
+}
+
+// The states of a change.
+const (
+	changeNone uint32 = iota // since it was last waited for
+	changeTold
+	changeAwaited
+)
+
+// tell notes a change, and ends the wait for it.
+func (c *change) tell() {
+	if c.state.Load() != changeTold && c.state.Swap(changeTold) == changeAwaited {
+		c.way.c() <- struct{}{}
+	}
+}
+
+// wait returns what tells of the next change; nil = there was one since the last
+// wait. Otherwise [change.over] must follow.
+func (c *change) wait() <-chan struct{} {
+	if c.state.CompareAndSwap(changeNone, changeAwaited) {
+		return c.way.c()
+	}
+	c.state.Store(changeNone)
+	return nil
+}
+
+// over ends a wait. told: what it waited for came.
+func (c *change) over(told bool) {
+	switch {
+	case told:
+		c.state.Store(changeNone)
+	case !c.state.CompareAndSwap(changeAwaited, changeNone): // it is on its way
+		<-c.way.c()
 	}
 }
 

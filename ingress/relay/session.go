@@ -41,26 +41,26 @@ var (
 // Session is one client and, once a message passed, its backend. Each of its two
 // sides reads one of them with a goroutine of its own: the client's with that of
 // [Corridor.Serve]. While nothing happens both may be gone: see sleep.go.
+//
+// What a message touches stands together, and in few objects: with hundreds of busy
+// sessions each finds its memory cold, and waits for every line of it.
 type Session struct {
 	Turn
 
-	c *Corridor
 	p Protocol
 	facets
-	raw     net.Conn // of the client, below TLS; closing it ends both sides
-	client  *lane
-	dial    func(address string) (c net.Conn, at string, err error)
-	undrain func() bool // has the drain not be told to the session any more
-	life    life
-
-	beds beds
-	up   *upward
-	down *downward // set with the server
+	up     upward
+	client lane
+	down   *downward // set with the server
 	server
-	cause error // why the session ended
-
-	changed chan struct{} // holds one value: something changed for who waits
+	changed change
 	stalled atomic.Bool
+	life    life
+	beds    beds
+
+	raw     net.Conn    // of the client, below TLS; closing it ends both sides
+	undrain func() bool // has the drain not be told to the session any more
+	cause   error       // why the session ended
 }
 
 // side is what the two sides of a session have in common: what it reads, and how
@@ -68,14 +68,14 @@ type Session struct {
 type side struct {
 	*Session
 
-	in      *inlet
 	from    Side
-	reading pace   // a message of which the rest is to come
-	anew    func() // begins the side again that slept, and does not block; nil = it does not sleep
-	bed     uint64 // where it sleeps; 0 = it is awake; guarded by beds.mu
 	woken   bool   // no bound is set to doze before the next read
 	timed   bool   // a deadline is set
 	due     uint64 // the look of the watch in which it was, to doze; 0 = it is another
+	in      inlet
+	reading pace   // a message of which the rest is to come
+	anew    func() // begins the side again that slept, and does not block; nil = it does not sleep
+	bed     uint64 // where it sleeps; 0 = it is awake; guarded by beds.mu
 }
 
 // facets are what a protocol is besides; nil = it is not.
@@ -128,18 +128,15 @@ func (c *Corridor) Begin(ctx context.Context, client net.Conn, p Protocol, wake 
 
 // newSession returns a session that has not begun.
 func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *Session {
-	s := &Session{c: c, p: p, raw: client, client: newLane(client)}
-	s.up = &upward{side: side{Session: s, in: newInlet(client, &c.windows), from: Client}}
+	s := &Session{Turn: Turn{c: c, ctx: context.WithoutCancel(ctx)}, p: p, raw: client, cause: errPanic}
+	raw := rawOf(client)
+	s.client.begin(client, raw)
+	s.up.Session, s.up.from = s, Client
+	s.up.in.begin(client, raw, &c.windows)
 	s.up.wait = patience{conn: client, before: s.up.settle}
 	s.follow, _ = p.(Follower)
 	s.many, _ = p.(Multiplexer)
-	ctx = context.WithoutCancel(ctx) // what is admitted already is served in a drain
-	s.dial = func(address string) (net.Conn, string, error) { return c.o.Dialer.Dial(ctx, address) }
-	s.now = c.gate.Now
-	s.again = func(req limiter.Request) (limiter.Permit, error) { return c.gate.Admit(ctx, req) }
 	s.life.began = time.Now()
-	s.cause = errPanic
-	s.changed = make(chan struct{}, 1)
 	return s
 }
 
@@ -162,12 +159,7 @@ func (s *Session) Lost() bool { return s.life.lost.Load() }
 
 // Wake has the client's side ask again about a message that waits. It is safe
 // for concurrent use.
-func (s *Session) Wake() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
+func (s *Session) Wake() { s.changed.tell() }
 
 // Tell writes whole messages of the gate to the client, from any goroutine,
 // behind the message that is on its way.
@@ -190,7 +182,7 @@ func (s *Session) Connect(address string) error {
 	if s.backend.Load() != nil {
 		return nil
 	}
-	c, at, err := s.dial(address)
+	c, at, err := s.c.o.Dialer.Dial(s.ctx, address)
 	if err != nil {
 		outcome := limiter.Dropped
 		if ingress.LacksDescriptors(err) {
@@ -200,10 +192,14 @@ func (s *Session) Connect(address string) error {
 		return fmt.Errorf("%w: %s: %w", ErrUnreachable, at, err)
 	}
 	s.address, s.health = at, s.c.o.Dialer.health.Of(at)
-	s.down = &downward{side: side{Session: s, in: newInlet(c, &s.c.windows), from: Backend}, ended: make(chan struct{})}
-	s.down.anew = func() { go s.down.loop() }
-	s.backend.Store(newLane(c))
-	go s.down.loop()
+	d := &downward{ended: make(chan struct{})}
+	raw := rawOf(c)
+	d.Session, d.from, d.anew = s, Backend, func() { go d.loop() }
+	d.in.begin(c, raw, &s.c.windows)
+	d.lane.begin(c, raw)
+	s.down = d
+	s.backend.Store(&d.lane)
+	go d.loop()
 	return nil
 }
 
@@ -244,7 +240,7 @@ func (s *Session) leave() (working bool) {
 // head returns the message at the head of what was read. ok is false when more of
 // it must be read first.
 func (s *side) head() (m Message, ok bool, err error) {
-	in := s.in
+	in := &s.in
 	b := in.next()
 	if len(b) == 0 {
 		return m, false, nil
@@ -266,7 +262,7 @@ func (s *side) head() (m Message, ok bool, err error) {
 // advance moves behind what is there of a message of which left bytes are to come
 // and shown were seen by the protocol, and returns it.
 func (s *side) advance(left, shown *int) (part []byte) {
-	in := s.in
+	in := &s.in
 	part = in.next()
 	part = part[:min(*left, len(part))]
 	if len(part) > *shown && s.follow != nil {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,8 +13,8 @@ import (
 
 // Turn is what a session owes its client, and the permit that this takes.
 type Turn struct {
-	now   func() int64
-	again func(limiter.Request) (limiter.Permit, error) // admits what cannot be refused
+	c   *Corridor
+	ctx context.Context //nolint:containedctx // of what is admitted already, in a drain too
 
 	state atomic.Uint32 // what is owed; the protocol's own notes are ordered by it
 	rests atomic.Bool   // a permit that is held while nothing is owed stands for no work
@@ -139,7 +140,7 @@ func (t *Turn) resume() {
 	}
 	req := t.asked
 	req.Exempt, req.Continues, req.MaxWait = true, true, limiter.NoWait
-	if p, err := t.again(req); err == nil {
+	if p, err := t.c.gate.Admit(t.ctx, req); err == nil {
 		t.permit, t.held, t.broken = p, true, true
 	}
 }
@@ -155,7 +156,7 @@ func (t *Turn) uploading() {
 func (t *Turn) uploaded() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent = t.now()
+	t.sent = t.c.gate.Now()
 }
 
 // End ends the session's permit, if it holds one. The latency of what took the
@@ -180,7 +181,7 @@ func (t *Turn) End(o limiter.Outcome) {
 	latency := time.Duration(1)
 	switch {
 	case t.sent > 0:
-		latency = max(time.Duration(t.now()-t.sent), 1)
+		latency = max(time.Duration(t.c.gate.Now()-t.sent), 1)
 	case o == limiter.Success: // answered before its end: no latency
 		o = limiter.Ignored
 	}

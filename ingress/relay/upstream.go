@@ -50,7 +50,7 @@ func (u *upward) run(ctx context.Context) error {
 // fill reads from the client. It returns [ErrDrained] when a drain found
 // nothing to wait for, and errTired when nothing has come for a while.
 func (u *upward) fill() error {
-	in := u.in
+	in := &u.in
 	if len(in.next()) > 0 {
 		u.reading.set(true)
 	}
@@ -200,8 +200,8 @@ func (u *upward) secure(ctx context.Context, conf *tls.Config) error {
 	if err != nil {
 		return err
 	}
-	u.client.secure(t)
-	u.in = newInlet(t, &u.c.windows)
+	u.client.begin(t, nil)
+	u.in.begin(t, nil, &u.c.windows)
 	u.touched() // the handshake may have left a deadline
 	return nil
 }
@@ -219,7 +219,7 @@ func (u *upward) flush() error {
 
 // forward is flush with the right to write.
 func (u *upward) forward(l *lane) error {
-	in := u.in
+	in := &u.in
 	err := l.send(in.buf[in.r:in.p])
 	in.r = in.p
 	if err != nil {

@@ -88,7 +88,7 @@ var floors = map[string][]string{
 
 	// 4
 	"daemon": {
-		"daemon/keys", "daemon/protocol", "daemon/steward",
+		"daemon/ebb", "daemon/keys", "daemon/protocol", "daemon/steward",
 		"config", "config/watch", "status", "labels", "limiter", "algorithms", "clock",
 		"ingress", "ingress/descriptors",
 		"tuner",
@@ -99,6 +99,7 @@ var floors = map[string][]string{
 		"lab/trace",
 		"shadow",
 	},
+	"daemon/ebb":  {},
 	"daemon/keys": {"config", "ingress"},
 	"daemon/protocol": {
 		"daemon/keys", "config", "labels", "limiter", "clock", "askers", "observe", "tracing",

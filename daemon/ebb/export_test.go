@@ -1,0 +1,18 @@
+package ebb
+
+import "time"
+
+// Level is what the process holds.
+type Level struct{ Used, Idle, Cycles uint64 }
+
+// Tide is what was seen so far.
+type Tide struct{ tide }
+
+// Out reports whether to give back.
+func (t *Tide) Out(l Level, now time.Time) bool { return t.out(level{l.Used, l.Idle, l.Cycles}, now) }
+
+// Read returns the level.
+func Read() Level {
+	l := read()
+	return Level{l.used, l.idle, l.cycles}
+}
