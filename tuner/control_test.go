@@ -55,6 +55,30 @@ func TestHandsAreRespected(t *testing.T) {
 	}
 }
 
+// Without a bound is a value like others: a person who lifted a rate, or bounded one
+// that had no bound, was not noticed, and a policy moved the rate at once.
+func TestHandsThatLiftABound(t *testing.T) {
+	for name, tc := range map[string]struct{ file, hand, wish float64 }{
+		"lifted":  {file: 200, hand: 0, wish: 150},
+		"bounded": {file: 0, hand: 90, wish: 60},
+	} {
+		w := newWorld(t, 100, 500, tc.file)
+		p := wishing(t, "p", "orders.requests.rate", tc.wish)
+		u := newTuner(t, w, tuner.Options{Policies: []tuner.Policy{p}})
+		u.Freeze(w.now, "me")
+		w.run(2*time.Second, u)
+		rate := w.settings["orders"]["requests"].(map[string]any)
+		rate["rate"] = tc.hand
+		if err := u.Unfreeze(w.now, "me", ""); err != nil {
+			t.Fatal(err)
+		}
+		w.run(time.Minute, u)
+		if s := u.Status(0).Settings[0]; rate["rate"] != tc.hand || !s.ByHand {
+			t.Errorf("%s: rate %v, %+v; want the person's %v, left alone", name, rate["rate"], s, tc.hand)
+		}
+	}
+}
+
 // What a person took back is told as left alone at once, and not as the wish that
 // a policy had before: a frozen tuner looks no more. The door hears who asked.
 func TestFreezeAndRevert(t *testing.T) {

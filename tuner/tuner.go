@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -212,6 +213,9 @@ func (t *Tuner) noticeHands(now time.Time, st *State) {
 }
 
 func nearly(a, b float64) bool {
+	if math.IsInf(a, 0) || math.IsInf(b, 0) { // without a bound is far from any
+		return a == b
+	}
 	d := a - b
 	return d*d <= 1e-18*(a*a+b*b)
 }
