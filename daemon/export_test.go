@@ -61,6 +61,9 @@ func (d *Daemon) Apply(ctx context.Context, cfg *config.Config) error {
 	return d.fronts.apply(ctx, cfg, false)
 }
 
+// PromisedDescriptors returns how many descriptors are promised, for tests.
+func (d *Daemon) PromisedDescriptors() int64 { return d.files.Promised() }
+
 // Shortest is shortest, for tests.
 var Shortest = shortest
 

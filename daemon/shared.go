@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon/protocol"
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/descriptors"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/observe"
@@ -27,6 +29,7 @@ type shared struct {
 	clock   *clock.Guard
 	zero    int64 // of the clock, at started
 	metrics *observe.Metrics
+	files   *descriptors.Account // of the process
 	crowd   *askers.Crowd
 	tail    *observe.Tail   // the last lines of the log
 	spool   *observe.Spool  // through which they go out
@@ -65,7 +68,7 @@ func newShared(cfg *config.Config, o *Options) (*shared, error) {
 		log.Warn("lines of the log were lost while nobody read it", slog.Uint64("lines", lines))
 	}
 	s := &shared{
-		spool: spool, version: o.Version, started: time.Now(), log: log, level: level, crowd: &askers.Crowd{}, tail: tail,
+		spool: spool, version: o.Version, started: time.Now(), log: log, level: level, files: descriptors.New(nil), crowd: &askers.Crowd{}, tail: tail,
 		metrics: observe.New(observe.Options{Version: o.Version, Process: true}),
 	}
 	s.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: s.clockChanged})
@@ -134,7 +137,7 @@ func (sh *shared) retune(cfg *config.Config) {
 // kit returns what sh lends to who builds servers.
 func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *protocol.Kit {
 	return &protocol.Kit{
-		Log: sh.log, Clock: sh.clock, Descriptors: descriptors.New(nil), Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), Askers: sh.crowd.Of, Own: sh.metrics.Own,
+		Log: sh.log, Clock: sh.clock, Descriptors: sh.files, Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), Askers: sh.crowd.Of, Own: sh.metrics.Own,
 		Register: func(all ...prometheus.Collector) error {
 			for _, c := range all {
 				if err := sh.metrics.Register(c); err != nil {
@@ -144,6 +147,17 @@ func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *protocol
 			return nil
 		},
 	}
+}
+
+// bounded returns ln as a listener that leaves descriptors to others; spare says
+// that it gets some also when clients have all of theirs.
+func (sh *shared) bounded(ln net.Listener, name string, part int64, spare bool) net.Listener {
+	var seldom ingress.Seldom
+	return sh.files.Listen(ln, descriptors.Share{Part: part, Spare: spare, Refused: func() {
+		if n := seldom.Due(int64(time.Since(sh.started))); n > 0 {
+			sh.log.Warn("connections refused: too few file descriptors", slog.String("listener", name), slog.Int64("connections", n))
+		}
+	}})
 }
 
 // lastExport is how long the spans that wait at the end have.

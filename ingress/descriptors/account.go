@@ -63,6 +63,9 @@ func (a *Account) Promise(c net.Conn, n int64) bool {
 	return false
 }
 
+// Promised returns how many descriptors are promised.
+func (a *Account) Promised() int64 { return a.promised.Load() }
+
 // Release gives n promised descriptors back.
 func (a *Account) Release(n int64) { a.promised.Add(-n) }
 
@@ -71,14 +74,7 @@ func (a *Account) Release(n int64) { a.promised.Add(-n) }
 // follow then.
 func (a *Account) Receive(c net.Conn) bool {
 	usable, kept := a.shares()
-	if number(c) >= usable {
-		return false
-	}
-	if a.guests.Add(1) > min(mostGuests, kept/4) {
-		a.Dismiss()
-		return false
-	}
-	return true
+	return number(c) < usable && within(&a.guests, min(mostGuests, kept/4))
 }
 
 // Dismiss ends a stay.

@@ -1,0 +1,72 @@
+package descriptors_test
+
+import (
+	"net"
+	"testing"
+
+	"github.com/admitd/admitd/ingress/descriptors"
+)
+
+// pipes accepts as many connections as it is asked for.
+type pipes struct{ left int }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	if p.left--; p.left < 0 {
+		return nil, net.ErrClosed
+	}
+	c, _ := net.Pipe()
+	return c, nil
+}
+
+func (*pipes) Close() error   { return nil }
+func (*pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A listener that is no gate's takes its part of what clients may have, and, when it
+// is spared some, a quarter of what is kept from them; others are closed. Idle
+// connections of the admin port and of the decisions listener used up all
+// descriptors, so that no client came in.
+func TestListenersShare(t *testing.T) {
+	few := func() uint64 { return 32 } // 24 for clients
+	for name, tc := range map[string]struct {
+		clients int64 // descriptors that are promised already
+		share   descriptors.Share
+		want    int
+	}{
+		"its part":                      {0, descriptors.Share{Part: 2}, 12},
+		"its part and what is spared":   {0, descriptors.Share{Part: 4, Spare: true}, 6 + 2},
+		"what clients leave":            {20, descriptors.Share{Part: 2}, 4},
+		"nothing is left":               {24, descriptors.Share{Part: 2}, 0},
+		"nothing is left but the spare": {24, descriptors.Share{Part: 4, Spare: true}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := descriptors.New(few)
+			pipe, other := net.Pipe()
+			defer pipe.Close()
+			defer other.Close()
+			if tc.clients > 0 && !a.Promise(pipe, tc.clients) {
+				t.Fatal("there are too few to begin with")
+			}
+			refused := 0
+			tc.share.Refused = func() { refused++ }
+			source := &pipes{}
+			ln := a.Listen(source, tc.share)
+			for range 2 { // what was closed is there again
+				source.left, refused = 30, 0
+				var in []net.Conn
+				for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
+					in = append(in, c)
+				}
+				if len(in) != tc.want || refused != 30-tc.want {
+					t.Errorf("%d came in and %d were refused; want %d and %d", len(in), refused, tc.want, 30-tc.want)
+				}
+				for _, c := range in {
+					_ = c.Close()
+					_ = c.Close() // counts once
+				}
+			}
+			if !a.Promise(pipe, 24-tc.clients) {
+				t.Error("not all was given back")
+			}
+		})
+	}
+}
