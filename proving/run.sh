@@ -24,6 +24,7 @@ PROVE_RUN=
 
 # Two runs on one machine would fight for the processors and for the cache.
 exec 9>"$PROVE_CACHE/lock"
+flock -n 9 || echo "prove: waits for another run on this machine"
 flock -w "${PROVE_WAIT_S:-600}" 9 || { echo "prove: another run holds $PROVE_CACHE/lock" >&2; exit 2; }
 : >"$tally"
 
