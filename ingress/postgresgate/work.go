@@ -102,14 +102,16 @@ func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	if v, decided, err := s.behind(); decided {
 		return v, err
 	}
-	st := unknown()
+	d := desks.Get().(*desk)
+	defer d.leave()
+	d.task = unknown()
 	if m.Bytes[0] == msgQuery {
-		st = s.prepared.parse(m.Bytes[headerLen:])
-		s.prepared.follow(&st)
-		s.login.who.follow(&st)
+		d.task = s.prepared.parse(m.Bytes[headerLen:])
+		s.prepared.follow(&d.task)
+		s.login.who.follow(&d.task)
 	}
-	if st.N > 0 {
-		switch answer, err := s.admit(rs, &st); {
+	if d.task.N > 0 {
+		switch answer, err := s.admit(rs, d); {
 		case errors.Is(err, errRefused):
 			v := s.refuse(appendReady(answer, statusIdle))
 			s.unit = unit{open: s.unit.open, synced: s.unit.open}
@@ -148,7 +150,8 @@ func (s *session) behind() (v relay.Verdict, decided bool, err error) {
 // when it binds: to prepare a statement costs little.
 func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
 	kind, body := m.Bytes[0], m.Bytes[headerLen:]
-	var st task
+	d := desks.Get().(*desk)
+	defer d.leave()
 	switch kind {
 	case msgParse:
 		s.prepared.add(body)
@@ -156,21 +159,21 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 	case msgClose:
 		s.prepared.closed(body)
 	case msgBind:
-		st = s.prepared.bound(body)
-		s.login.who.follow(&st)
+		d.task = s.prepared.bound(body)
+		s.login.who.follow(&d.task)
 	case msgExecute:
-		st = unknown()
+		d.task = unknown()
 	}
-	switch needs := s.unit.needs(kind, &st); {
+	switch needs := s.unit.needs(kind, &d.task); {
 	case needs:
-		switch answer, err := s.admit(rs, &st); {
+		switch answer, err := s.admit(rs, d); {
 		case errors.Is(err, errRefused):
 			return s.refuse(answer), nil
 		case err != nil:
 			return relay.Verdict{}, err
 		}
 	case kind == msgBind && s.srv.o.PerStatement && s.back.now().status == statusIdle:
-		rs.Charge(s.srv.cost(&st))
+		rs.Charge(s.srv.cost(&d.task))
 	}
 	first := !s.unit.open
 	if first {
@@ -195,13 +198,14 @@ func (s *session) refuse(answer []byte) relay.Verdict {
 	return relay.Verdict{Instead: appendMessage(nil, msgSync)}
 }
 
-// admit asks for a permit for a unit that begins with st. The error is
-// errRefused, with what the client is told, or the connection's end.
-func (s *session) admit(rs *relay.Session, st *task) (answer []byte, err error) {
+// admit asks for a permit for a unit that begins with the task on the desk. The
+// error is errRefused, with what the client is told, or the connection's end.
+func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
+	st, f := &d.task, &d.facts
 	said := s.back.begin(st.Op != sqltext.OpBegin && st.Op != sqltext.OpFree)
 	inside := said.status != statusIdle
-	f := facts{startup: &s.login.who, remote: s.login.remote, reported: said, task: st}
-	req := s.srv.request(&f, &s.key)
+	*f = facts{startup: &s.login.who, remote: s.login.remote, reported: said, task: st}
+	req := s.srv.request(f, &s.key)
 	if s.unit.free {
 		rs.End(limiter.Ignored)
 	}
@@ -215,7 +219,7 @@ func (s *session) admit(rs *relay.Session, st *task) (answer []byte, err error) 
 		s.srv.counters.units[st.Op].Add(1)
 	}
 	err = rs.Admit(req)
-	s.srv.saw(&f, err)
+	s.srv.saw(f, err)
 	if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
 		s.srv.counters.refused[st.Op].Add(1)
 		d := rej.Document(req, !s.srv.o.NoHints)

@@ -43,20 +43,26 @@ func (s *Session) Admit(req limiter.Request) error {
 	if touched {
 		s.up.touched()
 	}
-	var rej *limiter.Rejection
 	switch {
 	case sendErr != nil:
 		permit.End(limiter.Ignored)
 		return sendErr
-	case errors.As(err, &rej):
-		return rej
-	case err != nil && s.up.wait.wasInterrupted():
-		return ErrInterrupted
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrClientGone, err)
+		return s.unadmitted(err)
 	}
 	s.hold(permit, req)
 	return nil
+}
+
+// unadmitted returns why there is no permit.
+func (s *Session) unadmitted(err error) error {
+	if rej, refused := errors.AsType[*limiter.Rejection](err); refused {
+		return rej
+	}
+	if s.up.wait.wasInterrupted() {
+		return ErrInterrupted
+	}
+	return fmt.Errorf("%w: %w", ErrClientGone, err)
 }
 
 // Interrupt ends the wait of a message in [Session.Admit] with

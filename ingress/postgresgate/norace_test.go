@@ -1,0 +1,5 @@
+//go:build !race
+
+package postgresgate_test
+
+const raceEnabled = false
