@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 
+	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/labels"
@@ -63,6 +64,9 @@ func (d *Daemon) Apply(ctx context.Context, cfg *config.Config) error {
 
 // PromisedDescriptors returns how many descriptors are promised, for tests.
 func (d *Daemon) PromisedDescriptors() int64 { return d.files.Promised() }
+
+// Overrides are the overrides of keys, for tests.
+func (d *Daemon) Overrides() admin.Overrides { return d.fronts.overrides }
 
 // Shortest is shortest, for tests.
 var Shortest = shortest

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -60,7 +61,7 @@ func (o *overrides) Override(ctx context.Context, ingress, key string, c admin.O
 		o.mu.Lock()
 		o.putLocked(ingress, key, before)
 		o.mu.Unlock()
-		return admin.Override{}, &admin.Invalid{Problems: problemsOf(err)}
+		return admin.Override{}, notApplied(err)
 	}
 	if c.For > 0 {
 		late := context.WithoutCancel(ctx) // the caller will have gone
@@ -147,16 +148,29 @@ func (o *overrides) Undo(ctx context.Context, ingress, id, by string) (admin.Ove
 		return admin.Override{}, admin.ErrUnknownOverride
 	}
 	if err := fs.apply(ctx, o.settings.running(), false); err != nil {
-		return admin.Override{}, err
+		o.mu.Lock()
+		o.putLocked(ingress, old.Key, old) // it is in force still
+		o.mu.Unlock()
+		return admin.Override{}, notApplied(err)
 	}
 	o.settings.log.Info("override undone", slog.String("id", id), slog.String("ingress", ingress), slog.String("key", old.Key),
 		slog.String("before", describe(old)), slog.String("after", "none"), slog.String("by", by))
 	return *old, nil
 }
 
-// expire undoes an override whose time is over, unless it was replaced.
+// expireAgain is how soon an override is undone that could not be when its time
+// was over.
+const expireAgain = 5 * time.Second
+
+// expire undoes an override whose time is over, unless it was replaced. What keeps
+// it from that, such as a certificate that is being renewed, will be over too.
 func (o *overrides) expire(ctx context.Context, ingress, id string) {
-	_, _ = o.Undo(ctx, ingress, id, "its time is over") // it may be gone, or the daemon drains
+	_, err := o.Undo(ctx, ingress, id, "its time is over")
+	if err == nil || errors.Is(err, admin.ErrUnknownIngress) || errors.Is(err, admin.ErrUnknownOverride) || errors.Is(err, admin.ErrDraining) {
+		return
+	}
+	o.settings.log.Warn("override stays beyond its time", slog.String("id", id), slog.String("ingress", ingress), slog.Any("error", err))
+	time.AfterFunc(expireAgain, func() { o.expire(ctx, ingress, id) })
 }
 
 // put lays the overrides of an ingress over its policy.

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -85,10 +84,8 @@ func (all *promotions) Demote(ctx context.Context, id string) (admin.Promotion, 
 			in.Requests, in.Partitions = p.was.Requests, p.was.Partitions
 		}
 	}
-	if err := s.fronts.apply(ctx, &next, false); errors.Is(err, admin.ErrDraining) {
-		return admin.Promotion{}, err
-	} else if err != nil {
-		return admin.Promotion{}, &admin.Invalid{Problems: problemsOf(err)}
+	if err := s.fronts.apply(ctx, &next, false); err != nil {
+		return admin.Promotion{}, notApplied(err)
 	}
 	all.list = slices.Delete(all.list, i, i+1)
 	out := admin.Promotion{ID: id, Candidate: p.candidate, Ingress: now.Name, Before: settingsOf(now), After: settingsOf(s.fronts.ingress(now.Name))}

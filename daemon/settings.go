@@ -198,6 +198,14 @@ func (s *settings) lost(err error) {
 	s.log.Warn("configuration file cannot be read, the running one stays", slog.String("path", s.path), slog.Any("error", err))
 }
 
+// notApplied returns why a change was not put in force, for the admin port.
+func notApplied(err error) error {
+	if errors.Is(err, admin.ErrDraining) {
+		return err
+	}
+	return &admin.Invalid{Problems: problemsOf(err)}
+}
+
 // problemsOf splits an error into what an operator reads line by line.
 func problemsOf(err error) []string {
 	var problems config.Problems
@@ -257,11 +265,8 @@ func (s *settings) patchBy(ctx context.Context, name string, document []byte, by
 	if err == nil {
 		err = s.fronts.apply(ctx, next, false)
 	}
-	if errors.Is(err, admin.ErrDraining) {
-		return nil, nil, err
-	}
 	if err != nil {
-		return nil, nil, &admin.Invalid{Problems: problemsOf(err)}
+		return nil, nil, notApplied(err)
 	}
 	before, after = settingsOf(old), settingsOf(s.fronts.ingress(name))
 	d := difference{ingress: name}
