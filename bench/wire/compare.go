@@ -86,8 +86,8 @@ func (c *comparison) busy(ctx context.Context, protocol string, backend *rig.Pro
 	return nil
 }
 
-// measure runs one round. To connect and to part is no part of a request: it is
-// measured apart.
+// measure runs one round. To connect and to part is no part of a request, and is left
+// out.
 func (c *comparison) measure(ctx context.Context, m *measured, talk *rig.Talk, conns int) error {
 	crew, err := talk.Gather(conns, m.Addr)
 	if err != nil {
