@@ -58,6 +58,14 @@ func (b *baseline) learn(w *window, rate float64, shared bool) {
 	b.mean += weight * (r - b.mean)
 }
 
+// lower takes a window whose latency, beyond its noise, is below the baseline, and
+// which therefore has less of a queue than that was learned with.
+func (b *baseline) lower(w *window) {
+	if n := w.count(); n >= 8 && w.mean()*(1+3/math.Sqrt(n)) < b.mean {
+		b.mean = w.mean()
+	}
+}
+
 // forget lets the lowest baseline of late rise, over minutes.
 func (b *baseline) forget(elapsed float64) {
 	if b.least *= math.Exp(elapsed / 120e9); b.least == 0 || b.mean < b.least {

@@ -119,10 +119,10 @@ func (s *state) untilMoment(o Options, w *window) {
 	now := w.now + o.Epoch
 	distance := meeting
 	if o.Others {
-		distance = asking
+		distance = s.company.every(w, &s.base)
 	}
 	switch {
-	case o.Gates > 1, s.company.asks:
+	case o.Gates > 1, o.Others:
 		if left := distance - now%distance; left < s.pace.span {
 			s.pace.span, s.pace.quota = left, 1
 		}
@@ -139,6 +139,9 @@ func (s *state) untilMoment(o Options, w *window) {
 func (s *state) probed(o Options, w *window) string {
 	d := &s.drain
 	d.add(w)
+	if o.Others {
+		return s.together(o, w)
+	}
 	held := float64(s.enforced(o))
 	enough, cycles := d.enough(held)
 	switch {
@@ -171,16 +174,10 @@ func (s *state) queued(o Options, w *window, x, r float64) string {
 	d := &s.drain
 	d.top = (x + d.top) / 2
 	wrong := !s.base.sure() || r < 0.6*s.base.mean
-	if o.Gates > 1 || s.mostlyForeign() {
+	if o.Gates > 1 {
 		s.flow.work = 0 // of all of them
 	}
-	s.confirm(o, r)
-	if !s.company.asks || d.top <= 0.75*s.flow.before {
-		// Who asks takes work for work only where throughput has fallen, too: it may
-		// have been the others'.
-		s.base.mean = math.Max(s.base.mean, s.flow.work/d.top)
-	}
-	s.base.mean = math.Min(s.base.mean, r)
+	s.base.mean = math.Min(math.Max(s.base.mean, s.flow.work/d.top), r)
 	s.flow.work = math.Min(s.flow.work, 1.2*d.top*s.base.mean)
 	if next := d.level / 4; wrong && s.enforced(o) > 1 {
 		s.limit = d.level
@@ -200,13 +197,6 @@ func (s *state) queued(o Options, w *window, x, r float64) string {
 // slower is told that throughput gave way under a lower limit, which therefore
 // cuts into work, and that latency then was r.
 func (s *state) slower(o Options, w *window, r float64) string {
-	s.confirm(o, r)
-	if s.foreign(&s.drain, r) {
-		s.finish(o)
-		s.flow.rate = s.drain.top
-		s.limit = s.flow.rate*s.base.mean + s.queue(o)
-		return parts.WhyQueue
-	}
 	known, before := s.base.sure(), s.base.mean
 	calm := r > 0.7*s.drain.slow && (r > 1.3*before || !known)
 	if math.Abs(r-s.base.mean) < 0.3*s.base.mean || known && !calm {

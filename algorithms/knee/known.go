@@ -16,12 +16,15 @@ type known struct {
 }
 
 // learn takes a window that refused next to nothing, and ends an episode of
-// overload.
+// overload. What was at work without a queue is not known where there are others,
+// and a baseline that comes from a drain of all is not learned from what each sees.
 func (k *known) learn(o Options, w *window) {
-	k.base.learn(w, k.flow.rate, o.Gates > 1 || k.company.asks)
+	if !k.company.proven {
+		k.base.learn(w, k.flow.rate, o.Gates > 1 || o.Others)
+	}
 	k.flow.learn(w)
 	k.episode.fresh = true
-	if k.base.sure() {
+	if k.base.sure() && !o.Others {
 		k.flow.remember(w, k.base.mean)
 	}
 }
@@ -47,7 +50,7 @@ func (k *known) begin(o Options, share float64) {
 }
 
 // cuts reports that the limit governs throughput, and no latency. One that others
-// lost looks the same, so that who asks for them does not go by it.
+// lost looks the same, so that who is told of them does not go by it.
 func (k *known) cuts(w *window) bool {
 	return w.flat() || k.episode.cutIntoWork(w) || k.episode.lostThroughput(w, k.flow.rate)
 }
@@ -66,11 +69,11 @@ func (k *known) room(o Options) float64 {
 	n := float64(o.Gates)
 	busy := n * k.flow.rate * k.base.mean
 	q := math.Max(leastQueue, 3*math.Sqrt(busy))
+	if o.Others && k.base.sure() {
+		q = math.Min(q, k.company.queue(k.base.mean))
+	}
 	if k.refused > 0 {
 		q = math.Min(q, 3/-math.Log1p(-math.Min(k.refused, 0.8))+0.07*busy)
-	}
-	if o.Others && k.base.sure() {
-		q *= k.company.share(k.base.mean)
 	}
 	return q / n
 }

@@ -17,7 +17,7 @@ func (s *state) bound(o Options, w *window, share float64) string {
 		s.trial.doubt = 0
 	}
 	s.flow.smooth(x, w.elapsed, w.count())
-	if r < s.base.mean {
+	if r < s.base.mean && !s.company.proven {
 		s.base.mean += 0.3 * (r - s.base.mean)
 	}
 	first := s.episode.fresh
@@ -28,7 +28,7 @@ func (s *state) bound(o Options, w *window, share float64) string {
 		noise = s.episode.noise(s.limit)
 	}
 	switch {
-	case !s.company.asks && s.cuts(w):
+	case !o.Others && s.cuts(w):
 		s.base.mean = math.Max(s.base.mean, r)
 		s.trial.grace(w.now, s.base.mean)
 		return s.grow(o, w)
@@ -42,14 +42,13 @@ func (s *state) bound(o Options, w *window, share float64) string {
 		s.drain.deep = first
 		return parts.WhyDrain
 	}
-	return s.settle(o)
+	return s.settle(o, w)
 }
 
-// drainsAlone reports that it is time for a drain of this gate's own. Who asks has
-// the common moments, once a first drain has told what is served.
+// drainsAlone reports that it is time for a drain of this gate's own. Who is told of
+// others has the common moments.
 func (s *state) drainsAlone(o Options, w *window, share float64) bool {
-	common := o.Gates > 1 || s.company.asks && s.flow.verified > 0
-	return !common && share > 0.05 && s.trial.isOver(w.now) && w.crossed(s.flow.every(w), o.Epoch)
+	return o.Gates == 1 && !o.Others && share > 0.05 && s.trial.isOver(w.now) && w.crossed(s.flow.every(w), o.Epoch)
 }
 
 // revoke takes back a verdict: it was a queue after all, perhaps that of other
@@ -62,14 +61,14 @@ func (s *state) revoke(o Options, w *window) string {
 }
 
 // settle moves the limit to what throughput and the refused share ask for.
-func (s *state) settle(o Options) string {
+func (s *state) settle(o Options, w *window) string {
 	before := s.limit
 	want := math.Max(s.flow.rate*s.base.mean, math.Min(s.flow.work, s.limit)) + s.queue(o)
 	low := s.limit / 4
 	switch {
 	case s.episode.waiting < 0.3*s.room(o):
 		low = s.limit // what does not wait is not to be cut
-	case s.flow.verified == 0:
+	case s.flow.verified == 0, s.company.proven && w.mean() > risen*s.company.before:
 		low = 0.9 * s.limit // nothing is proven yet
 	}
 	s.limit = math.Max(low, math.Min(want, 2*s.limit))

@@ -73,6 +73,9 @@ type CallerSpec struct {
 	// Think is the mean time, exponential, from the end of a caller's request to its
 	// next; > 0.
 	Think Duration `yaml:"think"`
+	// Stay says that each keeps to one of the gates, as a pool of connections does;
+	// otherwise every request comes to one by chance.
+	Stay bool `yaml:"stay"`
 }
 
 // Asking returns the requests per second of the pool if each took so long.
