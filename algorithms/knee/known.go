@@ -19,7 +19,7 @@ type known struct {
 // overload. What was at work without a queue is not known where there are others,
 // and a baseline that comes from a drain of all is not learned from what each sees.
 func (k *known) learn(o Options, w *window) {
-	if !k.company.proven {
+	if !k.company.proven && w.steady() {
 		k.base.learn(w, k.flow.rate, o.Gates > 1 || o.Others)
 	}
 	k.flow.learn(w)

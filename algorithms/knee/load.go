@@ -28,7 +28,7 @@ func (s *state) bound(o Options, w *window, share float64) string {
 		noise = s.episode.noise(s.limit)
 	}
 	switch {
-	case !o.Others && s.cuts(w):
+	case !o.Others && w.steady() && s.cuts(w):
 		s.base.mean = math.Max(s.base.mean, r)
 		s.trial.grace(w.now, s.base.mean)
 		return s.grow(o, w)

@@ -34,6 +34,11 @@ func (w *window) share(limit float64) float64 {
 	}
 }
 
+// steady reports that what came back can have been in flight in this window: by
+// Little's law that is no more than the peak, on average. After a stop of the backend
+// it is much more, and says how long the stop was.
+func (w *window) steady() bool { return w.latency <= 1.5*float64(w.peak)*w.elapsed }
+
 // flat reports that the window itself shows latency not to follow what is in
 // flight.
 func (w *window) flat() bool {
