@@ -11,7 +11,7 @@ import (
 // flight is one request on its way, over all its attempts.
 type flight struct {
 	g        *game
-	door     Door
+	gate     int // that it comes to, in [0, gates)
 	key      string
 	noisy    bool
 	tokens   float64       // that the gate charges
@@ -27,18 +27,20 @@ type flight struct {
 
 // send starts one request of unit cost.
 func (g *game) send(key string, noisy bool) {
-	g.launch(&flight{key: key, noisy: noisy, tokens: 1, work: 1})
+	g.launch(&flight{gate: g.anyGate(), key: key, noisy: noisy, tokens: 1, work: 1})
+}
+
+// anyGate draws the gate that a request comes to.
+func (g *game) anyGate() int {
+	if len(g.doors) == 1 {
+		return 0
+	}
+	return g.w.arrivals.IntN(len(g.doors))
 }
 
 // launch starts one request.
 func (g *game) launch(f *flight) {
 	f.g, f.born, f.patience, f.state = g, g.w.now, g.patience(), client.State{Kind: client.Read}
-	if f.door == nil {
-		f.door = g.doors[0]
-		if len(g.doors) > 1 {
-			f.door = g.doors[g.w.arrivals.IntN(len(g.doors))]
-		}
-	}
 	if d := g.s.Clients.Deadline; d > 0 {
 		f.deadline = f.born + int64(d)
 	}
@@ -63,7 +65,7 @@ func (f *flight) try() {
 		r.Patience = patience
 	}
 	a := &attempt{f: f}
-	a.withdraw = f.door.Enter(r, a)
+	a.withdraw = g.doors[f.gate].Enter(r, a)
 	if !a.gone {
 		g.w.After(patience, a.expire)
 	}
@@ -117,7 +119,7 @@ func (f *flight) end(v measure.Verdict) {
 	// Of a request that was sent again, the latency is that of the attempt that
 	// counted: the waits before it are the client's own.
 	g.tally.ended(&ending{
-		born: f.born, latency: time.Duration(g.w.now - f.sent), tries: f.tries, noisy: f.noisy, spare: g.spare(), verdict: v,
+		born: f.born, latency: time.Duration(g.w.now - f.sent), tries: f.tries, gate: f.gate, noisy: f.noisy, spare: g.spare(), verdict: v,
 	})
 	if f.then != nil {
 		f.then()

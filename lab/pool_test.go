@@ -132,6 +132,47 @@ func TestPoolIsSpread(t *testing.T) {
 	}
 }
 
+// Callers that stay each keep to one gate: the first of two has two of three.
+func TestPoolStays(t *testing.T) {
+	doors := playPool(t, pooled+"callers: { count: 3, think: 100ms, stay: true }\ngates: 2\n", true)
+	if n, m := len(doors[0].asked), len(doors[1].asked); n < 1850 || n > 2150 || m < 900 || m > 1100 {
+		t.Errorf("%d and %d requests came to the gates; want two thirds and one third of 3000", n, m)
+	}
+}
+
+// Eight gates that know of others, and not how many, begin together before callers
+// that wait. None of them has ever seen the backend without a queue, and each once
+// took that of the others for the backend: they answered everything, after ten times
+// the service, or some of them answered everything and others next to nothing.
+func TestGatesWithCallersThatWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays a minute of 240 callers")
+	}
+	s := onlyVariant(t, `
+name: crowd
+about: Eight gates and callers that wait.
+for: 60s
+backend: { workers: 16, service: { mean: 20ms } }
+gates: 8
+toldOthers: true
+callers: { count: 240, think: 100ms, stay: true }
+windows: [{ name: settled, from: 20s, to: 60s }]
+`)
+	list := lab.Contenders(s)
+	r, err := lab.Play(s, list[len(list)-1], 1, lab.PlayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goodput, _ := r.Value("goodput", "settled")
+	least, _ := r.Value("leastGate", "settled")
+	if goodput < 0.9 || least < 0.15 {
+		t.Errorf("goodput is %.3f of the capacity, the gate with fewest answers has %.2f of the mean; want 0.9 and 0.15", goodput, least)
+	}
+	if w := r.Windows[0]; w.P50 > 0.08 {
+		t.Errorf("half of the answers took more than %v s; want four services at most", w.P50)
+	}
+}
+
 // A pool beside a load changes nothing of when the load comes, whatever becomes of
 // either, so that contenders go on meeting the same arrivals.
 func TestPoolLeavesTheLoadAlone(t *testing.T) {

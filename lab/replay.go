@@ -66,7 +66,7 @@ func feed(t *trace.Trace, g *game, works []float64) {
 	next = func(i int) {
 		a := &t.Arrivals[i]
 		g.main.rate = rates[a.At/int64(time.Second)]
-		g.launch(&flight{key: a.Key, tokens: a.Cost, work: works[i]})
+		g.launch(&flight{gate: g.anyGate(), key: a.Key, tokens: a.Cost, work: works[i]})
 		if i+1 < len(t.Arrivals) {
 			g.w.At(t.Arrivals[i+1].At, func() { next(i + 1) })
 		}

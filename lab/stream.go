@@ -81,15 +81,15 @@ func (g *game) callers() {
 		if len(g.keys) > 0 {
 			key = g.keys[i%len(g.keys)]
 		}
-		door := func() Door { return g.doors[r.IntN(len(g.doors))] }
+		gate := func() int { return r.IntN(len(g.doors)) }
 		if g.s.Callers.Stay {
-			door = func() Door { return g.doors[i%len(g.doors)] }
+			gate = func() int { return i % len(g.doors) }
 		}
 		var think func()
 		think = func() {
 			g.w.After(time.Duration(r.ExpFloat64()*float64(g.s.Callers.Think)), func() {
 				if g.w.now < int64(g.s.For) {
-					g.launch(&flight{door: door(), key: key, tokens: 1, work: 1, then: think})
+					g.launch(&flight{gate: gate(), key: key, tokens: 1, work: 1, then: think})
 				}
 			})
 		}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -24,6 +25,7 @@ type virtualTally struct {
 	latencies  []*hdrhistogram.Histogram
 	neighbours []*hdrhistogram.Histogram // nil without a noisy tenant
 	limits     []mean                    // of each window
+	gates      [][]int                   // answered in each window, by each gate
 	series     []measure.Step
 }
 
@@ -45,6 +47,7 @@ func newVirtualTally(s *scenario.Scenario) *virtualTally {
 		})
 		t.latencies = append(t.latencies, newHistogram())
 		t.limits = append(t.limits, mean{})
+		t.gates = append(t.gates, make([]int, max(s.Gates, 1)))
 		if s.Tenants.Noisy > 0 {
 			t.neighbours = append(t.neighbours, newHistogram())
 		}
@@ -79,6 +82,7 @@ type ending struct {
 	born    int64 // ns since the start, when it was due
 	latency time.Duration
 	tries   int
+	gate    int // that it came to
 	noisy   bool
 	spare   bool // the backend could serve all that was offered
 	verdict measure.Verdict
@@ -98,6 +102,7 @@ func (t *virtualTally) ended(e *ending) {
 		r.Count(measure.Ending{Verdict: e.verdict, Tries: e.tries, Good: good, Spare: e.spare})
 		if e.verdict == measure.Answered {
 			_ = t.latencies[i].RecordValue(us) // cut at a minute
+			t.gates[i][e.gate]++
 		}
 		if t.neighbours != nil && !e.noisy {
 			r.Neighbours++
@@ -140,6 +145,9 @@ func (t *virtualTally) result(contender string, seed uint64) *measure.Result {
 	for i := range t.windows {
 		w := &t.windows[i]
 		w.Limit = t.limits[i].value()
+		if n := len(t.gates[i]); n > 1 {
+			w.LeastGate = float64(slices.Min(t.gates[i])*n) / float64(max(w.Answered, 1))
+		}
 		w.P50, w.P99, w.P999 = quantile(t.latencies[i], 50), quantile(t.latencies[i], 99), quantile(t.latencies[i], 99.9)
 		if t.neighbours != nil {
 			w.NeighboursP99 = quantile(t.neighbours[i], 99)

@@ -19,7 +19,7 @@ func one() *measure.Result {
 		Windows: []measure.Window{
 			{
 				Name: "all", Seconds: 10, Capacity: 100, Ceiling: 80, Offered: 1000, Good: 400, Answered: 500, Refused: 300, FalseRefused: 20,
-				Failed: 200, Wasted: 500, Attempts: 1500, P50: 0.01, P99: 0.2, Neighbours: 50, NeighboursAnswered: 40, NeighboursP99: 0.3, Limit: 12,
+				Failed: 200, Wasted: 500, Attempts: 1500, P50: 0.01, P99: 0.2, Neighbours: 50, NeighboursAnswered: 40, NeighboursP99: 0.3, Limit: 12, LeastGate: 0.7,
 			},
 			{Name: "late", Seconds: 5, Capacity: 100, Offered: 0},
 		},
@@ -32,6 +32,7 @@ func TestMeasures(t *testing.T) {
 	want := map[string]float64{
 		"goodput": 0.4, "ofCeiling": 0.5, "good": 0.4, "answered": 0.5, "refused": 0.3, "falseRefused": 0.02, "wasted": 0.5, "failed": 0.2,
 		"attempts": 1.5, "p50": 0.01, "p99": 0.2, "neighbours": 0.8, "neighboursP99": 0.3, "noisy": 92.0 / 190, "recover": 2.5, "leaked": 1, "partitions": 3, "limit": 12,
+		"leastGate": 0.7,
 	}
 	got := map[string]float64{}
 	r := one()

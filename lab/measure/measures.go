@@ -18,6 +18,7 @@ func measures() map[string]func(*Result, *Window) float64 {
 		"wasted":        func(_ *Result, w *Window) float64 { return share(w.Wasted, w.Wasted+w.Answered) },
 		"failed":        func(_ *Result, w *Window) float64 { return share(w.Failed, w.Offered) },
 		"attempts":      func(_ *Result, w *Window) float64 { return share(w.Attempts, w.Offered) },
+		"leastGate":     func(_ *Result, w *Window) float64 { return w.LeastGate },
 		"limit":         func(_ *Result, w *Window) float64 { return w.Limit },
 		"p50":           func(_ *Result, w *Window) float64 { return w.P50 },
 		"p99":           func(_ *Result, w *Window) float64 { return w.P99 },
@@ -50,6 +51,7 @@ func (r *Window) ofCeiling() float64 {
 //	falseRefused             share refused while the backend could serve all
 //	wasted                   share of what the backend finished that nobody waited for
 //	attempts                 per request
+//	leastGate                answers of the gate that had fewest, over the mean of all
 //	limit                    in force on average, over all gates
 //	p50, p99                 latency of answers, seconds
 //	neighbours               share answered of the tenants that are not noisy

@@ -53,6 +53,10 @@ type Window struct {
 	// Limit in force on average, over all gates; 0 = none, or unknown.
 	Limit float64 `json:"limit,omitempty"`
 
+	// LeastGate is what the gate that answered least answered, over the mean of all; 0
+	// where there is one gate.
+	LeastGate float64 `json:"leastGate,omitempty"`
+
 	// Latencies of answers, in seconds: of the attempt that was answered. Where
 	// nothing was answered, what clients waited in vain.
 	P50  float64 `json:"p50"`
