@@ -2,9 +2,11 @@ package postgresgate_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/postgresgate"
@@ -62,5 +64,33 @@ func TestFailedHandshakesAreCounted(t *testing.T) {
 	stop()
 	if err := <-over; err != nil {
 		t.Error(err)
+	}
+}
+
+// Who comes while no server can be reached is told so, and where else to go. The
+// connection was closed without a word, and libpq stayed with the gate instead of
+// trying the next host of its list.
+func TestUnreachableServer(t *testing.T) {
+	refused := func(context.Context, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+	synctest.Test(t, func(t *testing.T) {
+		sc := stage(t, policy(1, 0), postgresgate.Options{Dial: refused})
+		c, ended := sc.enter()
+		say(c, hello("user", "app"))
+		elsewhere(t, c)
+		if n, err := c.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("read %d, %v; want the end", n, err)
+		}
+		<-ended
+		if !sc.free() {
+			t.Error("a permit is held")
+		}
+	})
+}
+
+// elsewhere reads the word that sends a client to another host.
+func elsewhere(t *testing.T, c net.Conn) {
+	t.Helper()
+	if m, err := readMessage(c); err != nil || m[0] != 'E' || postgresgate.SQLState(m) != "57P03" {
+		t.Errorf("read %q, %v; want an error 57P03", m, err)
 	}
 }

@@ -1,6 +1,7 @@
 package postgresgate
 
 import (
+	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -152,13 +153,27 @@ func (s *session) cancel(rs *relay.Session, m relay.Message) (relay.Verdict, err
 
 // greet takes the message that begins the login.
 func (s *session) greet(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
-	err := s.login.enters(rs, m.Bytes)
-	if err != nil {
+	if err := s.login.enters(rs, m.Bytes); err != nil {
+		return relay.Verdict{}, err
+	}
+	if err := s.reach(rs); err != nil {
 		return relay.Verdict{}, err
 	}
 	s.back.setting([]byte("application_name"), []byte(s.login.who.application))
 	s.unit = unit{open: true, synced: true, simple: true} // work begins when the login is answered
 	return relay.Verdict{Expect: true, Idle: true}, nil   // nobody waits for it when the client has gone
+}
+
+// reach connects a client that is not in yet to a server. Where none can be reached
+// it is told so, in words that send it to the next host of its list: behind a gate
+// that answers it would not look for one by itself.
+func (s *session) reach(rs *relay.Session) error {
+	if err := rs.Connect(""); err != nil {
+		return errors.Join(err, rs.Tell(appendError(nil, errorFields{
+			severity: "FATAL", code: stateElsewhere, message: "ingress " + s.srv.name + " cannot reach its server", hint: "try another host",
+		})))
+	}
+	return nil
 }
 
 // Farewell implements [relay.Ender]: a server waits for ever for rows, or for the

@@ -156,6 +156,7 @@ func TestBackendTLS(t *testing.T) {
 			up := sc.backend()
 			expect(t, up, wish)
 			say(up, []byte("N"))
+			elsewhere(t, c)
 			isOver(t, ended)
 			silent(t, up)
 		},
@@ -172,6 +173,7 @@ func TestBackendTLS(t *testing.T) {
 			if err := tls.Server(up, server).HandshakeContext(t.Context()); err == nil {
 				t.Error("the gate trusts a server that nobody vouches for")
 			}
+			elsewhere(t, c)
 			isOver(t, ended)
 		},
 	})
