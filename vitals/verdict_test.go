@@ -110,7 +110,8 @@ func TestVerdict(t *testing.T) {
 		// Of what was answered before it died nothing failed: a database that took its
 		// connections with it was said to have failed 100 % of what it had answered.
 		"backend dead, and all have left": {
-			scene{admitted: 200, answered: 200, latency: 12 * time.Millisecond, dead: 2, diesAfter: 8}, vitals.LevelBad,
+			scene{admitted: 200, answered: 200, latency: 12 * time.Millisecond, dead: 2, diesAfter: 8},
+			vitals.LevelBad,
 			"Backend answers nothing (unreachable) for 1 s; last asked 0 s ago.",
 		},
 		"one of two is dead": {

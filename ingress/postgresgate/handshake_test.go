@@ -77,7 +77,7 @@ func TestUnreachableServer(t *testing.T) {
 		c, ended := sc.enter()
 		say(c, hello("user", "app"))
 		elsewhere(t, c)
-		if n, err := c.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		if n, err := c.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("read %d, %v; want the end", n, err)
 		}
 		<-ended
