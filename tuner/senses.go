@@ -62,7 +62,7 @@ func (s *senses) all(now time.Time) []SignalNow {
 	for _, f := range s.feeds {
 		v := f.value(at)
 		out = append(out, SignalNow{
-			Name: f.Name, Value: v.Value, Trusted: v.OK(), Distrust: v.Distrust, Detail: v.Detail, AgeSeconds: v.Age.Seconds(),
+			Name: f.Name, Value: v.Value, Trusted: v.OK(), Distrust: v.Distrust, Detail: v.Detail, AgeSeconds: max(v.Age.Seconds(), 0),
 		})
 	}
 	return out
