@@ -21,7 +21,7 @@ import urllib.request
 import drivers
 from facts import end, fact
 
-JOB_S = 400  # a job that takes longer is ended, and what it has not told is missing
+JOB_S = 600  # a job that takes longer is ended, and what it has not told is missing
 AGAIN = 3
 AGAIN_TRIES = 8  # to see a test pass directly, and fail through the gate, that often
 AGAIN_MAX = 100  # more suspects than this are no accident

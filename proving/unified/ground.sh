@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# limits: fetch 600 s, prove 1200 s
+# limits: fetch 600 s, prove 2400 s
 # The official tests of MongoDB's drivers, run through the gate and, test by test,
 # against the same run directly: what passes directly must pass through the gate.
 #
@@ -68,7 +68,7 @@ prove() {
   done
   gate gate <<<"$config"
 
-  export TESTS GO_TESTS PYMONGO NODE_PATH PROVE_CELL_S=${PROVE_CELL_S:-600}
+  export TESTS GO_TESTS PYMONGO NODE_PATH PROVE_CELL_S=${PROVE_CELL_S:-1200}
   TESTS=$(tests) GO_TESTS=$(go_tests) PYMONGO=$(python_env tests.txt)/bin/python NODE_PATH=$(node_modules)
   local on="on SecantusDB $(sed -n 's/^SecantusDB==//p' ../mongodb/server.txt)"
   cell go "Go driver 2.9.3 $on" python3 compare.py go
