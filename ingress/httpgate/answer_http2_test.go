@@ -115,9 +115,10 @@ func compare(t *testing.T, got, want rawhttp2.Stream) {
 // An answer that is cut short is reset, and no client takes it for whole.
 func TestHTTP2AnswerCutShort(t *testing.T) {
 	for name, raw := range map[string]string{
-		"a length":    "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
-		"chunks":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
-		"a bad chunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n",
+		"a length":     "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+		"chunks":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+		"a bad chunk":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n",
+		"bad trailers": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: a\rb\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := lane{}.frugal(t, serveRaw(t, func(c net.Conn, br *bufio.Reader) {

@@ -3,6 +3,7 @@ package httpgate_test
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -129,6 +130,50 @@ func uploads(t *testing.T, l lane) {
 		if got := c.Answer(id); got.Status != "201" {
 			t.Errorf("stream %d: %+v, want 201", id, got)
 		}
+	}
+}
+
+// What pads a body counts for windows as the body does, and comes back as it does.
+func TestHTTP2Padding(t *testing.T) {
+	g := lane{}.frugal(t, serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		if err != nil || n != 20_000 {
+			t.Errorf("the backend gets %d bytes, %v; want 20,000", n, err)
+		}
+		w.WriteHeader(http.StatusCreated)
+	}), limiter.Policy{}, httpgate.Options{})
+	c := lane{}.speak(t, g.addr, rawhttp2.Options{})
+	for id := uint32(1); id < 4; id += 2 {
+		c.Begin(id, "POST", "/")
+		for range 20_000 { // with 5 MB of padding
+			c.Await("a window", func() bool { return min(c.Credit(), c.CreditOf(id)) >= 257 })
+			_ = c.Padded(id, false, []byte("x"), make([]byte, 255))
+		}
+		_ = c.Data(id, true, nil)
+		if got := c.Answer(id); got.Status != "201" {
+			t.Fatalf("%+v, want 201", got)
+		}
+	}
+}
+
+// A client that reads in small pieces, and gives each back at once, gets a long answer
+// like any other.
+func TestHTTP2SmallReads(t *testing.T) {
+	const size = 48 << 20
+	g := lane{}.frugal(t, serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(size))
+		for range size >> 20 {
+			_, _ = w.Write(make([]byte, 1<<20))
+		}
+	}), limiter.Policy{}, httpgate.Options{})
+	resp, err := newClient(t, "2").Get(g.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, resp.Body, make([]byte, 4<<10))
+	if n != size || err != nil {
+		t.Errorf("%d bytes came, %v; want %d", n, err, size)
 	}
 }
 

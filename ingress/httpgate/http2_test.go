@@ -2,6 +2,7 @@ package httpgate_test
 
 import (
 	"crypto/tls"
+	"net"
 	"runtime"
 	"testing"
 	"time"
@@ -14,9 +15,15 @@ import (
 // speak opens a connection of HTTP/2 to the gate.
 func (l lane) speak(t *testing.T, addr string, o rawhttp2.Options) *rawhttp2.Conn {
 	t.Helper()
+	return rawhttp2.Dial(t, l.agree(t, addr), o)
+}
+
+// agree opens a connection to the gate on which HTTP/2 is to be spoken.
+func (l lane) agree(t *testing.T, addr string) net.Conn {
+	t.Helper()
 	c, _ := dial(t, addr)
 	if l.client == nil {
-		return rawhttp2.Dial(t, c, o)
+		return c
 	}
 	cfg := l.client.Clone()
 	cfg.NextProtos = []string{"h2"}
@@ -24,7 +31,7 @@ func (l lane) speak(t *testing.T, addr string, o rawhttp2.Options) *rawhttp2.Con
 	if err := secure.HandshakeContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return rawhttp2.Dial(t, secure, o)
+	return secure
 }
 
 // frugal is start for a gate whose goroutines end with it. They are counted, so
@@ -51,12 +58,19 @@ func until(ok func() bool) bool {
 	return true
 }
 
-// serves fails the test unless the gate answers another client.
+// serves fails the test unless the gate answers another client, who may be refused for
+// as long as what others have left behind uses the limit up.
 func (g *gated) serves(t *testing.T, l lane) {
 	t.Helper()
 	c := l.speak(t, g.addr, rawhttp2.Options{})
-	c.Ask(1, "GET", "/well")
-	if got := c.Answer(1); got.Status != "200" {
+	id := uint32(1)
+	c.Ask(id, "GET", "/well")
+	got := c.Answer(id)
+	for ; got.Status == "503"; got = c.Answer(id) {
+		id += 2
+		c.Ask(id, "GET", "/well")
+	}
+	if got.Status != "200" {
 		t.Errorf("another client is answered %+v, want 200", got)
 	}
 }

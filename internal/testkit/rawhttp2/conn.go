@@ -46,6 +46,8 @@ type Conn struct {
 	heard  sync.WaitGroup // the goroutines
 
 	wmu    sync.Mutex // guards the fields below; held while a frame is written
+	out    bytes.Buffer
+	burst  bool // what is written may wait for more
 	framer *http2.Framer
 	block  bytes.Buffer
 	enc    *hpack.Encoder
@@ -76,7 +78,7 @@ func Dial(tb testing.TB, c net.Conn, o Options) *Conn {
 		h.scheme = "https"
 	}
 	h.changed = sync.NewCond(&h.mu)
-	h.framer, h.reading = http2.NewFramer(c, nil), http2.NewFramer(nil, bufio.NewReader(c))
+	h.framer, h.reading = http2.NewFramer(&h.out, nil), http2.NewFramer(nil, bufio.NewReader(c))
 	h.framer.AllowIllegalWrites = true
 	h.enc = hpack.NewEncoder(&h.block)
 	table := uint32(4 << 10)
@@ -94,6 +96,9 @@ func Dial(tb testing.TB, c net.Conn, o Options) *Conn {
 		_ = c.Close()
 		h.heard.Wait()
 	})
+	if tcp, ok := c.(*net.TCPConn); ok && o.Deaf {
+		_ = tcp.SetReadBuffer(usualFrame) // little is taken that is not read
+	}
 	if !o.Deaf {
 		h.heard.Go(h.read)
 	}
@@ -115,7 +120,28 @@ func (c *Conn) Listen() {
 func (c *Conn) Write(f func(*http2.Framer) error) error {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	return f(c.framer)
+	return errors.Join(f(c.framer), c.flushLocked())
+}
+
+// Burst sends what f does in few writes, and returns when that fails.
+func (c *Conn) Burst(f func()) error {
+	c.wmu.Lock()
+	c.burst = true
+	c.wmu.Unlock()
+	f()
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	c.burst = false
+	return c.flushLocked()
+}
+
+// flushLocked sends what was written.
+func (c *Conn) flushLocked() error {
+	if c.burst && c.out.Len() < usualFrame {
+		return nil
+	}
+	_, err := c.out.WriteTo(c.Conn)
+	return err
 }
 
 // Raw sends bytes.
@@ -168,7 +194,7 @@ func (c *Conn) Headers(id uint32, end bool, fields []Field) error {
 	for _, f := range fields {
 		_ = c.enc.WriteField(f)
 	}
-	return c.fragmentsLocked(id, end, c.block.Bytes())
+	return errors.Join(c.fragmentsLocked(id, end, c.block.Bytes()), c.flushLocked())
 }
 
 // fragmentsLocked sends a block.
@@ -196,6 +222,12 @@ func (c *Conn) Begin(id uint32, method, path string, more ...string) {
 func (c *Conn) Data(id uint32, end bool, p []byte) error {
 	c.spend(id, int64(len(p)))
 	return c.Write(func(f *http2.Framer) error { return f.WriteData(id, end, p) })
+}
+
+// Padded sends one frame of a body with as much behind it that is none.
+func (c *Conn) Padded(id uint32, end bool, p, padding []byte) error {
+	c.spend(id, int64(len(p)+1+len(padding)))
+	return c.Write(func(f *http2.Framer) error { return f.WriteDataPadded(id, end, p, padding) })
 }
 
 // Send sends a body as the windows allow. It reports false when the server has
@@ -304,3 +336,6 @@ func (c *Conn) Window() int64 { return c.window }
 
 // Credit is explained at [Conn.Window].
 func (c *Conn) Credit() int64 { return c.credit }
+
+// CreditOf is Credit for a stream.
+func (c *Conn) CreditOf(id uint32) int64 { return c.streamLocked(id).credit }

@@ -242,3 +242,24 @@ func (c *Conn) acknowledge() {
 		}
 	}
 }
+
+// Code waits for the code by which the server ends a stream or the connection because of
+// what it was sent, "" when it does so without one.
+func (c *Conn) Code() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if c.away != nil && c.away.ErrCode != http2.ErrCodeNo {
+			return c.away.ErrCode.String()
+		}
+		for _, s := range c.streams {
+			if s.Reset != nil && *s.Reset != http2.ErrCodeNo {
+				return s.Reset.String()
+			}
+		}
+		if c.err != nil {
+			return ""
+		}
+		c.changed.Wait()
+	}
+}
