@@ -54,7 +54,7 @@ func (c *company) watch(w *window) {
 // part.
 func (c *company) queue(base float64) float64 {
 	ratio := math.Max(1, math.Min(c.latency/base, risen*math.Max(1, c.stands)))
-	return leastQueue * math.Pow(1.4/ratio, 5)
+	return leastQueue * math.Pow(1.2/ratio, 5)
 }
 
 // note follows how many times the latency without a queue that with one is.
