@@ -10,7 +10,7 @@ import (
 
 // unacceptable returns the status and the reason when r is not forwarded
 // whatever the load is. net/http has checked most of the syntax for HTTP/1.1,
-// less of it for HTTP/2, whose fields may hold what would frame a message in
+// and [streams] of HTTP/2, whose targets may hold what would frame a message in
 // HTTP/1.1.
 func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
 	switch {

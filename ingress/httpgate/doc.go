@@ -1,7 +1,8 @@
 // Package httpgate is the gate for HTTP: HTTP/1.1 and HTTP/2 in, HTTP/1.1 out.
 //
 // A request goes through four rooms. It comes over a connection of [doorstep], which
-// reads it when it is a plain one, and leaves it to net/http otherwise. Here a
+// reads it when it is a plain one, and leaves it to net/http otherwise; or over a
+// session of HTTP/2, in [streams]. Here a
 // [Server] identifies it, asks the [limiter.Gate], and refuses it or lets it go on.
 // What is admitted goes by [exchange] to the backend, over connections of
 // [upstream]; net/http's client and reverse proxy are not on the

@@ -11,6 +11,7 @@ import (
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/doorstep"
 	"github.com/admitd/admitd/ingress/httpgate/exchange"
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
@@ -267,4 +268,12 @@ func (o *Options) exchange() exchange.Options {
 func (o *Options) bounds() doorstep.Bounds {
 	x := o.exchange()
 	return doorstep.Bounds{MaxHeader: o.MaxHeader, HeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout, WriteTimeout: x.WriteTimeout()}
+}
+
+// streams returns what concerns sessions of HTTP/2.
+func (o *Options) streams() streams.Bounds {
+	b := o.bounds()
+	return streams.Bounds{
+		MaxHeader: b.MaxHeader, HeaderTimeout: b.HeaderTimeout, IdleTimeout: b.IdleTimeout, WriteTimeout: b.WriteTimeout, StreamIdle: o.StreamIdle,
+	}
 }

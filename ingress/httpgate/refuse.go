@@ -10,6 +10,7 @@ import (
 
 	"github.com/admitd/admitd/ingress/httpgate/doorstep"
 	"github.com/admitd/admitd/ingress/httpgate/exchange"
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -42,7 +43,7 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, rej *limiter.Rej
 	timing := a.own.Timing()
 	if status = said.Status(); doorstep.IsPlain(w) {
 		doorstep.Refuse(w, &said.Wording, retryAfter, baseBackoff, labels.Field{Name: exchange.TimingHeader, Value: timing})
-	} else {
+	} else if !streams.Refuse(w, &said.stream, retryAfter, baseBackoff, labels.Field{Name: exchange.TimingHeader, Value: timing}) {
 		h := w.Header()
 		said.set(h, labels.RetryAfterSeconds(retryAfter))
 		if timing != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/doorstep"
 	"github.com/admitd/admitd/ingress/httpgate/exchange"
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
@@ -35,6 +36,7 @@ type Server struct {
 	orphans *ingress.Strays // connections to the backend whose callers have left
 	health  *ingress.Health
 	steps   *doorstep.Steps // connections of clients
+	streams *streams.Server // sessions of HTTP/2
 	retries atomic.Uint64
 	log     *slog.Logger
 	timeout time.Duration // of a drain
@@ -57,8 +59,12 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	if err := s.swap(o); err != nil {
 		return nil, err
 	}
+	s.streams = streams.New(streams.Options{
+		Name: gate.Name(), Log: s.log, Streams: maxStreams, Visit: func() streams.Visit { return &visit{s: s} }, Handler: s,
+	}, o.streams())
 	s.steps = doorstep.New(doorstep.Options{
 		Name: gate.Name(), Door: s.door, TLS: o.Ingress.TLS, Log: s.log, Drain: s.timeout, Visit: func() doorstep.Visit { return &visit{s: s} },
+		Streams: s.streams,
 	}, o.bounds())
 	s.http = &http.Server{
 		Handler:           s,
@@ -67,12 +73,9 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		MaxHeaderBytes: o.MaxHeader,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		Protocols:      new(http.Protocols),
-		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: o.StreamIdle},
 	}
 	s.http.ConnState = doorstep.StateChanged
 	s.http.Protocols.SetHTTP1(true)
-	s.http.Protocols.SetHTTP2(true)
-	s.http.Protocols.SetUnencryptedHTTP2(true)
 	return s, nil
 }
 
@@ -87,6 +90,7 @@ func (s *Server) Apply(o Options) error {
 		return err
 	}
 	s.steps.Apply(s.route.Load().o.bounds())
+	s.streams.Apply(s.route.Load().o.streams())
 	s.door.Apply(o.Ingress.Connections)
 	if old.out.Pool != s.route.Load().out.Pool {
 		old.out.Pool.CloseIdle()
@@ -161,6 +165,7 @@ func (s *Server) Retire(ctx context.Context) error {
 	s.once.Do(func() {
 		close(s.drain)
 		s.steps.Rest()
+		s.streams.Rest()
 		go s.finish(ctx)
 	})
 	<-s.over
@@ -183,7 +188,7 @@ func (s *Server) finish(ctx context.Context) {
 			s.err = fmt.Errorf("%w: %d tunnels of ingress %s", ingress.ErrCut, n, s.gate.Name())
 		}
 	}
-	if n := s.steps.Finish(ctx); n > 0 && s.err == nil {
+	if n := s.steps.Finish(ctx) + s.streams.Finish(ctx); n > 0 && s.err == nil {
 		s.err = fmt.Errorf("%w: %d requests of ingress %s", ingress.ErrCut, n, s.gate.Name())
 	}
 	s.finishOrphans(ctx)

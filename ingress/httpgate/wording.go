@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/admitd/admitd/ingress/httpgate/doorstep"
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -26,10 +27,11 @@ type cause struct {
 type wording struct {
 	cause
 	doorstep.Wording
+	stream streams.Wording
 	fields [6]labels.Field // those that wait end where the wait is to stand
 }
 
-// set sets the fields of an answer by net/http, with a wait in seconds.
+// set sets the fields of an answer that is not worded whole, with a wait in seconds.
 func (w *wording) set(h http.Header, wait int64) {
 	values := make([]string, 0, len(w.fields))
 	for i := range w.fields {
@@ -95,4 +97,5 @@ func (w *wording) word(rt *route, c cause) {
 		}
 	}
 	w.Word(&doc, w.fields[:])
+	w.stream.Word(&doc, w.fields[:])
 }

@@ -53,13 +53,14 @@ var floors = map[string][]string{
 	"ingress/relay":         {"ingress", "ingress/nowait", "limiter"},
 	"client/pulsarproducer": {"pulsarwire"},
 
-	"ingress/httpgate/doorstep":    {"ingress", "ingress/httpgate/target", "ingress/nowait", "labels"},
+	"ingress/httpgate/streams":     {"ingress", "ingress/httpgate/target", "labels"},
+	"ingress/httpgate/doorstep":    {"ingress", "ingress/httpgate/streams", "ingress/httpgate/target", "ingress/nowait", "labels"},
 	"ingress/httpgate/exchange":    {"ingress", "ingress/httpgate/upstream", "limiter"},
 	"ingress/postgresgate/sqltext": {},
 	"ingress/pulsargate/topics":    {"limiter", "pulsarwire"},
 
 	// 3: siblings do not know each other; daemon introduces them
-	"ingress/httpgate":     {"askers", "ingress", "ingress/httpgate/doorstep", "ingress/httpgate/exchange", "ingress/httpgate/target", "ingress/httpgate/upstream", "limiter", "labels"},
+	"ingress/httpgate":     {"askers", "ingress", "ingress/httpgate/doorstep", "ingress/httpgate/exchange", "ingress/httpgate/streams", "ingress/httpgate/target", "ingress/httpgate/upstream", "limiter", "labels"},
 	"ingress/mongogate":    {"askers", "ingress", "ingress/relay", "limiter", "labels", "mongowire"},
 	"ingress/postgresgate": {"askers", "ingress", "ingress/postgresgate/sqltext", "ingress/relay", "limiter", "labels"},
 	"ingress/pulsargate":   {"askers", "ingress", "ingress/pulsargate/topics", "ingress/relay", "limiter", "labels", "pulsarwire"},

@@ -3,10 +3,14 @@ package doorstep
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/admitd/admitd/ingress/nowait"
 )
@@ -20,6 +24,7 @@ type arrival struct {
 	look  func(fd uintptr) bool // lookAt; made once
 	buf   *[]byte               // what came; nil = nothing
 	n     int                   // bytes of it
+	asked bool                  // something began that is no session of HTTP/2
 	plain *plain                // the plain request that it is; nil = it is none, or was refused
 	ended error                 // why nothing more comes
 }
@@ -36,6 +41,9 @@ func (d *doorstep) next(p []byte) (int, error) {
 			return 0, err
 		}
 		if d.plain == nil {
+			if d.readPreface() {
+				return 0, d.speak()
+			}
 			return d.handOver(p)
 		}
 		if err := d.serve(); err != nil {
@@ -141,6 +149,7 @@ func (d *doorstep) meet(raw []byte) (refused bool, err error) {
 	if !ok {
 		return false, d.enter(before, lost)
 	}
+	d.asked = true
 	p, _ := d.s.plains.Get().(*plain)
 	b := d.s.bounds.Load()
 	// In a drain too: net/http would read it and leave it unanswered.
@@ -182,6 +191,57 @@ func (d *doorstep) serve() (err error) {
 	keep = p.settle()
 	d.s.plains.Put(p)
 	return nil
+}
+
+// readPreface reports whether what came is how a client begins that speaks HTTP/2, of
+// which the rest may be on its way.
+func (d *doorstep) readPreface() bool {
+	if d.asked {
+		return false
+	}
+	for d.asked = true; d.n < len(http2.ClientPreface); {
+		if !strings.HasPrefix(http2.ClientPreface, string((*d.buf)[:d.n])) {
+			return false
+		}
+		n, err := d.Conn.Read((*d.buf)[d.n:len(http2.ClientPreface)])
+		if d.n += n; err != nil {
+			return false // the next read fails again
+		}
+	}
+	return strings.HasPrefix(string((*d.buf)[:d.n]), http2.ClientPreface)
+}
+
+// first looks at how a connection begins that is net/http's otherwise.
+func (d *doorstep) first(p []byte) (int, error) {
+	buf, _ := heads.Get().(*[]byte)
+	n, err := d.Conn.Read(*buf)
+	if n == 0 {
+		heads.Put(buf)
+		return 0, err
+	}
+	if d.buf, d.n = buf, n; d.readPreface() {
+		return 0, d.speak()
+	}
+	return d.handOver(p)
+}
+
+// speak serves HTTP/2 to the end of the connection, of which net/http learns no more
+// than that.
+func (d *doorstep) speak() error {
+	session := d.s.o.Streams.Begin(d.Conn, nil, (*d.buf)[:d.n])
+	heads.Put(d.buf)
+	d.buf = nil
+	if session != nil {
+		d.session.Store(session)
+		if d.phase.CompareAndSwap(lost, speaking) {
+			d.s.open.Remove(d)
+			session.Run()
+		} else {
+			_ = session.Close()
+		}
+	}
+	_ = d.leave()
+	return io.EOF
 }
 
 // handOver gives what came to net/http.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 )
 
 // doorstep is a client connection under net/http that serves plain requests
@@ -28,7 +29,8 @@ type doorstep struct {
 	tls    *tls.ConnectionState // of the client, whose TLS Conn is; nil = none
 	remote string               // address of the client
 
-	phase atomic.Int32
+	phase   atomic.Int32
+	session atomic.Pointer[streams.Session] // while speaking
 
 	// The fields below belong to the goroutine that serves the connection, or to
 	// the request of HTTP/1.1 that net/http serves.
@@ -41,12 +43,13 @@ type doorstep struct {
 // Phases of a doorstep. For net/http a connection that serves plain requests is
 // new, or idle, and is closed when the server shuts down.
 const (
-	fresh   int32 = iota // nothing was served yet
-	resting              // a plain request was, and the next may come
-	serving              // a plain one; Close waits for its end
-	handed               // net/http has a request, after which the next begins here
-	lost                 // net/http has the connection: it is not known here where requests begin
-	leaving              // Close was called
+	fresh    int32 = iota // nothing was served yet
+	resting               // a plain request was, and the next may come
+	serving               // a plain one; Close waits for its end
+	handed                // net/http has a request, after which the next begins here
+	lost                  // net/http has the connection: it is not known here where requests begin
+	speaking              // HTTP/2, which is neither's
+	leaving               // Close was called
 )
 
 // doorsteps is a listener that puts a doorstep under every connection.
@@ -100,6 +103,10 @@ func (d *doorstep) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	switch d.phase.Load() {
+	case lost:
+		if !d.asked && d.tls == nil {
+			return d.first(p)
+		}
 	case fresh, resting:
 		if d.tls != nil {
 			return d.nextSecured(p)
@@ -130,6 +137,9 @@ func (d *doorstep) Close() error {
 		phase := d.phase.Load()
 		switch {
 		case phase == leaving:
+			return nil
+		case phase == speaking: // of that a drain takes care
+			d.session.Load().Retire()
 			return nil
 		case !d.phase.CompareAndSwap(phase, leaving):
 		case phase == serving:

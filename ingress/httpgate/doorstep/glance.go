@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -108,7 +107,7 @@ func (p *plain) parse(head string, g glimpse) bool {
 	if !strings.HasPrefix(text, "/") || !target.IsValid(text) {
 		return false
 	}
-	if !p.locate(text) {
+	if p.r.URL, ok = target.Parse(text, &p.url); !ok {
 		return false
 	}
 	p.r.RequestURI, p.r.Host = text, ""
@@ -126,32 +125,6 @@ func (p *plain) parse(head string, g glimpse) bool {
 			return false
 		}
 	}
-}
-
-// locate takes the target apart and reports whether it is one.
-func (p *plain) locate(text string) bool {
-	path, query, asks := strings.Cut(text, "?")
-	if isWords(path) && (query != "" || !asks) {
-		p.url = url.URL{Path: path, RawQuery: query} // as url.ParseRequestURI has it
-		p.r.URL = &p.url
-		return true
-	}
-	var err error
-	p.r.URL, err = url.ParseRequestURI(text)
-	return err == nil
-}
-
-// isWords reports whether a path holds nothing that is escaped or has a meaning
-// of its own.
-func isWords(path string) bool {
-	for i := range len(path) {
-		switch c := path[i]; {
-		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9', c == '/', c == '-', c == '_', c == '.', c == '~':
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // field takes one header line and reports whether it leaves the request plain.

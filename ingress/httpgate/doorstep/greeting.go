@@ -23,7 +23,7 @@ const protoHTTP2 = "h2"
 const lastGreeting = time.Second
 
 // greeting is a listener that shakes hands by itself: only then is it known whether
-// a connection speaks HTTP/2, which is net/http's, or gets a doorstep above TLS.
+// a connection speaks HTTP/2, or gets a doorstep above TLS.
 type greeting struct {
 	inner  net.Listener
 	s      *Steps
@@ -31,9 +31,8 @@ type greeting struct {
 
 	ready chan net.Conn  // what has shaken hands
 	wg    sync.WaitGroup // the handshakes
-	last  chan struct{}  // closed when accepting has stopped
 	over  chan struct{}  // closed when nothing runs any more
-	err   error          // why accepting stopped; read it after last or over
+	err   error          // why accepting stopped; read it after over
 }
 
 // greet begins to accept from inner, until that ends. Whoever shakes hands then has
@@ -42,7 +41,7 @@ func (s *Steps) greet(ctx context.Context, inner net.Listener) *greeting {
 	b := s.bounds.Load()
 	g := &greeting{
 		inner: inner, s: s, within: min(b.HeaderTimeout, b.WriteTimeout),
-		ready: make(chan net.Conn), last: make(chan struct{}), over: make(chan struct{}),
+		ready: make(chan net.Conn), over: make(chan struct{}),
 	}
 	go g.acceptAll(context.WithoutCancel(ctx)) // its end closes inner
 	return g
@@ -78,7 +77,6 @@ func (g *greeting) acceptAll(ctx context.Context) {
 		}
 		g.wg.Go(func() { g.receive(ctx, c) })
 	}
-	close(g.last)
 	enough := time.AfterFunc(min(lastGreeting, g.s.o.Drain), cancel)
 	defer enough.Stop()
 	g.wg.Wait()
@@ -100,9 +98,11 @@ func (g *greeting) receive(ctx context.Context, c net.Conn) {
 		g.dismiss(c)
 		return
 	}
+	if ready == nil {
+		return
+	}
 	select {
 	case g.ready <- ready:
-		g.linger(ctx, ready)
 	case <-ctx.Done():
 		_ = c.Close() // nobody will take it; TLS would take its time for a farewell
 	}
@@ -114,21 +114,8 @@ func (g *greeting) dismiss(c net.Conn) {
 	_ = c.Close()
 }
 
-// linger holds the end of accepting up for a client of HTTP/2 that came during it:
-// net/http closes connections of HTTP/2 that have no request as soon as there is
-// nothing to accept any more, and its request is on its way.
-func (g *greeting) linger(ctx context.Context, c net.Conn) {
-	if _, ok := c.(*tls.Conn); !ok {
-		return
-	}
-	select {
-	case <-g.last:
-		<-ctx.Done()
-	default:
-	}
-}
-
-// shake shakes hands over c, and returns what net/http is to get.
+// shake shakes hands over c, and returns what net/http is to get: nothing when it is
+// a session of HTTP/2, which begins then.
 func (g *greeting) shake(ctx context.Context, c net.Conn) (net.Conn, error) {
 	sock := newSocket(c)
 	if sock != nil {
@@ -149,7 +136,10 @@ func (g *greeting) shake(ctx context.Context, c net.Conn) (net.Conn, error) {
 	}
 	state := t.ConnectionState()
 	if state.NegotiatedProtocol == protoHTTP2 {
-		return t, nil
+		if session := g.s.o.Streams.Begin(t, &state, nil); session != nil {
+			go session.Run() //nolint:contextcheck // ctx is that of the handshake; requests have their own
+		}
+		return nil, nil //nolint:nilnil // as said above
 	}
 	return secured{g.s.newDoorstep(t, sock, &state)}, nil
 }

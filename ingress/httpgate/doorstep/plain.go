@@ -6,8 +6,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
+
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 )
 
 const (
@@ -142,7 +143,7 @@ func (p *plain) WriteHeader(status int) {
 	}
 	p.appendFields()
 	if _, ok := p.header["Date"]; !ok {
-		p.out = appendDate(p.out, time.Now())
+		p.out = appendField(p.out, "Date", streams.Date(time.Now()))
 	}
 	if p.chunked = p.left < 0 && !p.bare; p.chunked {
 		p.out = append(p.out, "Transfer-Encoding: chunked\r\n"...)
@@ -169,25 +170,6 @@ func appendStatus(b []byte, status int) []byte {
 func appendField(b []byte, name, value string) []byte {
 	b = append(append(b, name...), ": "...)
 	return append(append(b, value...), "\r\n"...)
-}
-
-// date is a Date field, for the second in which it is true.
-type date struct {
-	second int64
-	line   string
-}
-
-// today is the latest date that was written. A clock that goes back makes another.
-var today atomic.Pointer[date] //nolint:gochecknoglobals // the time is the same everywhere
-
-// appendDate appends the field Date.
-func appendDate(b []byte, now time.Time) []byte {
-	at := today.Load()
-	if at == nil || at.second != now.Unix() {
-		at = &date{now.Unix(), now.UTC().Format("Date: " + http.TimeFormat + "\r\n")}
-		today.Store(at)
-	}
-	return append(b, at.line...)
 }
 
 // appendFields appends the header, less what is meant for behind the body.

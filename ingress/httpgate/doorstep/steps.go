@@ -5,29 +5,17 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 )
 
-// A Visit is what the server does about one plain request after another; it is
-// asked about one at a time. Requests and answers are valid until it has
-// answered.
-type Visit interface {
-	// Takes reports whether r is one for the doorstep. All others are net/http's,
-	// which has read it anew by the time it has them served.
-	Takes(r *http.Request) bool
-	// Offer decides about a request that it takes and does not wait. It reports
-	// whether that is all: r was refused, and w is the answer.
-	Offer(w http.ResponseWriter, r *http.Request) (answered bool)
-	// Settle answers a request of which more is to be done. ctx is done when the
-	// client leaves. It reports whether the answer was cut off, by which the
-	// connection ends.
-	Settle(ctx context.Context, w http.ResponseWriter, r *http.Request) (cut bool)
-}
+// A Visit is what the server does about one request after another, however it
+// came.
+type Visit = streams.Visit
 
 // Bounds are those of a connection. None is zero.
 type Bounds struct {
@@ -39,12 +27,13 @@ type Bounds struct {
 
 // Options are what [New] needs; all of it, but for TLS.
 type Options struct {
-	Name  string        // of the ingress, for logs
-	Door  *ingress.Door // which counts handshakes that failed
-	TLS   *tls.Config   // of clients; nil = they come without
-	Log   *slog.Logger
-	Drain time.Duration // for which a drain waits at most
-	Visit func() Visit  // makes one; it is used again and again
+	Name    string        // of the ingress, for logs
+	Door    *ingress.Door // which counts handshakes that failed
+	TLS     *tls.Config   // of clients; nil = they come without
+	Log     *slog.Logger
+	Drain   time.Duration   // for which a drain waits at most
+	Visit   func() Visit    // makes one; it is used again and again
+	Streams *streams.Server // serves HTTP/2
 }
 
 // Steps are the connections of a server. They are safe for concurrent use.

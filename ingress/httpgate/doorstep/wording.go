@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -77,7 +78,7 @@ func Refuse(answer http.ResponseWriter, w *Wording, retryAfter, baseBackoff int6
 	if more.Value != "" {
 		b = appendField(b, more.Name, more.Value)
 	}
-	b = appendDate(append(b, "Content-Type: application/problem+json\r\n"...), p.came)
+	b = appendField(append(b, "Content-Type: application/problem+json\r\n"...), "Date", streams.Date(p.came))
 	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(w.body)+len(end)), 10)
 	if p.last = w.last || p.isLast(); p.last {
 		b = append(b, "\r\nConnection: close"...)

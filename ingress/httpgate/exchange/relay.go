@@ -235,9 +235,7 @@ func (a *answer) allow() {
 	}
 	a.touched = now
 	if a.stream {
-		if a.r.ProtoMajor == 1 { // HTTP/2 would end a silent stream
-			_ = a.rc.SetWriteDeadline(now.Add(o.StreamIdle))
-		}
+		_ = a.rc.SetWriteDeadline(now.Add(o.StreamIdle)) // which a stream that is silent may pass
 		return
 	}
 	if a.bc != nil {

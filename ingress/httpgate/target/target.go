@@ -2,6 +2,7 @@ package target
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -28,4 +29,29 @@ func IsValid(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// Parse takes a request target apart as net/url does, into room where it is simple,
+// and reports whether it is one.
+func Parse(text string, room *url.URL) (*url.URL, bool) {
+	path, query, asks := strings.Cut(text, "?")
+	if strings.HasPrefix(path, "/") && isWords(path) && (query != "" || !asks) {
+		*room = url.URL{Path: path, RawQuery: query}
+		return room, true
+	}
+	u, err := url.ParseRequestURI(text)
+	return u, err == nil
+}
+
+// isWords reports whether a path holds nothing that is escaped or has a meaning
+// of its own.
+func isWords(path string) bool {
+	for i := range len(path) {
+		switch c := path[i]; {
+		case 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9', c == '/', c == '-', c == '_', c == '.', c == '~':
+		default:
+			return false
+		}
+	}
+	return true
 }

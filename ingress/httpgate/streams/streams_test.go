@@ -1,0 +1,432 @@
+package streams_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/admitd/admitd/ingress/httpgate/streams"
+	"github.com/admitd/admitd/labels"
+)
+
+// bounds of the sessions of these tests, no two alike.
+var bounds = streams.Bounds{
+	MaxHeader: 8 << 10, HeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, WriteTimeout: 150 * time.Second, StreamIdle: 60 * time.Second,
+}
+
+// maxStreams is how many requests may be in flight on a session of these tests.
+const maxStreams = 20
+
+// work is what requests do here, by their path.
+type work struct {
+	wording streams.Wording
+	begun   atomic.Int64 // requests that were admitted
+	ended   atomic.Int64
+	decided atomic.Int64
+	first   atomic.Pointer[error] // of writing an answer
+}
+
+// newWork returns it.
+func newWork() *work {
+	w := &work{}
+	doc := labels.New(labels.RequestRate, "test", "default")
+	w.wording.Word(&doc, []labels.Field{{Name: "Retry-After", Waits: true}, {Name: "X-Why", Value: "because"}})
+	return w
+}
+
+// Takes implements [streams.Visit].
+func (*work) Takes(r *http.Request) bool { return r.URL.Path != "/other" }
+
+// Offer implements [streams.Visit].
+func (w *work) Offer(a http.ResponseWriter, r *http.Request) bool {
+	w.decided.Add(1)
+	switch r.URL.Path {
+	case "/refused":
+		return streams.Refuse(a, &w.wording, 1500, 0, labels.Field{})
+	case "/bug":
+		panic("in a decision")
+	}
+	w.begun.Add(1)
+	return false
+}
+
+// Settle implements [streams.Visit].
+func (w *work) Settle(ctx context.Context, a http.ResponseWriter, r *http.Request) (cut bool) {
+	defer w.ended.Add(1)
+	var err error
+	switch path, n, _ := strings.Cut(r.URL.Path[1:], "-"); path {
+	case "hold":
+		<-ctx.Done()
+		return true
+	case "stubborn": // goes on for a while although nobody waits
+		<-ctx.Done()
+		time.Sleep(time.Minute)
+	case "bytes":
+		size, _ := strconv.Atoi(n)
+		_, err = a.Write(make([]byte, size))
+	case "echo":
+		_, err = io.Copy(a, r.Body)
+	case "panic":
+		panic("in an answer")
+	default:
+		_, err = io.WriteString(a, "hello")
+	}
+	if err != nil {
+		w.first.CompareAndSwap(nil, &err)
+	}
+	return err != nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (*work) ServeHTTP(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusTeapot) }
+
+// said is what came of a stream.
+type said struct {
+	status string
+	fields http.Header
+	body   int
+	ended  bool
+	reset  http2.ErrCode
+	wasSet bool // reset was
+}
+
+// client speaks HTTP/2 by hand.
+type client struct {
+	net.Conn
+	t    *testing.T
+	w    *work
+	s    *streams.Server
+	over chan struct{} // the session has ended
+
+	framer *http2.Framer
+	block  bytes.Buffer
+	enc    *hpack.Encoder
+
+	mu     sync.Mutex // guards the fields below
+	of     map[uint32]*said
+	away   []http2.GoAwayFrame
+	pings  [][8]byte
+	grants map[uint32]int
+	end    error
+	writes int
+}
+
+// counted counts the writes of the gate.
+type counted struct {
+	net.Conn
+	c *client
+}
+
+// Write implements net.Conn.
+func (c counted) Write(p []byte) (int, error) {
+	c.c.mu.Lock()
+	c.c.writes++
+	c.c.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+// begin begins a session over a pipe, and says the preface unless raw is set. It runs in
+// a bubble.
+func begin(t *testing.T, raw bool, settings ...http2.Setting) *client {
+	t.Helper()
+	here, there := net.Pipe()
+	c := &client{Conn: here, t: t, w: newWork(), over: make(chan struct{}), of: map[uint32]*said{}, grants: map[uint32]int{}}
+	c.s = streams.New(streams.Options{
+		Name: "test", Log: slog.New(slog.DiscardHandler), Streams: maxStreams, Visit: func() streams.Visit { return c.w }, Handler: c.w,
+	}, bounds)
+	session := c.s.Begin(counted{there, c}, nil, nil)
+	go func() { defer close(c.over); session.Run() }()
+	c.framer = http2.NewFramer(here, nil)
+	c.fresh()
+	t.Cleanup(func() { _ = here.Close(); <-c.over })
+	if !raw {
+		go c.listen()
+		c.raw([]byte(http2.ClientPreface))
+		_ = c.framer.WriteSettings(settings...)
+		synctest.Wait()
+	}
+	return c
+}
+
+// listen notes what comes.
+func (c *client) listen() {
+	framer := http2.NewFramer(io.Discard, c.Conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	for {
+		f, err := framer.ReadFrame()
+		c.mu.Lock()
+		if err != nil {
+			c.end = err
+			c.mu.Unlock()
+			return
+		}
+		c.note(f)
+		c.mu.Unlock()
+	}
+}
+
+// note notes a frame.
+func (c *client) note(f http2.Frame) {
+	id := f.Header().StreamID
+	s := c.of[id]
+	if s == nil {
+		s = &said{}
+		c.of[id] = s
+	}
+	switch f := f.(type) {
+	case *http2.MetaHeadersFrame:
+		if status := f.PseudoValue("status"); status != "" {
+			s.status = status
+		}
+		s.fields = http.Header{}
+		for _, h := range f.RegularFields() {
+			s.fields.Add(h.Name, h.Value)
+		}
+		s.ended = f.StreamEnded()
+	case *http2.DataFrame:
+		s.body += len(f.Data())
+		s.ended = f.StreamEnded()
+	case *http2.RSTStreamFrame:
+		s.reset, s.wasSet = f.ErrCode, true
+	case *http2.GoAwayFrame:
+		c.away = append(c.away, *f)
+	case *http2.PingFrame:
+		c.pings = append(c.pings, f.Data)
+	case *http2.WindowUpdateFrame:
+		c.grants[id] += int(f.Increment)
+	}
+}
+
+// fresh has the client refer to no field that it has sent.
+func (c *client) fresh() { c.enc = hpack.NewEncoder(&c.block) }
+
+// raw writes bytes.
+func (c *client) raw(b []byte) { _, _ = c.Write(b) }
+
+// encode encodes fields, in pairs.
+func (c *client) encode(pairs ...string) []byte {
+	c.block.Reset()
+	for i := 0; i < len(pairs); i += 2 {
+		_ = c.enc.WriteField(hpack.HeaderField{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return bytes.Clone(c.block.Bytes())
+}
+
+// ask sends a request, with a body to come if method is POST.
+func (c *client) ask(id uint32, method, path string, more ...string) error {
+	block := c.encode(append([]string{":method", method, ":scheme", "http", ":authority", "a", ":path", path}, more...)...)
+	return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true, EndStream: method != http.MethodPost})
+}
+
+// got waits until all is quiet, and returns what came of a stream.
+func (c *client) got(id uint32) said {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.of[id]; s != nil {
+		return *s
+	}
+	return said{}
+}
+
+// lastAway waits until all is quiet, and returns how the client was told to go; nil = it
+// was not.
+func (c *client) lastAway() *http2.GoAwayFrame {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.away) == 0 {
+		return nil
+	}
+	return &c.away[len(c.away)-1]
+}
+
+// wantAway fails the test unless the session ended for a reason.
+func (c *client) wantAway(code http2.ErrCode) {
+	c.t.Helper()
+	if away := c.lastAway(); away == nil || away.ErrCode != code {
+		c.t.Errorf("GOAWAY %+v, want one for %v", away, code)
+	}
+}
+
+// well fails the test unless another request is served.
+func (c *client) well(id uint32) {
+	c.t.Helper()
+	_ = c.ask(id, http.MethodGet, "/")
+	if got := c.got(id); got.status != "200" || got.body != len("hello") || !got.ended {
+		c.t.Errorf("another request is answered %+v, want hello", got)
+	}
+}
+
+// Requests that come together and are refused are answered together, by whoever
+// reads them: one write, and no request has begun.
+func TestRefusedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false)
+		var all bytes.Buffer
+		c.framer = http2.NewFramer(&all, nil)
+		for id := uint32(1); id < 1000; id += 2 {
+			_ = c.ask(id, http.MethodGet, "/refused")
+		}
+		c.mu.Lock()
+		before := c.writes
+		c.mu.Unlock()
+		c.raw(all.Bytes())
+		synctest.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for id := uint32(1); id < 200; id += 2 { // as many as the window of the session lets through
+			got := c.of[id]
+			if got == nil || got.status != "429" || !got.ended || got.fields.Get("Retry-After") != "2" || got.fields.Get("X-Why") != "because" ||
+				got.fields.Get("Content-Length") != strconv.Itoa(got.body) {
+				t.Fatalf("stream %d: %+v, want 429 in words", id, got)
+			}
+		}
+		if n := c.writes - before; n > 20 {
+			t.Errorf("%d writes for 500 refusals", n)
+		}
+		if n := c.w.begun.Load(); n != 0 {
+			t.Errorf("%d requests have begun", n)
+		}
+	})
+}
+
+// A refusal for which the client has no room waits for it, and neither the session nor
+// other requests do.
+func TestRefusedWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
+		_ = c.ask(1, http.MethodGet, "/refused")
+		if got := c.got(1); got.status != "429" || got.body != 10 || got.ended {
+			t.Fatalf("%+v, want the beginning of a refusal", got)
+		}
+		c.well(3)
+		_ = c.framer.WriteWindowUpdate(1, 1000)
+		if got := c.got(1); !got.ended || got.fields.Get("Content-Length") != strconv.Itoa(got.body) {
+			t.Errorf("%+v, want all of it", got)
+		}
+	})
+}
+
+// A panic in an answer ends its stream, and one in a decision its session; nobody
+// else notices.
+func TestPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false)
+		_ = c.ask(1, http.MethodGet, "/panic")
+		if got := c.got(1); got.reset != http2.ErrCodeInternal {
+			t.Errorf("%+v, want INTERNAL_ERROR", got)
+		}
+		c.well(3)
+		_ = c.ask(5, http.MethodGet, "/bug")
+		<-c.over
+	})
+}
+
+// Whoever leaves is not waited for: by a reset, or with the session.
+func TestDeparture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false)
+		for id := uint32(1); id < 7; id += 2 {
+			_ = c.ask(id, http.MethodGet, "/hold")
+		}
+		_ = c.framer.WriteRSTStream(3, http2.ErrCodeCancel)
+		synctest.Wait()
+		if n := c.w.ended.Load(); n != 1 {
+			t.Errorf("%d requests have ended, want 1", n)
+		}
+		if got := c.got(3); got.wasSet {
+			t.Errorf("%+v, want nothing said to who has left", got)
+		}
+		_ = c.Close()
+		<-c.over
+		if n := c.w.ended.Load(); n != 3 {
+			t.Errorf("%d requests have ended, want 3", n)
+		}
+	})
+}
+
+// A body comes back as it was sent, window for window, and what is not read holds the
+// client back.
+func TestEcho(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
+		_ = c.framer.WriteWindowUpdate(0, 1<<30)
+		_ = c.ask(1, http.MethodPost, "/echo")
+		const frames = 200
+		for range frames {
+			_ = c.framer.WriteDataPadded(1, false, make([]byte, 10_000), make([]byte, 100))
+			synctest.Wait() // it is read, and granted anew
+		}
+		_ = c.framer.WriteData(1, true, nil)
+		if got := c.got(1); got.body != frames*10_000 || !got.ended {
+			t.Errorf("%+v, want %d bytes", got, frames*10_000)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if sent := frames * 10_101; c.grants[0] > sent+1<<20 || c.grants[0] < sent-1<<20 || c.grants[1] > frames*10_000 {
+			t.Errorf("granted %v for %d bytes", c.grants, sent)
+		}
+	})
+}
+
+// Windows that are moved under an answer, and below nothing, hold.
+func TestWindowsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100})
+		_ = c.ask(1, http.MethodGet, "/bytes-1000")
+		if got := c.got(1); got.body != 100 {
+			t.Fatalf("%d bytes came, want 100", got.body)
+		}
+		set := func(v uint32) { _ = c.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: v}) }
+		set(0) // 100 too many were sent
+		_ = c.framer.WriteWindowUpdate(1, 50)
+		if got := c.got(1); got.body != 100 {
+			t.Fatalf("%d bytes came, want 100 still", got.body)
+		}
+		_ = c.framer.WriteWindowUpdate(1, 60)
+		if got := c.got(1); got.body != 110 {
+			t.Fatalf("%d bytes came, want 110", got.body)
+		}
+		set(5000)
+		if got := c.got(1); got.body != 1000 || !got.ended {
+			t.Fatalf("%+v, want 1000 bytes", got)
+		}
+		_ = c.framer.WriteWindowUpdate(0, 1<<31-1)
+		c.wantAway(http2.ErrCodeFlowControl)
+	})
+}
+
+// An answer that nobody takes fails at its deadline, and no other does.
+func TestAnswerNobodyTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 5})
+		_ = c.ask(1, http.MethodGet, "/bytes-1000")
+		time.Sleep(bounds.WriteTimeout - time.Millisecond)
+		if got := c.got(1); got.wasSet {
+			t.Fatal("reset before its time")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if got := c.got(1); got.reset != http2.ErrCodeInternal || !got.wasSet {
+			t.Errorf("%+v, want the stream reset", got)
+		}
+		if err := *c.w.first.Load(); !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "timeout") {
+			t.Errorf("the answer failed with %v", err)
+		}
+		c.well(3)
+	})
+}
