@@ -13,6 +13,9 @@ import (
 // taken for the latency of the backend: 160 ms where it was 10, and nobody served in
 // time, for minutes.
 func TestStopTellsNothingOfTheBackend(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays seven minutes of twice the capacity")
+	}
 	for _, tc := range []struct {
 		patience string
 		from, to float64 // s
