@@ -113,7 +113,7 @@ func badBeginnings(t *testing.T, l lane) {
 	for name, said := range map[string]string{
 		"a request before settings": http2.ClientPreface + "\x00\x00\x04\x01\x05\x00\x00\x00\x01\x82\x84\x86\x41",
 		"a ping before settings":    http2.ClientPreface + "\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678",
-		"half a preface":            http2.ClientPreface[:20] + "\r\n\r\n\r\n",
+		"another preface":           "PRI * HTTP/2.0\r\n\r\nnone\r\n\r\n",
 		"garbage behind it":         http2.ClientPreface + strings.Repeat("garbage ", 100),
 	} {
 		c := l.agree(t, g.addr)
