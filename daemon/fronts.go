@@ -158,19 +158,22 @@ func (fs *fronts) policy(in *config.Ingress) (*limiter.Policy, error) {
 // around the gate. A backend that does not answer is no reason not to start: the
 // gate checks again when it does.
 func (fs *fronts) probe(ctx context.Context, plan []planned) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	found := make([]error, len(plan))
 	var asked sync.WaitGroup
 	for i, p := range plan {
 		if p.isNew && p.front.server != nil && p.front.server.Probe != nil {
-			asked.Go(func() { found[i] = p.front.server.Probe(ctx) })
+			asked.Go(func() { found[i] = p.front.server.Probe(bounded) })
 		}
 	}
 	asked.Wait()
 	for i, err := range found {
 		if bypass := fs.protocols[plan[i].in.Protocol].Bypass; bypass != nil && errors.Is(err, bypass) {
 			return fmt.Errorf("ingress %s: %w", plan[i].in.Name, err)
+		}
+		if err != nil && ctx.Err() != nil { // nobody waits for the change: it is not known what the backend is
+			return fmt.Errorf("ingress %s: %w", plan[i].in.Name, ctx.Err())
 		}
 		if err != nil {
 			fs.log.Warn("backend does not answer yet", slog.String("ingress", plan[i].in.Name), slog.Any("error", err))

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -92,5 +93,44 @@ func TestOverlappingAddresses(t *testing.T) {
 	}
 	if got := d.Address("a").String(); got != before {
 		t.Errorf("listens on %s; want it to stay on %s", got, before)
+	}
+}
+
+// A daemon that is stopped while it asks a backend what it is does not serve first,
+// and a change for which nobody waits any more is not put in force: nobody knows yet
+// whether clients could walk around its gate.
+func TestNothingIsPutInForceUnasked(t *testing.T) {
+	silent := opened(t)
+	const alone = "admin: { listen: 127.0.0.1:0 }\ningresses: [{ name: a, listen: 127.0.0.1:0, backend: 'http://127.0.0.1:1' }"
+	waits := configured.From(t, alone+fmt.Sprintf(", { name: db, protocol: mongodb, listen: 127.0.0.1:0, backend: %q }]", silent.Addr()))
+	asked := func(put func(ctx context.Context) error) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			if c, err := silent.Accept(); err == nil {
+				defer c.Close()
+				cancel()
+				<-t.Context().Done() // it says nothing
+			}
+		}()
+		return put(ctx)
+	}
+	d, err := daemon.New(waits, daemon.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := asked(d.Run); err != nil {
+		t.Errorf("Run = %v; want a daemon that was stopped", err)
+	}
+	select {
+	case <-d.Up():
+		t.Error("it served before it was stopped")
+	default:
+	}
+	d, _ = listening(t, daemon.Options{}, "a", "127.0.0.1:0")
+	if err := asked(func(ctx context.Context) error { return d.Apply(ctx, waits) }); !errors.Is(err, context.Canceled) {
+		t.Errorf("Apply = %v; want that nobody waits for it", err)
+	}
+	if d.Gate("db") != nil {
+		t.Error("an ingress runs of which the backend was not asked")
 	}
 }

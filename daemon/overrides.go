@@ -133,9 +133,6 @@ func (o *overrides) Undo(ctx context.Context, ingress, id, by string) (admin.Ove
 	fs := o.settings.fronts
 	fs.change.Lock()
 	defer fs.change.Unlock()
-	if fs.ingress(ingress) == nil {
-		return admin.Override{}, admin.ErrUnknownIngress
-	}
 	o.mu.Lock()
 	var old *admin.Override
 	for key, v := range o.all[ingress] {
@@ -144,7 +141,11 @@ func (o *overrides) Undo(ctx context.Context, ingress, id, by string) (admin.Ove
 		}
 	}
 	o.mu.Unlock()
-	if old == nil {
+	switch {
+	case old != nil: // perhaps of an ingress that is away, and would come back with it
+	case fs.ingress(ingress) == nil:
+		return admin.Override{}, admin.ErrUnknownIngress
+	default:
 		return admin.Override{}, admin.ErrUnknownOverride
 	}
 	if err := fs.apply(ctx, o.settings.running(), false); err != nil {

@@ -63,3 +63,33 @@ ingresses: [{ name: a, listen: "127.0.0.1:0", backend: "http://127.0.0.1:1", tls
 		blocked(false)
 	})
 }
+
+// An override whose time was over while its ingress was away does not come back with
+// it: nobody undid it any more.
+func TestOverridesEndWithoutTheirIngress(t *testing.T) {
+	const others = "admin: { listen: 127.0.0.1:0 }\ningresses: [{ name: b }"
+	without, with := configured.From(t, others+"]"), configured.From(t, others+`, { name: a, partitions: { by: "header:X-Tenant" } }]`)
+	synctest.Test(t, func(t *testing.T) {
+		d, err := daemon.Standing(with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Overrides().Override(t.Context(), "a", "batch", admin.OverrideChange{Block: true, For: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Apply(t.Context(), without); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if err := d.Apply(t.Context(), with); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := d.Overrides().Overrides("a"); err != nil || len(all) > 0 {
+			t.Errorf("overrides: %v, %v; want none", all, err)
+		}
+		if _, err := d.Gate("a").Admit(t.Context(), limiter.Request{Key: "batch"}); err != nil {
+			t.Errorf("admit: %v", err)
+		}
+	})
+}
