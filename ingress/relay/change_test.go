@@ -9,6 +9,53 @@ import (
 	"github.com/admitd/admitd/ingress/relay"
 )
 
+// What is told before a wait, while it lasts, or as it ends for another reason is
+// known at the next look, and known once.
+func TestChange(t *testing.T) {
+	var c relay.Change
+	begin := func() <-chan struct{} {
+		t.Helper()
+		way := c.Wait()
+		if way == nil {
+			t.Fatal("a change was told twice")
+		}
+		return way
+	}
+	known := func(when string) {
+		t.Helper()
+		if c.Wait() != nil {
+			t.Fatalf("%s: nobody knows of the change", when)
+		}
+	}
+	for range 3 { // whatever was before
+		c.Tell()
+		c.Tell()
+		known("told before the wait")
+
+		way := begin()
+		c.Tell()
+		c.Tell()
+		<-way
+		c.Over(true)
+
+		begin()
+		c.Over(false)
+
+		begin()
+		c.Tell()
+		c.Over(false)
+		known("told as the wait ended")
+
+		way = begin()
+		select {
+		case <-way:
+			t.Fatal("a wait ended that nobody told of a change")
+		default:
+		}
+		c.Over(false)
+	}
+}
+
 // stirred is a toy that is told of changes besides, when an answer lands.
 type stirred struct{ toy }
 
@@ -16,7 +63,6 @@ func (p *stirred) Landed(s *relay.Session, m relay.Message) (relay.Verdict, erro
 	if m.Bytes[5]%3 == 0 {
 		s.Wake()
 	}
-	go s.Wake()
 	return p.toy.Landed(s, m)
 }
 
