@@ -1,6 +1,7 @@
 package descriptors
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -86,4 +87,13 @@ func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(c.back)
 	return err
+}
+
+// CloseWrite sends the end of the stream and leaves reading open, where the
+// connection can do that; otherwise it returns [errors.ErrUnsupported].
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }

@@ -1,6 +1,8 @@
 package descriptors_test
 
 import (
+	"errors"
+	"io"
 	"net"
 	"testing"
 
@@ -68,5 +70,42 @@ func TestListenersShare(t *testing.T) {
 				t.Error("not all was given back")
 			}
 		})
+	}
+}
+
+// A server may say that it has said all, and go on reading: net/http does so where it
+// answered before it had read the request, so that its answer is not lost in a reset.
+func TestListenersHalfClose(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := descriptors.New(nil).Listen(inner, descriptors.Share{Part: 2})
+	defer ln.Close()
+	c, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	half, ok := in.(interface{ CloseWrite() error })
+	if !ok {
+		t.Fatal("it cannot say so")
+	}
+	if err := half.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the client reads %v; want the end", err)
+	}
+	if _, err := io.WriteString(c, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := in.Read(make([]byte, 2)); n != 1 || err != nil {
+		t.Errorf("the server reads %d, %v; want a byte", n, err)
 	}
 }
