@@ -33,12 +33,13 @@ func TestListenersShare(t *testing.T) {
 		clients int64 // descriptors that are promised already
 		share   descriptors.Share
 		want    int
+		most    int // without clients
 	}{
-		"its part":                      {0, descriptors.Share{Part: 2}, 12},
-		"its part and what is spared":   {0, descriptors.Share{Part: 4, Spare: true}, 6 + 2},
-		"what clients leave":            {20, descriptors.Share{Part: 2}, 4},
-		"nothing is left":               {24, descriptors.Share{Part: 2}, 0},
-		"nothing is left but the spare": {24, descriptors.Share{Part: 4, Spare: true}, 2},
+		"its part":                      {0, descriptors.Share{Part: 2}, 12, 12},
+		"its part and what is spared":   {0, descriptors.Share{Part: 4, Spare: true}, 6 + 2, 6 + 2},
+		"what clients leave":            {20, descriptors.Share{Part: 2}, 4, 12},
+		"nothing is left":               {24, descriptors.Share{Part: 2}, 0, 12},
+		"nothing is left but the spare": {24, descriptors.Share{Part: 4, Spare: true}, 2, 6 + 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := descriptors.New(few)
@@ -52,21 +53,26 @@ func TestListenersShare(t *testing.T) {
 			tc.share.Refused = func() { refused++ }
 			source := &pipes{}
 			ln := a.Listen(source, tc.share)
-			for range 2 { // what was closed is there again
+			come := func(want int) {
+				t.Helper()
 				source.left, refused = 30, 0
 				var in []net.Conn
 				for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
 					in = append(in, c)
 				}
-				if len(in) != tc.want || refused != 30-tc.want {
-					t.Errorf("%d came in and %d were refused; want %d and %d", len(in), refused, tc.want, 30-tc.want)
+				if len(in) != want || refused != 30-want {
+					t.Errorf("%d came in and %d were refused; want %d and %d", len(in), refused, want, 30-want)
 				}
 				for _, c := range in {
 					_ = c.Close()
 					_ = c.Close() // counts once
 				}
 			}
-			if !a.Promise(pipe, 24-tc.clients) {
+			come(tc.want)
+			come(tc.want) // what was closed is there again
+			a.Release(tc.clients)
+			come(tc.most) // and all of it when the clients have gone
+			if !a.Promise(pipe, 24) {
 				t.Error("not all was given back")
 			}
 		})
