@@ -78,6 +78,7 @@ func (in *inlet) fill() error {
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
+		in.until = time.Time{} // whoever set it: it has passed
 		in.thin(now)
 	}
 }

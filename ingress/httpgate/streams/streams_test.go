@@ -78,6 +78,10 @@ func (w *work) Settle(ctx context.Context, a http.ResponseWriter, r *http.Reques
 	case "bytes":
 		size, _ := strconv.Atoi(n)
 		_, err = a.Write(make([]byte, size))
+	case "fields":
+		size, _ := strconv.Atoi(n)
+		a.Header()["X-Long"] = []string{strings.Repeat("x", size)}
+		_, err = io.WriteString(a, "hello")
 	case "echo":
 		_, err = io.Copy(a, r.Body)
 	case "panic":
@@ -408,6 +412,20 @@ func TestWindowsMove(t *testing.T) {
 		}
 		_ = c.framer.WriteWindowUpdate(0, 1<<31-1)
 		c.wantAway(http2.ErrCodeFlowControl)
+	})
+}
+
+// Fields that take more than a frame come whole, the first time and the next.
+func TestLongHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false)
+		for i, size := range []int{16 << 10, 100_000, 33_000, 16<<10 - 100} {
+			id := uint32(2*i + 1)
+			_ = c.ask(id, http.MethodGet, "/fields-"+strconv.Itoa(size))
+			if got := c.got(id); len(got.fields.Get("X-Long")) != size || got.body != len("hello") || !got.ended {
+				t.Errorf("%d bytes of a field and %d of the body, want %d and 5", len(got.fields.Get("X-Long")), got.body, size)
+			}
+		}
 	})
 }
 
