@@ -291,6 +291,7 @@ func TestRetire(t *testing.T) {
 		if n := c.s.Finish(t.Context()); n != 0 {
 			t.Errorf("%d requests were cut off", n)
 		}
+		synctest.Wait() // the client has heard of it
 		if !errors.Is(c.end, io.EOF) {
 			t.Errorf("ended with %v", c.end)
 		}
