@@ -121,11 +121,12 @@ func (c *council) stands(now time.Time, l *lever, w *wish) string {
 	if w.value < l.current {
 		return ""
 	}
-	_, lately, objective := c.past.judgeBins(l, now.Add(-c.trial.For), now)
+	lately, _ := c.past.bins(l, now, now)
+	judge, _, objective := c.past.judgeBins(l, now, now)
 	switch {
-	case len(lately) < leastBins:
+	case len(column(lately, goodShare)) < leastBins:
 		return "not raised before there is something to compare with"
-	case objective > 0 && brokenNow(lately, objective):
+	case objective > 0 && brokenNow(judge, objective):
 		return "not raised while the objective is broken"
 	}
 	return ""

@@ -95,24 +95,24 @@ func (l *lever) try(j *journal, r *Record) {
 	l.open = append(l.open, r)
 }
 
-// keep ends the oldest trial of a setting well.
-func (l *lever) keep(j *journal, before, after, objBefore, objAfter []bin) {
+// keep ends the oldest trial of a setting, which stays.
+func (l *lever) keep(j *journal, trial *Trial) {
 	r := *l.open[0]
-	trial := Trial{State: trialKept, Test: "neither the objective nor goodput got worse"}
-	if len(before) < leastBins || len(after) < leastBins {
-		trial = Trial{State: trialNotJudged, Test: "too little was measured"}
-	}
-	trial.measure(before, after, objBefore, objAfter)
-	r.Trial = &trial
+	r.Trial = trial
 	l.open = l.open[1:]
 	j.again(&r)
 }
 
 // close ends every trial of a setting without a verdict.
 func (l *lever) close(j *journal, state, why string) {
+	l.end(j, &Trial{State: state, Test: why})
+}
+
+// end ends every trial of a setting in one way.
+func (l *lever) end(j *journal, trial *Trial) {
 	for _, open := range l.open {
 		r := *open
-		r.Trial = &Trial{State: state, Test: why}
+		r.Trial = trial
 		j.again(&r)
 	}
 	l.open, l.doubt = nil, false

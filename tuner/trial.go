@@ -45,7 +45,7 @@ const (
 func verdict(before, after, objBefore, objAfter []bin, ratio, objective float64) (harm string) {
 	broken := objective > 0 && brokenNow(objAfter, objective)
 	if ratio > 1 && broken && !mostlyBroken(objBefore, objective) {
-		return fmt.Sprintf("p99 was above the objective of %.4gs in %d bins in a row, and was not before", objective, brokenInARow)
+		return fmt.Sprintf("p99 was above the objective of %.4gs in %d bins in a row, and mostly was not before", objective, brokenInARow)
 	}
 	if ratio < 1 && broken {
 		return "" // to let more in while the objective is broken is no help
@@ -60,6 +60,15 @@ func verdict(before, after, objBefore, objAfter []bin, ratio, objective float64)
 		return fmt.Sprintf("goodput fell by more than the change explains (Mann-Whitney, one-sided, p = %.2g)", p)
 	}
 	return ""
+}
+
+// judged reports whether a change could be judged: requests came in enough bins
+// before and after it, and where the objective could be watched before, it could be
+// afterwards too. Traffic that is always too thin for a p99 is judged by goodput.
+func judged(before, after, objBefore, objAfter []bin, objective float64) bool {
+	seen := func(bins []bin, read func(bin) float64) bool { return len(column(bins, read)) >= leastBins }
+	return seen(before, goodShare) && seen(after, goodShare) &&
+		(objective <= 0 || !seen(objBefore, p99) || seen(objAfter, p99))
 }
 
 func goodRate(b bin) float64 { return b.good }

@@ -25,7 +25,7 @@ func (m *mover) watch(ctx context.Context, now time.Time) {
 		}
 		first := l.open[0]
 		if l.doubt {
-			m.resolve(ctx, now, l)
+			m.resolve(ctx, now, l, &Trial{Test: "it could not be watched: time, or what was measured, was not to be trusted"})
 			continue
 		}
 		before, after := m.past.bins(l, first.at, now)
@@ -35,9 +35,19 @@ func (m *mover) watch(ctx context.Context, now time.Time) {
 			m.takeBack(ctx, now, l, harm)
 			continue
 		}
+		over := now.Sub(first.at) >= m.o.Trial.For
+		trial := Trial{State: trialKept, Test: "neither the objective nor goodput got worse"}
+		if over && !judged(before, after, objBefore, objAfter, objective) {
+			trial = Trial{State: trialNotJudged, Test: "it could not be judged: too little was measured"}
+		}
+		trial.measure(before, after, objBefore, objAfter)
+		if trial.State == trialNotJudged && ratio(first.old, l.current) > 1 {
+			m.resolve(ctx, now, l, &trial)
+			continue
+		}
 		l.lead(now, m.o.Trial.For)
-		for len(l.open) > 0 && now.Sub(l.open[0].at) >= m.o.Trial.For {
-			l.keep(&m.journal, before, after, objBefore, objAfter)
+		if over {
+			l.keep(&m.journal, &trial)
 		}
 	}
 }
@@ -54,18 +64,18 @@ func ratio(old, value float64) float64 {
 	return value / old
 }
 
-// resolve ends trials that could not be watched: what let more in is taken
-// back, the rest stays.
-func (m *mover) resolve(ctx context.Context, now time.Time, l *lever) {
-	first, why := l.open[0], "it could not be watched: time, or what was measured, was not to be trusted"
-	if ratio(first.old, l.current) <= 1 {
-		l.close(&m.journal, trialNotJudged, why)
+// resolve ends trials that could not be judged, as the trial's test says: what let
+// more in is taken back, the rest stays. Nobody is to blame.
+func (m *mover) resolve(ctx context.Context, now time.Time, l *lever, trial *Trial) {
+	first, old := l.open[0], l.current
+	if trial.State = trialNotJudged; ratio(first.old, old) <= 1 {
+		l.end(&m.journal, trial)
 		return
 	}
-	old := l.current
-	l.close(&m.journal, trialTakenBack, why)
+	trial.State = trialTakenBack
+	l.end(&m.journal, trial)
 	m.giveBack(ctx, now, l, first.old, &Record{
-		Kind: KindTakeBack, Policy: first.Policy, Why: why, Old: shown(old), New: shown(first.old),
+		Kind: KindTakeBack, Policy: first.Policy, Why: trial.Test, Old: shown(old), New: shown(first.old), Trial: trial,
 	})
 }
 
