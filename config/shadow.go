@@ -49,7 +49,7 @@ func (c *Config) Candidate(s *Shadow) (*Ingress, error) {
 		return nil, err
 	}
 	base := *c
-	base.Shadow = nil // they would be validated again
+	base.Shadow, base.Tuner.Policies = nil, nil // they would be validated again, and none adjusts a candidate
 	next, err := base.Patch(s.Ingress, doc)
 	if err != nil {
 		return nil, err

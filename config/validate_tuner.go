@@ -130,7 +130,11 @@ func checkTunerPolicy(v validator, path string, c *Config, p *TunerPolicy) {
 		v.relate("needs allowMode: true, as it lets the policy stop the gate from refusing", p.Adjust, path+".adjust", path+".allowMode")
 	}
 	if p.Adjust != "" && !c.adjustable(p.Adjust) {
-		v.relate("is not a number that can change while the gate runs, such as orders.requests.rate", p.Adjust, path+".adjust")
+		problem := "is not a number that can change while the gate runs, such as orders.requests.rate"
+		if strings.Contains(p.Adjust, ".queue.") {
+			problem += "; a queue that is auto has none"
+		}
+		v.relate(problem, p.Adjust, path+".adjust")
 	}
 }
 
@@ -171,25 +175,25 @@ func (in *Ingress) adjustable(rest string) bool {
 }
 
 func (p *Partitions) adjustable(rest string) bool {
-	for _, name := range []string{"default", "*"} {
-		if key, found := strings.CutPrefix(rest, name+"."); found && isNumber(reflect.ValueOf(p.Default), key) {
-			return true
+	number := func(name string, partition any) bool {
+		key, found := strings.CutPrefix(rest, name+".")
+		if !found {
+			key, found = strings.CutPrefix(rest, "*.")
 		}
+		return found && isNumber(reflect.ValueOf(partition), key)
 	}
-	for i := range p.Named {
-		if key, found := strings.CutPrefix(rest, p.Named[i].Name+"."); found && isNumber(reflect.ValueOf(p.Named[i]), key) {
-			return true
-		}
-	}
-	return false
+	return number("default", p.Default) || slices.ContainsFunc(p.Named, func(n NamedPartition) bool { return number(n.Name, n) })
 }
 
 // isNumber reports whether a path below a struct leads to a number that its
-// other keys allow.
+// other keys allow, and that is not for people alone to change.
 func isNumber(v reflect.Value, path string) bool {
+	if q, ok := v.Interface().(Queue); ok && q.Auto {
+		return false
+	}
 	key, rest, more := strings.Cut(path, ".")
 	for name, leaf := range strict.Tags(Words).Keys(v) {
-		if name != key {
+		if name != key || slices.Contains([]string{"weight", "maxShare", "reserved", "longWindow"}, key) {
 			continue
 		}
 		switch leaf.Kind() { //nolint:exhaustive // the others are no numbers
