@@ -82,7 +82,7 @@ func (c *curve) learn(now int64, n int, latency time.Duration, o limiter.Outcome
 }
 
 // draw returns how a request would go with n in flight, itself included. beyond
-// reports that so many were never seen.
+// reports that about as many were never seen, so that it is a guess.
 func (c *curve) draw(now int64, n int, random uint64) (latency time.Duration, o limiter.Outcome, beyond bool) {
 	expected, from, beyond := c.at(now, float64(n))
 	if from == nil {
@@ -111,9 +111,10 @@ func (c *curve) near(now int64, i, by int) *place {
 }
 
 // at returns the mean latency in ns with n in flight, and the nearest place that
-// knows how single requests differ; nil = nothing was seen. beyond reports that n is more than was seen: there the backend is assumed to
-// give no more throughput than with what was seen, so that a candidate is rather
-// warned of than praised.
+// knows how single requests differ; nil = nothing was seen. beyond reports that n
+// is far from what was seen. With more the backend is assumed to give no more
+// throughput than with what was seen, so that a candidate is rather warned of than
+// praised.
 func (c *curve) at(now int64, n float64) (latency float64, from *place, beyond bool) {
 	i := placeOf(int(math.Round(n)))
 	low, high := c.near(now, i, -1), c.near(now, i+1, 1)
@@ -130,7 +131,8 @@ func (c *curve) at(now int64, n float64) (latency float64, from *place, beyond b
 	case high == nil:
 		return low.latency * max(n/low.n, 1), low, n > 1.15*low.n+1
 	case low == nil:
-		return c.below(now, high, n), high, false
+		latency, guess := c.below(now, high, n)
+		return latency, high, guess
 	}
 	share := min(max((n-low.n)/max(high.n-low.n, 1e-9), 0), 1)
 	if from = low; share > 0.5 {
@@ -146,11 +148,12 @@ func (c *curve) at(now int64, n float64) (latency float64, from *place, beyond b
 }
 
 // below continues the curve before its first place, which may be in a queue
-// already: then throughput stays, and latency shrinks.
-func (c *curve) below(now int64, first *place, n float64) float64 {
+// already: then throughput stays, and latency shrinks. That is a guess, as what was
+// seen may have been the work itself.
+func (c *curve) below(now int64, first *place, n float64) (latency float64, guess bool) {
 	double := c.near(now, placeOf(int(2*first.n)), 1)
 	if double != nil && double.latency < curveRisen*first.latency {
-		return first.latency
+		return first.latency, false
 	}
-	return first.latency * min(n/first.n, 1)
+	return first.latency * min(n/first.n, 1), first.n > 1.15*n+1
 }

@@ -22,8 +22,8 @@ type Candidate struct {
 	EnforcedShare   float64 `json:"enforcedShare"`   // of what was offered, rejected in truth
 	P50MS           float64 `json:"p50MS"`           // of what it would have admitted; 0 = nothing
 	P99MS           float64 `json:"p99MS"`
-	// BeyondShare is the share of what it would have admitted while more was in
-	// flight than the backend was ever seen with: that part is a guess.
+	// BeyondShare is the share of what it would have admitted with far more or far
+	// less in flight than the backend was seen with: that part is a guess.
 	BeyondShare float64 `json:"beyondShare"`
 	Limit       int     `json:"limit"` // over all partitions that were used
 	InFlight    int     `json:"inFlight"`

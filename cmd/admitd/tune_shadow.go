@@ -36,7 +36,7 @@ func notesOf(c *status.Candidate) string {
 		notes = append(notes, "too little seen of the backend yet")
 	}
 	if c.BeyondShare > 0.1 {
-		notes = append(notes, percent(c.BeyondShare)+" of it with more in flight than was ever seen: a guess")
+		notes = append(notes, percent(c.BeyondShare)+" of it with more or less in flight than was ever seen: a guess")
 	}
 	if c.Lost > 0 {
 		notes = append(notes, fmt.Sprintf("%d records lost", c.Lost))

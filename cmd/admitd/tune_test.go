@@ -54,7 +54,7 @@ func TestTune(t *testing.T) {
 		"unfreeze guard": {"guard is released"},
 		"revert":         {"orders.requests.rate"},
 		"revert 7":       {"nothing to take back"},
-		"candidates":     {"wider", "12.5 %", "50.0 %", "25.0 %", "40ms", "30.0 % of it with more in flight than was ever seen"},
+		"candidates":     {"wider", "12.5 %", "50.0 %", "25.0 %", "40ms", "30.0 % of it with more or less in flight than was ever seen"},
 		"promote wider":  {"wider is in force on orders until the next reload", "tune demote p4"},
 		"demote p4":      {"wider is not in force on orders any more"},
 	} {
