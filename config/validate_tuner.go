@@ -188,7 +188,7 @@ func (p *Partitions) adjustable(rest string) bool {
 // isNumber reports whether a path below a struct leads to a number that its
 // other keys allow, and that is not for people alone to change.
 func isNumber(v reflect.Value, path string) bool {
-	if q, ok := v.Interface().(Queue); ok && q.Auto {
+	if q, ok := reflect.TypeAssert[Queue](v); ok && q.Auto {
 		return false
 	}
 	key, rest, more := strings.Cut(path, ".")

@@ -14,8 +14,7 @@ import (
 // numbersOf lists the keys of a section that may be numbers, those of its sections
 // behind a dot.
 func numbersOf(section reflect.Type, prefix string) (keys []string) {
-	for i := range section.NumField() {
-		f := section.Field(i)
+	for f := range section.Fields() {
 		name := prefix + f.Tag.Get("yaml")
 		switch f.Type.Kind() { //nolint:exhaustive // the others are no numbers
 		case reflect.Struct:

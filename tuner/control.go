@@ -29,7 +29,7 @@ func (t *Tuner) Freeze(now time.Time, by string) {
 		t.record(now, &Record{Kind: KindFreeze, By: by, Why: "somebody stopped the tuner"})
 	}
 	for _, l := range t.levers {
-		l.close(&t.journal, trialNotJudged, "the tuner was frozen")
+		l.close(&t.journal, "the tuner was frozen")
 	}
 }
 

@@ -89,7 +89,7 @@ func (l *lever) try(j *journal, r *Record) {
 			j.again(&again)
 			return
 		default:
-			l.close(j, trialNotJudged, "the setting moved the other way")
+			l.close(j, "the setting moved the other way")
 		}
 	}
 	l.open = append(l.open, r)
@@ -104,8 +104,8 @@ func (l *lever) keep(j *journal, trial *Trial) {
 }
 
 // close ends every trial of a setting without a verdict.
-func (l *lever) close(j *journal, state, why string) {
-	l.end(j, &Trial{State: state, Test: why})
+func (l *lever) close(j *journal, why string) {
+	l.end(j, &Trial{State: trialNotJudged, Test: why})
 }
 
 // end ends every trial of a setting in one way.

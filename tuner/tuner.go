@@ -171,7 +171,7 @@ func (t *Tuner) begin(now time.Time, st *State) {
 		t.brake.settled = now.Add(defaultCooldown)
 	}
 	for _, l := range t.levers {
-		l.close(&t.journal, trialNotJudged, "the configuration was read anew")
+		l.close(&t.journal, "the configuration was read anew")
 	}
 	t.begun, t.generation, t.levers = true, st.Generation, nil
 	known := map[Setting]*lever{}
@@ -202,7 +202,7 @@ func (t *Tuner) noticeHands(now time.Time, st *State) {
 		if !ok || v == l.current || nearly(v, l.current) {
 			continue
 		}
-		l.close(&t.journal, trialNotJudged, "somebody changed the setting")
+		l.close(&t.journal, "somebody changed the setting")
 		old := l.current
 		l.current, l.hand, l.touched = v, true, false
 		t.record(now, &Record{

@@ -147,7 +147,7 @@ func (m *mover) revert(ctx context.Context, now time.Time, l *lever, to float64,
 	if err := m.set(ctx, l, to, by); err != nil {
 		return err
 	}
-	l.close(&m.journal, trialNotJudged, "somebody took it back")
+	l.close(&m.journal, "somebody took it back")
 	l.hand, l.moved = true, now
 	for _, e := range m.council.entries {
 		if e.moves(l) {
