@@ -19,6 +19,7 @@ type answer struct {
 	status   int    // 0 = nothing was said
 	left     int64  // of its body, as declared; < 0 = nothing was
 	bare     bool   // it has no body
+	headed   bool   // its fields were sent
 	whole    bool   // all of it was sent
 	last     bool   // the client is to go elsewhere for another
 }
@@ -43,7 +44,8 @@ func (st *stream) WriteHeader(status int) {
 		ss := st.ss
 		ss.mu.Lock()
 		defer ss.mu.Unlock()
-		st.sayHeadLocked(false)
+		st.sayInterimLocked(st.head)
+		st.head = st.head[:0]
 		ss.kickLocked()
 		return
 	}
@@ -88,7 +90,14 @@ func isConnection(name string) bool {
 func (st *stream) sayHeadLocked(last bool) {
 	if len(st.head) > 0 {
 		st.ss.appendBlockLocked(st.id, st.head, last)
-		st.head = st.head[:0]
+		st.head, st.headed = st.head[:0], true
+	}
+}
+
+// sayInterimLocked sends the fields of an interim answer, while there is use for them.
+func (st *stream) sayInterimLocked(head []byte) {
+	if !st.headed && !st.gone {
+		st.ss.appendBlockLocked(st.id, head, false)
 	}
 }
 

@@ -95,9 +95,8 @@ func (rd *reader) Read(p []byte) (int, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if st.wants { // it waits to be told
-		if st.wants = false; st.status == 0 {
-			ss.appendBlockLocked(st.id, appendField(nil, ":status", "100"), false)
-		}
+		st.wants = false
+		st.sayInterimLocked(appendField(nil, ":status", "100"))
 	}
 	for {
 		switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +29,12 @@ func TestCalm(t *testing.T) {
 			id := uint32(2*i + 3)
 			_ = c.ask(id, http.MethodGet, "/hold")
 			return c.framer.WriteRSTStream(id, http2.ErrCodeCancel)
+		},
+		"fields of what is over": func(c *client, i int) error {
+			if i == 0 {
+				return c.ask(5, http.MethodGet, "/hold")
+			}
+			return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: c.encode("x", "y"), EndHeaders: true, EndStream: true})
 		},
 		"malformed": func(c *client, i int) error {
 			return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 3), BlockFragment: c.encode("x", "y"), EndHeaders: true, EndStream: true})
@@ -54,6 +61,36 @@ func TestCalm(t *testing.T) {
 				<-c.over
 				if c.w.begun.Load() != c.w.ended.Load() {
 					t.Errorf("%d requests have begun and %d ended", c.w.begun.Load(), c.w.ended.Load())
+				}
+			})
+		})
+	}
+}
+
+// Fields of one name, of which each may be one byte on the wire, cost what they count:
+// a copy of all before with each would be gigabytes for a request of a few KiB.
+func TestManyOfOneName(t *testing.T) {
+	for _, name := range []string{"x", "cookie"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := begin(t, false)
+				more := bounds
+				more.MaxHeader = 1 << 20
+				c.s.Apply(more)
+				fields := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
+				for range 10_000 {
+					fields = append(fields, name, "0123456789012345678901234567890123456789")
+				}
+				block := c.encode(fields...)
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: true})
+				if got := c.got(1); got.status != "200" {
+					t.Errorf("%+v, want 200", got)
+				}
+				runtime.ReadMemStats(&after)
+				if n := after.TotalAlloc - before.TotalAlloc; n > 32<<20 {
+					t.Errorf("%d MiB were allocated for %d bytes", n>>20, len(block))
 				}
 			})
 		})

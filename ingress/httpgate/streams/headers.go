@@ -90,8 +90,11 @@ func (ss *Session) takeTrailer() error {
 	switch {
 	case b.grave == http2.ErrCodeStreamClosed, b.grave != 0 && b.wrong: // a request anew
 		return http2.ConnectionError(b.grave)
-	case b.grave != 0:
-		return nil // the client did not know that the stream is over
+	case b.grave != 0: // the client did not know that the stream is over
+		if !ss.calm.spend(costEmpty) {
+			return errTooMuch
+		}
+		return nil
 	case b.wrong || b.long:
 		return http2.StreamError{StreamID: b.id, Code: http2.ErrCodeProtocol}
 	}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -88,14 +87,9 @@ func (q *request) field(name, value string) bool {
 	case "Trailer":
 		q.announce(value)
 		return true
-	case "Cookie":
-		if old := q.r.Header[name]; old != nil {
-			old[0] += "; " + value
-			return true
-		}
 	}
 	if old, ok := q.r.Header[name]; ok {
-		q.r.Header[name] = append(slices.Clip(old), value)
+		q.r.Header[name] = append(old, value) // the first has no room behind it
 		return true
 	}
 	if len(q.values) == cap(q.values) {
@@ -126,6 +120,10 @@ func (q *request) announce(names string) {
 // has no body.
 func (q *request) check(ended bool) bool {
 	r := &q.r
+	if crumbs := r.Header["Cookie"]; len(crumbs) > 1 { // as HTTP/1.1 has them
+		crumbs[0] = strings.Join(crumbs, "; ")
+		r.Header["Cookie"] = crumbs[:1]
+	}
 	if q.host != "" {
 		if q.hosts && q.host != r.Host {
 			return false

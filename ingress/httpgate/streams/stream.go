@@ -132,8 +132,8 @@ func (st *stream) end(cut bool) {
 // release gives st up for another request.
 func (st *stream) release(s *Server) {
 	st.ss = nil
-	if max(cap(st.in), cap(st.head)) > kept {
-		st.in, st.head = nil, nil
+	if max(cap(st.in), cap(st.head)) > kept || max(len(st.r.Header), len(st.header)) > cap(st.values) {
+		return // the next would pay for it: maps do not shrink
 	}
 	s.streams.Put(st)
 }

@@ -84,6 +84,10 @@ func (w *work) Settle(ctx context.Context, a http.ResponseWriter, r *http.Reques
 		_, err = io.WriteString(a, "hello")
 	case "echo":
 		_, err = io.Copy(a, r.Body)
+	case "late": // has more to say to who has left
+		<-ctx.Done()
+		a.WriteHeader(http.StatusEarlyHints)
+		_, err = r.Body.Read(make([]byte, 1))
 	case "panic":
 		panic("in an answer")
 	default:
@@ -362,6 +366,21 @@ func TestDeparture(t *testing.T) {
 		if n := c.w.ended.Load(); n != 3 {
 			t.Errorf("%d requests have ended, want 3", n)
 		}
+	})
+}
+
+// To who has reset a stream nothing is said on it, neither hints nor that the body may
+// come: some clients take that for an error of the session.
+func TestNothingSaidToTheGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false)
+		_ = c.ask(1, http.MethodPost, "/late", "expect", "100-continue")
+		synctest.Wait()
+		_ = c.framer.WriteRSTStream(1, http2.ErrCodeCancel)
+		if got := c.got(1); got.status != "" {
+			t.Errorf("%s was said on a stream that was reset", got.status)
+		}
+		c.well(3)
 	})
 }
 
