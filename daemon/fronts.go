@@ -172,8 +172,8 @@ func (fs *fronts) probe(ctx context.Context, plan []planned) error {
 		if bypass := fs.protocols[plan[i].in.Protocol].Bypass; bypass != nil && errors.Is(err, bypass) {
 			return fmt.Errorf("ingress %s: %w", plan[i].in.Name, err)
 		}
-		if err != nil && ctx.Err() != nil { // nobody waits for the change: it is not known what the backend is
-			return fmt.Errorf("ingress %s: %w", plan[i].in.Name, ctx.Err())
+		if err != nil && ctx.Err() != nil { // nobody waits for the change
+			return fmt.Errorf("ingress %s: stopped while its backend was asked what it is: %w", plan[i].in.Name, ctx.Err())
 		}
 		if err != nil {
 			fs.log.Warn("backend does not answer yet", slog.String("ingress", plan[i].in.Name), slog.Any("error", err))
