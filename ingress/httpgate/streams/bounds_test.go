@@ -360,6 +360,7 @@ func TestBodiesOfTheForgotten(t *testing.T) {
 		const most = 500
 		for i := range uint32(most) {
 			_ = c.ask(2*i+1, http.MethodPost, "/")
+			c.hear()
 			if got := c.got(2*i + 1); got.status != "200" || got.reset != http2.ErrCodeNo || !got.wasSet {
 				t.Fatalf("stream %d: %+v, want an answer before the body", i, got)
 			}

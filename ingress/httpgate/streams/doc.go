@@ -13,6 +13,7 @@
 //	request    the request that it becomes
 //	patience   what a client may do that brings nobody further
 //	stream     a request with its answer
+//	dismissal  tells who is answered early not to send the rest
 //	departure  its context, which ends when the client leaves
 //	body       what a request carries, within the window that was granted
 //	answer     the [http.ResponseWriter] of a stream

@@ -15,6 +15,7 @@ import (
 func FuzzSession(f *testing.F) {
 	for _, write := range []func(c *client){
 		func(c *client) { _ = c.ask(1, http.MethodGet, "/refused") },
+		func(c *client) { _ = c.ask(1, http.MethodPost, "/refused") },
 		func(c *client) {
 			_ = c.ask(1, http.MethodGet, "/hold")
 			_ = c.framer.WriteRSTStream(1, http2.ErrCodeCancel)

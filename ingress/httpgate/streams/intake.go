@@ -65,6 +65,9 @@ func (ss *Session) takeData(f *http2.DataFrame) error {
 	st := ss.streams[f.StreamID]
 	if st == nil || st.finished {
 		ss.oweLocked(size)
+		if f.StreamEnded() {
+			ss.leftLocked(f.StreamID)
+		}
 		if cut, known := ss.recallLocked(f.StreamID); st != nil || known && !cut {
 			return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeStreamClosed}
 		}
@@ -157,6 +160,8 @@ func (ss *Session) takePing(f *http2.PingFrame) error {
 		_ = ss.framer.WritePing(true, f.Data)
 	case f.Data == parting && ss.away:
 		ss.concludeLocked()
+	case f.Data == heard:
+		ss.heardLocked()
 	}
 	return nil
 }
@@ -177,6 +182,7 @@ func (ss *Session) takeReset(f *http2.RSTStreamFrame) error {
 	if f.StreamID > ss.last {
 		return ss.unknownLocked()
 	}
+	ss.leftLocked(f.StreamID)
 	if st := ss.streams[f.StreamID]; st != nil {
 		ss.closeStreamLocked(st, false)
 		st.leaveLocked()

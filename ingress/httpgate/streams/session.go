@@ -47,6 +47,7 @@ type Session struct {
 
 	mu sync.Mutex // guards the fields below; never held across a wait
 	traffic
+	dismissals
 	allowance
 	outlet
 }

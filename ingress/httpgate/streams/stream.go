@@ -113,7 +113,7 @@ func (st *stream) end(cut bool) {
 	case cut:
 		_ = ss.framer.WriteRSTStream(st.id, http2.ErrCodeInternal)
 	default: // the client need not send the rest
-		_ = ss.framer.WriteRSTStream(st.id, http2.ErrCodeNo)
+		ss.dismissLocked(st.id)
 	}
 	if st.last {
 		ss.retireLocked()

@@ -56,7 +56,9 @@ func (w *work) Offer(a http.ResponseWriter, r *http.Request) bool {
 	w.decided.Add(1)
 	switch r.URL.Path {
 	case "/refused":
-		return streams.Refuse(a, &w.wording, 1500, 0, labels.Field{})
+		if streams.Refuse(a, &w.wording, 1500, 0, labels.Field{}) { // it has no body
+			return true
+		}
 	case "/bug":
 		panic("in a decision")
 	}
@@ -249,6 +251,18 @@ func (c *client) got(id uint32) said {
 		return *s
 	}
 	return said{}
+}
+
+// hear waits until all is quiet, and answers the latest ping.
+func (c *client) hear() {
+	synctest.Wait()
+	c.mu.Lock()
+	pings := c.pings
+	c.mu.Unlock()
+	if len(pings) == 0 {
+		c.t.Fatal("there was no ping")
+	}
+	_ = c.framer.WritePing(true, pings[len(pings)-1])
 }
 
 // lastAway waits until all is quiet, and returns how the client was told to go; nil = it
