@@ -63,6 +63,21 @@ func TestDismissedUnheard(t *testing.T) {
 	})
 }
 
+// A session that ends asks nobody any more: who still sends would go on, and lose its
+// answer with the connection.
+func TestDismissedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false)
+		_ = c.ask(1, http.MethodPost, "/")
+		c.wantDismissed(1, false)
+		_ = c.ask(3, http.MethodPost, "/")
+		c.wantDismissed(3, false)
+		_ = c.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+		c.wantDismissed(1, true)
+		c.wantDismissed(3, true)
+	})
+}
+
 // wantDismissed fails the test unless a stream has its answer whole, and was told or
 // not that the rest need not be sent.
 func (c *client) wantDismissed(id uint32, told bool) {

@@ -141,6 +141,8 @@ func (ss *Session) concludeLocked() {
 // stopLocked ends the session, in which nothing is under way any more.
 func (ss *Session) stopLocked() {
 	ss.over, ss.said = true, true
+	ss.resetPendingLocked(len(ss.pending)) // or they would send until the connection is closed
+	ss.kickLocked()
 	_ = ss.SetReadDeadline(time.Unix(1, 0)) // fails only when closed, which ends it too
 }
 
