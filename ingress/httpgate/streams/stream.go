@@ -120,6 +120,9 @@ func (st *stream) end(cut bool) {
 	}
 	ss.closeStreamLocked(st, true)
 	st.dropLocked()
+	if st.lent { // its context ends with its handler
+		st.happen()
+	}
 	ss.kickLocked()
 	if ss.running--; ss.running == 0 {
 		ss.idle = time.Now()

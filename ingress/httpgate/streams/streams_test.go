@@ -37,6 +37,7 @@ type work struct {
 	begun   atomic.Int64 // requests that were admitted
 	ended   atomic.Int64
 	decided atomic.Int64
+	over    atomic.Int64          // contexts of what a handler served
 	first   atomic.Pointer[error] // of writing an answer
 }
 
@@ -102,7 +103,10 @@ func (w *work) Settle(ctx context.Context, a http.ResponseWriter, r *http.Reques
 }
 
 // ServeHTTP implements [http.Handler].
-func (*work) ServeHTTP(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(http.StatusTeapot) }
+func (w *work) ServeHTTP(a http.ResponseWriter, r *http.Request) {
+	context.AfterFunc(r.Context(), func() { w.over.Add(1) })
+	a.WriteHeader(http.StatusTeapot)
+}
 
 // said is what came of a stream.
 type said struct {
@@ -379,6 +383,18 @@ func TestDeparture(t *testing.T) {
 		<-c.over
 		if n := c.w.ended.Load(); n != 3 {
 			t.Errorf("%d requests have ended, want 3", n)
+		}
+	})
+}
+
+// The context of a request that a handler serves ends with it, as net/http has it:
+// what was derived from it, with a goroutine perhaps, would stay otherwise.
+func TestContextOfHandlerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false)
+		_ = c.ask(1, http.MethodGet, "/other")
+		if got := c.got(1); got.status != "418" || c.w.over.Load() != 1 {
+			t.Errorf("%+v, and %d contexts have ended, want 1", got, c.w.over.Load())
 		}
 	})
 }
