@@ -12,8 +12,8 @@ import (
 const (
 	// streamWindow and sessionWindow are how much of bodies a client may send that
 	// nobody has read, in bytes.
-	streamWindow  = 512 << 10
-	sessionWindow = 1 << 20
+	streamWindow  = 1 << 20
+	sessionWindow = 2 << 20
 	// usualWindow is how much anybody may before anything was said.
 	usualWindow = 64<<10 - 1
 	// grantAfter is how much of a window is granted anew at once: a quarter.
