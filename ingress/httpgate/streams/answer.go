@@ -64,13 +64,13 @@ func (st *stream) WriteHeader(status int) {
 
 // appendFields encodes the header, less what is meant for behind the body, and what
 // HTTP/2 has no use for.
-func (st *stream) appendFields() {
-	for name, values := range st.header {
+func (a *answer) appendFields() {
+	for name, values := range a.header {
 		if isConnection(name) || strings.HasPrefix(name, http.TrailerPrefix) {
 			continue
 		}
 		for _, v := range values {
-			st.head = appendField(st.head, name, v)
+			a.head = appendField(a.head, name, v)
 		}
 	}
 }
@@ -191,11 +191,11 @@ func (st *stream) finish() error {
 }
 
 // appendTrailer encodes what is meant for behind the body.
-func (st *stream) appendTrailer(b []byte) []byte {
-	if st.bare {
+func (a *answer) appendTrailer(b []byte) []byte {
+	if a.bare {
 		return nil
 	}
-	for name, values := range st.header {
+	for name, values := range a.header {
 		name, ok := strings.CutPrefix(name, http.TrailerPrefix)
 		if !ok || !httpguts.ValidTrailerHeader(name) {
 			continue
@@ -241,7 +241,7 @@ func (st *stream) setDeadline(w *waiter, t time.Time) error {
 }
 
 // EnableFullDuplex is what [http.ResponseController] calls: HTTP/2 always is.
-func (*stream) EnableFullDuplex() error { return nil }
+func (*answer) EnableFullDuplex() error { return nil }
 
 // date is a moment as HTTP has it, for the second in which it is true.
 type date struct {

@@ -111,7 +111,7 @@ func (rd *reader) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		ss.kickLocked()
-		if !st.awaitLocked(&st.reading) {
+		if !st.reading.awaitLocked(&ss.mu) {
 			return 0, os.ErrDeadlineExceeded
 		}
 	}

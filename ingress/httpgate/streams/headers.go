@@ -7,52 +7,52 @@ import (
 )
 
 // takeHeaders begins a block of fields.
-func (ss *Session) takeHeaders(f *http2.HeadersFrame) error {
-	id, b := f.StreamID, &ss.fields
+func (h *hearing) takeHeaders(f *http2.HeadersFrame) error {
+	id, b := f.StreamID, &h.fields
 	if id%2 == 0 {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	b.begin(id, f.StreamEnded(), ss.maxFields())
+	b.begin(id, f.StreamEnded(), h.ss.maxFields())
 	if f.HasPriority() && f.Priority.StreamDep == id {
 		b.fault = http2.ErrCodeProtocol
 	}
-	if id > ss.last {
-		ss.beginRequest()
+	if id > h.ss.last {
+		h.beginRequest()
 	} else {
-		ss.beginTrailer()
+		h.beginTrailer()
 	}
-	return ss.takeFields(f.HeaderBlockFragment(), f.HeadersEnded())
+	return h.takeFields(f.HeaderBlockFragment(), f.HeadersEnded())
 }
 
 // beginRequest has the block be a request, if one more may begin.
-func (ss *Session) beginRequest() {
-	b := &ss.fields
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if ss.final { // the client has been told
+func (h *hearing) beginRequest() {
+	b := &h.fields
+	h.ss.mu.Lock()
+	defer h.ss.mu.Unlock()
+	if h.ss.final { // the client has been told
 		return
 	}
-	ss.last = b.id
-	most := ss.s.o.Streams
-	if len(ss.streams) >= most || ss.running >= 2*most { // of what was reset the work goes on
+	h.ss.last = b.id
+	most := h.ss.s.o.Streams
+	if len(h.ss.streams) >= most || h.ss.running >= 2*most { // of what was reset the work goes on
 		b.fault = http2.ErrCodeRefusedStream
 	}
 	if b.fault == 0 {
-		b.st, _ = ss.s.streams.Get().(*stream)
-		b.st.begin(ss, b.id)
+		b.st, _ = h.ss.s.streams.Get().(*stream)
+		b.st.begin(h.ss, b.id)
 	}
 }
 
 // beginTrailer has the block be what comes behind a body.
-func (ss *Session) beginTrailer() {
-	b := &ss.fields
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	st := ss.streams[b.id]
+func (h *hearing) beginTrailer() {
+	b := &h.fields
+	h.ss.mu.Lock()
+	defer h.ss.mu.Unlock()
+	st := h.ss.streams[b.id]
 	switch {
 	case st == nil:
 		b.more, b.grave = http.Header{}, http2.ErrCodeProtocol
-		if cut, known := ss.recallLocked(b.id); known && !cut {
+		if cut, known := h.ss.recallLocked(b.id); known && !cut {
 			b.grave = http2.ErrCodeStreamClosed
 		}
 	case st.finished:
@@ -66,8 +66,8 @@ func (ss *Session) beginTrailer() {
 
 // takeFields reads a part of a block of fields, and does what it says once it is
 // whole.
-func (ss *Session) takeFields(fragment []byte, whole bool) error {
-	b := &ss.fields
+func (h *hearing) takeFields(fragment []byte, whole bool) error {
+	b := &h.fields
 	if err := b.write(fragment, whole); err != nil || !whole {
 		return err
 	}
@@ -77,30 +77,30 @@ func (ss *Session) takeFields(fragment []byte, whole bool) error {
 	case b.fault != 0:
 		return http2.StreamError{StreamID: b.id, Code: b.fault}
 	case st != nil:
-		return ss.takeRequest(st)
+		return h.takeRequest(st)
 	case b.more != nil:
-		return ss.takeTrailer()
+		return h.takeTrailer()
 	}
 	return nil
 }
 
 // takeTrailer ends a body.
-func (ss *Session) takeTrailer() error {
-	b := &ss.fields
+func (h *hearing) takeTrailer() error {
+	b := &h.fields
 	switch {
 	case b.grave == http2.ErrCodeStreamClosed, b.grave != 0 && b.wrong: // a request anew
 		return http2.ConnectionError(b.grave)
 	case b.grave != 0: // the client did not know that the stream is over
-		if !ss.calm.spend(costEmpty) {
+		if !h.calm.spend(costEmpty) {
 			return errTooMuch
 		}
 		return nil
 	case b.wrong || b.long:
 		return http2.StreamError{StreamID: b.id, Code: http2.ErrCodeProtocol}
 	}
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	st := ss.streams[b.id]
+	h.ss.mu.Lock()
+	defer h.ss.mu.Unlock()
+	st := h.ss.streams[b.id]
 	if st == nil {
 		return nil // it has ended meanwhile
 	}
@@ -112,60 +112,60 @@ func (ss *Session) takeTrailer() error {
 }
 
 // takeRequest decides about a request where it is whole, or has somebody do it.
-func (ss *Session) takeRequest(st *stream) error {
-	b := &ss.fields
+func (h *hearing) takeRequest(st *stream) error {
+	b := &h.fields
 	switch {
 	case b.long:
-		ss.tooLong(st)
+		h.tooLong(st)
 		return nil
 	case b.wrong || !st.complete(b.last):
-		st.release(ss.s)
+		st.release(h.ss.s)
 		return http2.StreamError{StreamID: b.id, Code: http2.ErrCodeProtocol}
 	}
-	ss.calm.earn(earnRequest)
+	h.calm.earn(earnRequest)
 	if b.last && st.visit.Takes(&st.r) {
 		st.taken = true
-		if st.visit.Offer(st, &st.r) && ss.answered(st) {
-			st.release(ss.s)
+		if st.visit.Offer(st, &st.r) && h.answered(st) {
+			st.release(h.ss.s)
 			return nil
 		}
 	}
-	ss.openStream(st)
+	h.ss.openStream(st)
 	go st.serve()
 	return nil
 }
 
 // tooLong answers a request whose fields are too long.
-func (ss *Session) tooLong(st *stream) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
+func (h *hearing) tooLong(st *stream) {
+	h.ss.mu.Lock()
+	defer h.ss.mu.Unlock()
 	block := appendField(nil, ":status", "431")
 	block = appendField(block, "Content-Length", "0")
-	ss.appendBlockLocked(st.id, block, true)
-	if !ss.fields.last {
-		_ = ss.framer.WriteRSTStream(st.id, http2.ErrCodeNo)
+	h.ss.appendBlockLocked(st.id, block, true)
+	if !h.fields.last {
+		_ = h.ss.framer.WriteRSTStream(st.id, http2.ErrCodeNo)
 	}
-	ss.rememberLocked(st.id, !ss.fields.last)
-	st.release(ss.s)
+	h.ss.rememberLocked(st.id, !h.fields.last)
+	st.release(h.ss.s)
 }
 
 // answered sends the answer to a request that was refused where it was read, and
 // reports whether there was room for it.
-func (ss *Session) answered(st *stream) bool {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if n := int64(len(st.document)); n > min(ss.window, int64(ss.initial), usualFrame) {
+func (h *hearing) answered(st *stream) bool {
+	h.ss.mu.Lock()
+	defer h.ss.mu.Unlock()
+	if n := int64(len(st.document)); n > min(h.ss.window, int64(h.ss.initial), usualFrame) {
 		return false
 	}
-	ss.sayRefusalLocked(st)
-	ss.rememberLocked(st.id, false)
-	ss.idle = ss.inlet.now
+	h.ss.sayRefusalLocked(st)
+	h.ss.rememberLocked(st.id, false)
+	h.ss.idle = h.inlet.now
 	if st.last {
-		ss.retireLocked()
+		h.ss.retireLocked()
 	}
-	if len(ss.out) > sendAtOnce {
-		ss.kickLocked()
-		ss.holdBackLocked()
+	if len(h.ss.out) > sendAtOnce {
+		h.ss.kickLocked()
+		h.ss.holdBackLocked()
 	}
 	return true
 }

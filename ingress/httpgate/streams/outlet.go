@@ -25,6 +25,7 @@ const (
 // outlet is what is to be sent, by all streams of a session. What they say while a
 // write is under way goes out in the next.
 type outlet struct {
+	ss     *Session
 	out    []byte // what is to be sent next
 	spare  []byte // for what is to be sent behind it
 	some   *sync.Cond
@@ -44,6 +45,7 @@ type outlet struct {
 
 // begin makes it that of a session.
 func (o *outlet) begin(ss *Session) {
+	o.ss = ss
 	o.some, o.less, o.mute = sync.NewCond(&ss.mu), sync.NewCond(&ss.mu), make(chan struct{})
 	o.window, o.initial = usualWindow, usualWindow
 }
@@ -73,48 +75,48 @@ func (o *outlet) closeLocked() {
 }
 
 // write sends what there is to send, to the end of the session.
-func (ss *Session) write() {
-	defer close(ss.mute)
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	for ss.failed == nil {
-		if len(ss.out) > 0 {
-			b := ss.out
-			ss.out, ss.spare = ss.spare[:0], nil
-			ss.mu.Unlock()
-			err := ss.put(b)
-			ss.mu.Lock()
-			ss.spare, ss.failed = b[:0], err
-			ss.less.Broadcast()
-			ss.passOnLocked()
+func (o *outlet) write() {
+	defer close(o.mute)
+	o.ss.mu.Lock()
+	defer o.ss.mu.Unlock()
+	for o.failed == nil {
+		if len(o.out) > 0 {
+			b := o.out
+			o.out, o.spare = o.spare[:0], nil
+			o.ss.mu.Unlock()
+			err := o.put(b)
+			o.ss.mu.Lock()
+			o.spare, o.failed = b[:0], err
+			o.less.Broadcast()
+			o.passOnLocked()
 			continue
 		}
-		if ss.silent {
+		if o.silent {
 			return
 		}
-		ss.awake = false
-		ss.some.Wait()
-		if len(ss.out) < sendAtOnce { // who else is about to say something may join
-			ss.mu.Unlock()
+		o.awake = false
+		o.some.Wait()
+		if len(o.out) < sendAtOnce { // who else is about to say something may join
+			o.ss.mu.Unlock()
 			runtime.Gosched()
-			ss.mu.Lock()
+			o.ss.mu.Lock()
 		}
 	}
-	ss.less.Broadcast()
-	_ = ss.Close() // who reads notices
+	o.less.Broadcast()
+	_ = o.ss.Close() // who reads notices
 }
 
 // put writes b, of which the client takes each piece in time.
-func (ss *Session) put(b []byte) error {
-	patience := ss.s.bounds.Load().StreamIdle
+func (o *outlet) put(b []byte) error {
+	patience := o.ss.s.bounds.Load().StreamIdle
 	for part := range slices.Chunk(b, piece) {
-		if until := time.Now().Add(patience); until.Sub(ss.until) > min(time.Second, patience/8) {
-			ss.until = until
-			if err := ss.SetWriteDeadline(until); err != nil {
+		if until := time.Now().Add(patience); until.Sub(o.until) > min(time.Second, patience/8) {
+			o.until = until
+			if err := o.ss.SetWriteDeadline(until); err != nil {
 				return err
 			}
 		}
-		if _, err := ss.Write(part); err != nil {
+		if _, err := o.ss.Write(part); err != nil {
 			return err
 		}
 	}
@@ -122,20 +124,20 @@ func (ss *Session) put(b []byte) error {
 }
 
 // thin gives buffers up that are not in use.
-func (ss *Session) thin() {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if len(ss.out) == 0 {
-		ss.out, ss.spare = nil, nil
+func (o *outlet) thin() {
+	o.ss.mu.Lock()
+	defer o.ss.mu.Unlock()
+	if len(o.out) == 0 {
+		o.out, o.spare = nil, nil
 	}
 }
 
 // holdBackLocked waits while more is to be sent than is good: who does not read its
 // answers is not read from.
-func (ss *Session) holdBackLocked() {
-	for len(ss.out) > brim && ss.failed == nil && !ss.silent {
-		ss.kickLocked()
-		ss.less.Wait()
+func (o *outlet) holdBackLocked() {
+	for len(o.out) > brim && o.failed == nil && !o.silent {
+		o.kickLocked()
+		o.less.Wait()
 	}
 }
 
@@ -154,16 +156,16 @@ func (o *outlet) passOnLocked() {
 
 // waitLocked waits until more of the body of st may be said, and reports whether that
 // was before its deadline.
-func (ss *Session) waitLocked(st *stream) bool {
-	ss.kickLocked()
+func (o *outlet) waitLocked(st *stream) bool {
+	o.kickLocked()
 	if st.window > 0 {
-		ss.waiting = append(ss.waiting, st)
+		o.waiting = append(o.waiting, st)
 	} else { // it may have been its turn
-		ss.passOnLocked()
+		o.passOnLocked()
 	}
-	ok := st.awaitLocked(&st.writing)
-	if i := slices.Index(ss.waiting, st); i >= 0 { // woken for another reason
-		ss.waiting = slices.Delete(ss.waiting, i, i+1)
+	ok := st.writing.awaitLocked(&o.ss.mu)
+	if i := slices.Index(o.waiting, st); i >= 0 { // woken for another reason
+		o.waiting = slices.Delete(o.waiting, i, i+1)
 	}
 	return ok
 }

@@ -38,12 +38,9 @@ type Session struct {
 	remote string               // address of the client
 	began  time.Time
 	work   sync.WaitGroup // goroutines of requests, and the one that writes
+	framer *http2.Framer  // its writing half belongs to who holds mu
 
-	// The fields below belong to the goroutine that reads.
-	inlet  inlet
-	framer *http2.Framer // but its writing half to who holds mu
-	fields fields        // the block of them that is being read
-	calm   patience
+	hearing
 
 	mu sync.Mutex // guards the fields below; never held across a wait
 	traffic
@@ -52,15 +49,26 @@ type Session struct {
 	outlet
 }
 
+// hearing is what the goroutine that reads knows of a session: nobody else touches
+// it.
+type hearing struct {
+	ss     *Session
+	inlet  inlet
+	fields fields // the block of them that is being read
+	calm   patience
+}
+
 // newSession returns a session over c.
 func newSession(s *Server, c net.Conn, state *tls.ConnectionState, early []byte) *Session {
 	ss := &Session{Conn: c, s: s, tls: state, remote: c.RemoteAddr().String(), began: time.Now()}
 	ss.traffic.begin(ss.began)
 	ss.granted = sessionWindow
+	ss.hearing.ss = ss
 	ss.inlet.begin(ss, early)
 	ss.outlet.begin(ss)
 	ss.calm.begin(ss.began)
 	ss.framer = http2.NewFramer(pen{&ss.outlet}, &ss.inlet)
+	ss.dismissals.begin(ss.framer, s.o.Streams)
 	ss.framer.SetReuseFrames()
 	ss.framer.SetMaxReadFrameSize(usualFrame)
 	ss.fields.decoder = hpack.NewDecoder(tableSize, ss.fields.take)
@@ -92,27 +100,27 @@ func (ss *Session) Run() {
 }
 
 // greet says what the client may do, and reads how it begins.
-func (ss *Session) greet() error {
-	if !isAdequate(ss.tls) {
+func (h *hearing) greet() error {
+	if !isAdequate(h.ss.tls) {
 		return http2.ConnectionError(http2.ErrCodeInadequateSecurity)
 	}
-	ss.mu.Lock()
-	_ = ss.framer.WriteSettings( // to a buffer, as everything
-		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(ss.s.o.Streams)},
+	h.ss.mu.Lock()
+	_ = h.ss.framer.WriteSettings( // to a buffer, as everything
+		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(h.ss.s.o.Streams)},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow},
-		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(ss.maxFields())},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(h.ss.maxFields())},
 	)
-	_ = ss.framer.WriteWindowUpdate(0, sessionWindow-usualWindow)
-	ss.kickLocked()
-	ss.mu.Unlock()
+	_ = h.ss.framer.WriteWindowUpdate(0, sessionWindow-usualWindow)
+	h.ss.kickLocked()
+	h.ss.mu.Unlock()
 	var preface [len(http2.ClientPreface)]byte
-	if _, err := io.ReadFull(&ss.inlet, preface[:]); err != nil {
+	if _, err := io.ReadFull(&h.inlet, preface[:]); err != nil {
 		return err
 	}
 	if string(preface[:]) != http2.ClientPreface {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	frame, err := ss.framer.ReadFrame()
+	frame, err := h.ss.framer.ReadFrame()
 	if err != nil {
 		return err
 	}
@@ -120,34 +128,34 @@ func (ss *Session) greet() error {
 	if !ok || first.IsAck() {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	return ss.takeSettings(first)
+	return h.takeSettings(first)
 }
 
 // next reads a frame and does what it says.
-func (ss *Session) next() error {
-	ss.inlet.atFrame(ss.fields.isOpen())
-	head, err := ss.framer.ReadFrameHeader()
+func (h *hearing) next() error {
+	h.inlet.atFrame(h.fields.isOpen())
+	head, err := h.ss.framer.ReadFrameHeader()
 	if err != nil {
 		return err
 	}
-	ss.inlet.within(head.Type)
-	frame, err := ss.framer.ReadFrameForHeader(head)
+	h.inlet.within(head.Type)
+	frame, err := h.ss.framer.ReadFrameForHeader(head)
 	if err == nil {
-		return ss.take(frame)
+		return h.take(frame)
 	}
-	if of, ok := errors.AsType[http2.StreamError](err); ok && (head.Type == http2.FrameHeaders || of.StreamID > ss.last) {
+	if of, ok := errors.AsType[http2.StreamError](err); ok && (head.Type == http2.FrameHeaders || of.StreamID > h.ss.last) {
 		return http2.ConnectionError(of.Code) // its fields were not read, to which others may refer; or there is no stream
 	}
 	return err
 }
 
 // goesOn handles an error and reports whether the session goes on.
-func (ss *Session) goesOn(err error) bool {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
+func (h *hearing) goesOn(err error) bool {
+	h.ss.mu.Lock()
+	defer h.ss.mu.Unlock()
 	if of, ok := errors.AsType[http2.StreamError](err); ok {
-		ss.resetLocked(of.StreamID, of.Code)
-		if ss.calm.spend(costReset) {
+		h.ss.resetLocked(of.StreamID, of.Code)
+		if h.calm.spend(costReset) {
 			return true
 		}
 		err = errTooMuch
@@ -157,8 +165,8 @@ func (ss *Session) goesOn(err error) bool {
 		code, ok = http2.ConnectionError(http2.ErrCodeFrameSize), true
 	}
 	if ok {
-		ss.said = true
-		_ = ss.framer.WriteGoAway(ss.last, http2.ErrCode(code), nil)
+		h.ss.said = true
+		_ = h.ss.framer.WriteGoAway(h.ss.last, http2.ErrCode(code), nil)
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -21,6 +22,27 @@ func (w *waiter) wake() {
 	case w.woken <- struct{}{}:
 	default:
 	}
+}
+
+// awaitLocked waits, without mu, to be woken, and reports false when the deadline has passed.
+func (w *waiter) awaitLocked(mu sync.Locker) bool {
+	var late <-chan time.Time
+	if !w.until.IsZero() {
+		left := time.Until(w.until)
+		if left <= 0 {
+			return false
+		}
+		t := time.NewTimer(left)
+		defer t.Stop()
+		late = t.C
+	}
+	mu.Unlock()
+	defer mu.Lock()
+	select {
+	case <-w.woken:
+	case <-late: // if it was not moved
+	}
+	return true
 }
 
 // stream is a request and its answer. It is used for one after another; its zero
@@ -148,25 +170,4 @@ func (st *stream) leaveLocked() {
 	st.writing.wake()
 	st.reading.wake()
 	st.happen()
-}
-
-// awaitLocked waits to be woken, and reports false when the deadline has passed.
-func (st *stream) awaitLocked(w *waiter) bool {
-	var late <-chan time.Time
-	if !w.until.IsZero() {
-		left := time.Until(w.until)
-		if left <= 0 {
-			return false
-		}
-		t := time.NewTimer(left)
-		defer t.Stop()
-		late = t.C
-	}
-	st.ss.mu.Unlock()
-	defer st.ss.mu.Lock()
-	select {
-	case <-w.woken:
-	case <-late: // if it was not moved
-	}
-	return true
 }

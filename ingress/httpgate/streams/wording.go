@@ -75,9 +75,9 @@ func Refuse(answer http.ResponseWriter, w *Wording, retryAfter, baseBackoff int6
 }
 
 // sayRefusalLocked sends a refusal whole, for which there is room.
-func (ss *Session) sayRefusalLocked(st *stream) {
+func (o *outlet) sayRefusalLocked(st *stream) {
 	st.sayHeadLocked(len(st.document) == 0)
 	if len(st.document) > 0 {
-		ss.appendDataLocked(st.id, st.document, true)
+		o.appendDataLocked(st.id, st.document, true)
 	}
 }
