@@ -161,7 +161,7 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	case old.limit != nil && !old.is(shared) && old.policy.Signature == policy.Signature:
 		next.limit = old.limit
 	default:
-		next.learnAnew(old.estimate)
+		p.learnAnew(next, old.estimate)
 	}
 	next.traits = traitsOf(t, policy, next.limit)
 	switch {
@@ -194,15 +194,15 @@ func newSpec(p *partition, t *table, policy *PartitionPolicy) *partitionSpec {
 	return s
 }
 
-// learnAnew gives a partition a new limit, which begins with what the one before
+// learnAnew gives the partition a new limit, which begins with what the one before
 // it knew of the backend, if there was one.
-func (s *partitionSpec) learnAnew(before estimate) {
+func (p *partition) learnAnew(s *partitionSpec, before estimate) {
 	s.limit = newLimit(s.policy)
-	s.recall(before, s.part)
+	s.recall(before, p)
 	if l, ok := s.limit.(interface {
 		Watch(demand func() (offered, refused uint64))
 	}); ok {
-		l.Watch(s.part.demand)
+		l.Watch(p.demand)
 	}
 }
 

@@ -156,7 +156,7 @@ func (s *session) greet(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	if err := s.login.enters(rs, m.Bytes); err != nil {
 		return relay.Verdict{}, err
 	}
-	if err := s.reach(rs); err != nil {
+	if err := s.srv.reach(rs); err != nil {
 		return relay.Verdict{}, err
 	}
 	s.back.setting([]byte("application_name"), []byte(s.login.who.application))
@@ -167,10 +167,10 @@ func (s *session) greet(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 // reach connects a client that is not in yet to a server. Where none can be reached
 // it is told so, in words that send it to the next host of its list: behind a gate
 // that answers it would not look for one by itself.
-func (s *session) reach(rs *relay.Session) error {
+func (s *Server) reach(rs *relay.Session) error {
 	if err := rs.Connect(""); err != nil {
 		return errors.Join(err, rs.Tell(appendError(nil, errorFields{
-			severity: "FATAL", code: stateElsewhere, message: "ingress " + s.srv.name + " cannot reach its server", hint: "try another host",
+			severity: "FATAL", code: stateElsewhere, message: "ingress " + s.name + " cannot reach its server", hint: "try another host",
 		})))
 	}
 	return nil

@@ -41,8 +41,8 @@ func (d *doorstep) next(p []byte) (int, error) {
 			return 0, err
 		}
 		if d.plain == nil {
-			if d.readPreface() {
-				return 0, d.speak()
+			if d.readPreface(d.Conn) {
+				return 0, d.s.speak(d)
 			}
 			return d.handOver(p)
 		}
@@ -195,20 +195,20 @@ func (d *doorstep) serve() (err error) {
 
 // readPreface reports whether what came is how a client begins that speaks HTTP/2, of
 // which the rest may be on its way.
-func (d *doorstep) readPreface() bool {
-	if d.asked {
+func (a *arrival) readPreface(c net.Conn) bool {
+	if a.asked {
 		return false
 	}
-	for d.asked = true; d.n < len(http2.ClientPreface); {
-		if !strings.HasPrefix(http2.ClientPreface, string((*d.buf)[:d.n])) {
+	for a.asked = true; a.n < len(http2.ClientPreface); {
+		if !strings.HasPrefix(http2.ClientPreface, string((*a.buf)[:a.n])) {
 			return false
 		}
-		n, err := d.Conn.Read((*d.buf)[d.n:len(http2.ClientPreface)])
-		if d.n += n; err != nil {
+		n, err := c.Read((*a.buf)[a.n:len(http2.ClientPreface)])
+		if a.n += n; err != nil {
 			return false // the next read fails again
 		}
 	}
-	return strings.HasPrefix(string((*d.buf)[:d.n]), http2.ClientPreface)
+	return strings.HasPrefix(string((*a.buf)[:a.n]), http2.ClientPreface)
 }
 
 // first looks at how a connection begins that is net/http's otherwise.
@@ -219,22 +219,22 @@ func (d *doorstep) first(p []byte) (int, error) {
 		heads.Put(buf)
 		return 0, err
 	}
-	if d.buf, d.n = buf, n; d.readPreface() {
-		return 0, d.speak()
+	if d.buf, d.n = buf, n; d.readPreface(d.Conn) {
+		return 0, d.s.speak(d)
 	}
 	return d.handOver(p)
 }
 
-// speak serves HTTP/2 to the end of the connection, of which net/http learns no more
+// speak serves HTTP/2 to the end of a connection, of which net/http learns no more
 // than that.
-func (d *doorstep) speak() error {
-	session := d.s.o.Streams.Begin(d.Conn, nil, (*d.buf)[:d.n])
+func (s *Steps) speak(d *doorstep) error {
+	session := s.o.Streams.Begin(d.Conn, nil, (*d.buf)[:d.n])
 	heads.Put(d.buf)
 	d.buf = nil
 	if session != nil {
 		d.session.Store(session)
 		if d.phase.CompareAndSwap(lost, speaking) {
-			d.s.open.Remove(d)
+			s.open.Remove(d)
 			session.Run()
 		} else {
 			_ = session.Close()
