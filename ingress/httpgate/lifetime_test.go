@@ -14,6 +14,7 @@ import (
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/internal/testkit/rawhttp2"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -176,20 +177,16 @@ func TestLongWaitIsAnswered(t *testing.T) {
 func TestFailedUploadKeepsConnection(t *testing.T) {
 	backend := serveRaw(t, func(net.Conn, *bufio.Reader) {}) // closes
 	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
-	client := newClient(t, "2")
-	for range 3 {
-		resp, err := client.Post(g.url, "text/plain", strings.NewReader(strings.Repeat("x", 100_000)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusBadGateway {
-			t.Errorf("status %d, want 502", resp.StatusCode)
+	c := lane{}.speak(t, g.addr, rawhttp2.Options{})
+	for id := uint32(1); id < 6; id += 2 {
+		c.Begin(id, "POST", "/")
+		_ = c.Send(id, true, make([]byte, 100_000)) // it may be told to stop
+		if got := c.Answer(id); got.Status != "502" {
+			t.Errorf("stream %d: %+v, want 502", id, got)
 		}
 	}
-	if n := g.Status().Connections.Accepted; n != 1 {
-		t.Errorf("%d connections for three requests, want one", n)
+	if n := g.Status().Connections.Open; n != 1 {
+		t.Errorf("%d connections are open after three requests, want the one", n)
 	}
 }
 
