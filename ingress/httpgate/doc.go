@@ -2,7 +2,8 @@
 //
 // A request goes through four rooms. It comes over a connection of [doorstep], which
 // reads it when it is a plain one, and leaves it to net/http otherwise; or over a
-// session of HTTP/2, in [streams]. Here a
+// session of HTTP/2, in [streams]; of either it learns by [departure] that its client
+// has left. Here a
 // [Server] identifies it, asks the [limiter.Gate], and refuses it or lets it go on.
 // What is admitted goes by [exchange] to the backend, over connections of
 // [upstream]; net/http's client and reverse proxy are not on the

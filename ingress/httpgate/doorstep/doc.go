@@ -11,7 +11,7 @@
 //	arrival    waits for requests, and has those refused that are to be
 //	glance     the one strict grammar of a plain request
 //	plain      a plain request and its answer, an [http.ResponseWriter]
-//	departure  its context, which ends when the client leaves
+//	watch      its context, and who sees its client leave
 //	wording    refusals, worded once for all who are refused for the same cause
 //	socket     calls that do not wait
 //

@@ -27,7 +27,7 @@ type plain struct {
 	url    url.URL  // of r, where it is simple
 	values []string // of r.Header
 	came   time.Time
-	gone   *departure
+	gone   *watched
 	d      *doorstep
 	body   memory
 	visit  Visit
@@ -84,7 +84,7 @@ func (p *plain) refused() (keep bool) {
 func (p *plain) settle() (keep bool) {
 	d := p.d
 	if p.gone == nil {
-		p.gone = newDeparture()
+		p.gone = newWatched()
 	}
 	p.gone.begin(d)
 	defer func() { // forwarding may panic

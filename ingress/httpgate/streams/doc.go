@@ -14,7 +14,6 @@
 //	patience   what a client may do that brings nobody further
 //	stream     a request with its answer
 //	dismissal  tells who is answered early not to send the rest
-//	departure  its context, which ends when the client leaves
 //	body       what a request carries, within the window that was granted
 //	answer     the [http.ResponseWriter] of a stream
 //	outlet     what is to be sent, of all streams in one write, within the client's windows

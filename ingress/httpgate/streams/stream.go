@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/admitd/admitd/ingress/httpgate/departure"
 )
 
 // waiter is who waits for the client, on one side of a stream.
@@ -55,7 +57,7 @@ type stream struct {
 	lent  bool // somebody else has seen the request, and may yet
 	request
 	answer
-	departure
+	departure.Context
 
 	body          // as the fields below guarded by the session's mu
 	window  int64 // bytes of a body that the client takes
@@ -71,7 +73,6 @@ func newStream(v Visit) *stream {
 	st.r = http.Request{Header: http.Header{}, Proto: "HTTP/2.0", ProtoMajor: 2}
 	st.values, st.header = make([]string, 0, 32), http.Header{}
 	st.writing.woken, st.reading.woken = make(chan struct{}, 1), make(chan struct{}, 1)
-	st.stop = st.takeBack
 	return st
 }
 
@@ -114,12 +115,12 @@ func (st *stream) serve() {
 	case st.taken && st.status != 0: // it was refused, and there was no room to say so
 		cut = false
 	case st.taken:
-		cut = st.visit.Settle(&st.departure, st, &st.r)
+		cut = st.visit.Settle(&st.Context, st, &st.r)
 	case st.visit.Takes(&st.r):
-		cut = !st.visit.Offer(st, &st.r) && st.visit.Settle(&st.departure, st, &st.r)
+		cut = !st.visit.Offer(st, &st.r) && st.visit.Settle(&st.Context, st, &st.r)
 	default:
 		st.lent = true
-		ss.s.o.Handler.ServeHTTP(st, st.r.WithContext(&st.departure))
+		ss.s.o.Handler.ServeHTTP(st, st.r.WithContext(&st.Context))
 		cut = false
 	}
 	cut = cut || st.finish() != nil
@@ -143,13 +144,13 @@ func (st *stream) end(cut bool) {
 	ss.closeStreamLocked(st, true)
 	st.dropLocked()
 	if st.lent { // its context ends with its handler
-		st.happen()
+		st.Leave()
 	}
 	ss.kickLocked()
 	if ss.running--; ss.running == 0 {
 		ss.idle = time.Now()
 	}
-	if st.r.Body == http.NoBody && !cut && !st.lent && st.isFresh() {
+	if st.r.Body == http.NoBody && !cut && !st.lent && st.IsUnknown() {
 		st.release(ss.s)
 	}
 }
@@ -169,5 +170,5 @@ func (st *stream) leaveLocked() {
 	st.dropLocked()
 	st.writing.wake()
 	st.reading.wake()
-	st.happen()
+	st.Leave()
 }
