@@ -127,13 +127,20 @@ func listenAt(t *testing.T, address string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 }
 
+// lagging returns a source of a signal that is above what policies take for good.
+func lagging(t *testing.T) *httptest.Server {
+	t.Helper()
+	lag := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"lag": 20}`) }))
+	t.Cleanup(lag.Close)
+	return lag
+}
+
 // A policy that may stops the gate from refusing, and leaves it so.
 func TestTunerMovesTheMode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds of real time")
 	}
-	lag := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"lag": 20}`) }))
-	t.Cleanup(lag.Close)
+	lag := lagging(t)
 	r := run(t, fmt.Sprintf(`
 admin: { listen: "127.0.0.1:0" }
 tuner:
@@ -155,8 +162,7 @@ func TestTunerMovesNamedPartitions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds of real time")
 	}
-	lag := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"lag": 20}`) }))
-	t.Cleanup(lag.Close)
+	lag := lagging(t)
 	r := run(t, fmt.Sprintf(`
 admin: { listen: "127.0.0.1:0" }
 tuner:
