@@ -28,8 +28,7 @@ func (a *attempt) Admitted(p Permit) {
 	}
 	a.job = g.backend.submit(a.f.work, a)
 	if a.job == nil {
-		a.end(limiter.Dropped)
-		a.fail()
+		a.failed()
 		return
 	}
 	if time.Duration(g.s.BackendTimeout) <= a.f.patience {
@@ -55,6 +54,12 @@ func (a *attempt) served() {
 	}
 	a.gone = true
 	a.f.answered()
+}
+
+// failed is the backend's refusal: its queue is full, or was too long.
+func (a *attempt) failed() {
+	a.end(limiter.Dropped)
+	a.fail()
 }
 
 // expire is the end of the caller's patience.

@@ -108,6 +108,14 @@ func TestCallersLeave(t *testing.T) {
 			more: "backendTimeout: 120ms\n", leaves: true, wasted: 2,
 			want: []string{"1.1s success", "1.12s dropped", "1.12s dropped"},
 		},
+		"processors are shared": {
+			backend: ", discipline: sharing", leaves: true, wasted: 3,
+			want: []string{"1.15s left", "1.15s left", "1.15s left", "1.3s success", "1.3s success", "1.3s success"},
+		},
+		"the backend's queue is left": {
+			backend: ", queueTimeout: 120ms", leaves: true, wasted: 1,
+			want: []string{"1.1s success", "1.12s dropped", "1.15s left", "1.2s success"},
+		},
 		"one place in the backend's queue": {
 			backend: ", queue: 1", leaves: true, wasted: 1,
 			want: []string{"1s dropped", "1.1s success", "1.15s left", "1.2s success"},

@@ -38,6 +38,15 @@ func TestBackendServes(t *testing.T) {
 		"a worker less":       {"workers: 2", "health: [{ at: 1050ms, workers: 1 }]\n", []string{"1.1s", "1.1s", "1.2s"}},
 		"thrash":              {"workers: 1, thrash: 0.5", "", []string{"1.1s", "1.25s", "1.35s"}},
 		"in each other's way": {"workers: 2, contention: { serial: 0.5 }", "", []string{"1.1s", "1.15s", "1.25s"}},
+		"one is shared":       {"workers: 1, discipline: sharing", "", []string{"1.3s", "1.3s", "1.3s"}},
+		"two are shared":      {"workers: 2, discipline: sharing", "", []string{"1.15s", "1.15s", "1.15s"}},
+		"no need to share":    {"workers: 3, discipline: sharing", "", []string{"1.1s", "1.1s", "1.1s"}},
+		"shared, slow":        {"workers: 2, discipline: sharing", "health: [{ at: 1075ms, slow: 3 }]\n", []string{"1.3s", "1.3s", "1.3s"}},
+		"shared, frozen":      {"workers: 2, discipline: sharing", "health: [{ at: 1075ms, frozen: true }, { at: 2s }]\n", []string{"2.075s", "2.075s", "2.075s"}},
+		"shared by more":      {"workers: 1, discipline: sharing", "health: [{ at: 1150ms, workers: 3 }]\n", []string{"1.2s", "1.2s", "1.2s"}},
+		"shared, thrash":      {"workers: 2, discipline: sharing, thrash: 1", "", []string{"1.3s", "1.3s", "1.3s"}},
+		"shared, far away":    {"workers: 1, discipline: sharing", "health: [{ at: 0s, delay: 40ms }]\n", []string{"1.34s", "1.34s", "1.34s"}},
+		"shared, contention":  {"workers: 3, discipline: sharing, contention: { serial: 0.5 }", "", []string{"1.2s", "1.2s", "1.2s"}},
 		"talking":             {"workers: 2, contention: { crosstalk: 0.5 }", "", []string{"1.1s", "1.2s", "1.3s"}},
 	} {
 		s := onlyVariant(t, threePatient(tc.backend, tc.more))

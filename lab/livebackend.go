@@ -37,10 +37,19 @@ func NewLiveBackend(ctx context.Context, s *scenario.Scenario, seed uint64) *Liv
 }
 
 // liveJob is a request that somebody may wait for.
-type liveJob struct{ done chan struct{} }
+type liveJob struct {
+	done    chan struct{} // closed when it has ended
+	refused bool          // it waited for a worker for too long; set before done is closed
+}
 
-// served implements what [Backend] tells.
+// served implements [requester].
 func (j *liveJob) served() { close(j.done) }
+
+// failed implements [requester].
+func (j *liveJob) failed() {
+	j.refused = true
+	close(j.done)
+}
 
 // ServeHTTP answers when the model has. When the caller has gone, the work goes
 // on or stops, as the scenario says.
@@ -48,13 +57,14 @@ func (l *LiveBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if l.Work(r.Context()) {
 		_, _ = io.WriteString(w, "served\n") // the caller may be gone
 	} else if r.Context().Err() == nil {
-		http.Error(w, "the queue is full", http.StatusServiceUnavailable)
+		http.Error(w, "no worker is free", http.StatusServiceUnavailable)
 	}
 }
 
 // Work is one request, over whatever protocol: it returns when the model has
-// served it, and true. It returns false at once when the queue is full, and when
-// ctx is done, which tells the model that the caller has gone.
+// served it, and true. It returns false at once when the queue is full, when no
+// worker was free in time, and when ctx is done, which tells the model that the
+// caller has gone.
 func (l *LiveBackend) Work(ctx context.Context) bool {
 	wait := &liveJob{done: make(chan struct{})}
 	j := l.submit(wait)
@@ -63,7 +73,7 @@ func (l *LiveBackend) Work(ctx context.Context) bool {
 	}
 	select {
 	case <-wait.done:
-		return true
+		return !wait.refused
 	case <-ctx.Done():
 		l.hangUp(j)
 		return false

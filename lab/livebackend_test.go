@@ -61,3 +61,30 @@ func TestLiveBackendIsTheModel(t *testing.T) {
 		})
 	}
 }
+
+// Who shares a processor has more of it once the other's work was stopped; who waits
+// for a worker for too long is told so.
+func TestLiveBackendEndsWork(t *testing.T) {
+	for backend, want := range map[string]struct {
+		took   time.Duration
+		status int
+	}{
+		"discipline: sharing, cancelled: stops":     {130 * time.Millisecond, http.StatusOK}, // 30 ms until the other left after 60
+		"discipline: sharing, cancelled: continues": {200 * time.Millisecond, http.StatusOK},
+		"queueTimeout: 70ms":                        {70 * time.Millisecond, http.StatusServiceUnavailable},
+		"queueTimeout: 101ms":                       {200 * time.Millisecond, http.StatusOK},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			run, _ := parsed(t, smallest+"backend: { workers: 1, service: { kind: constant, mean: 100ms }, "+backend+" }\n").Variant("default")
+			b := lab.NewLiveBackend(ctx, run, 1)
+			go ask(t, b, 60*time.Millisecond)
+			synctest.Wait()
+			if took, status := ask(t, b, 0); took != want.took || status != want.status {
+				t.Errorf("%s: took %v with %d; want %v with %d", backend, took, status, want.took, want.status)
+			}
+			stop()
+			synctest.Wait()
+		})
+	}
+}

@@ -2,8 +2,13 @@ package scenario
 
 // BackendSpec describes the model of a backend.
 type BackendSpec struct {
-	// Workers serve one request each; > 0.
+	// Workers serve one request each; > 0. With the discipline sharing they are
+	// processors.
 	Workers int `yaml:"workers"`
+	// Discipline is fifo (who finds no worker free waits for one) or sharing (all
+	// requests inside share the processors evenly, as those of a service that is
+	// bound by its processors do). "" = fifo.
+	Discipline string `yaml:"discipline"`
 	// Service is the time a worker needs for one request.
 	Service ServiceSpec `yaml:"service"`
 	// Thrash makes every service longer by this share per request inside
@@ -14,10 +19,22 @@ type BackendSpec struct {
 	// Queue bounds the requests that wait for a worker; beyond it the backend
 	// refuses. 0 = unbounded.
 	Queue int `yaml:"queue"`
+	// QueueTimeout is how long a request waits for a worker, as for a connection of
+	// a pool; then the backend refuses it. 0 = for ever.
+	QueueTimeout Duration `yaml:"queueTimeout"`
 	// Cancelled says what becomes of work whose connection was closed:
 	// continues (it is done for nobody) or stops. "" = continues.
 	Cancelled string `yaml:"cancelled"`
 }
+
+// Values of [BackendSpec.Discipline].
+const (
+	fifo    = "fifo"
+	sharing = "sharing"
+)
+
+// Shares reports whether all requests inside share the processors.
+func (s *BackendSpec) Shares() bool { return s.Discipline == sharing }
 
 // ContentionSpec is the universal scalability law: with n requests being served,
 // each takes 1 + Serial*(n-1) + Crosstalk*n*(n-1) times as long.

@@ -128,6 +128,7 @@ func TestCapacity(t *testing.T) {
 		"frozen":               {"workers: 8", scenario.Health{Speed: 1, Workers: 8, Frozen: true}, 0},
 		"delay costs nothing":  {"workers: 8", scenario.Health{Speed: 1, Workers: 8, Delay: time.Second}, 800},
 		"two classes":          {"workers: 8, service: { kind: classes, mean: 10ms, other: 30ms, share: 0.5 }", scenario.Health{Speed: 1, Workers: 8, Share: 0.5}, 400},
+		"sharing":              {"workers: 2, discipline: sharing", scenario.Health{Speed: 1, Workers: 2}, 200},
 		"contention, all busy": {"workers: 2, contention: { serial: 0.1 }", scenario.Health{Speed: 1, Workers: 2}, 181.8},
 		"worst of two":         {"workers: 2, contention: { crosstalk: 5 }", scenario.Health{Speed: 1, Workers: 2}, 100},
 		"contention":           {"workers: 64, contention: { serial: 0.1, crosstalk: 0.01 }", scenario.Health{Speed: 1, Workers: 64}, 357.1},
@@ -147,6 +148,7 @@ func TestServiceTimes(t *testing.T) {
 		{Kind: "exponential", Mean: scenario.Duration(10 * time.Millisecond)}:                                                             {10, 1},
 		{Mean: scenario.Duration(10 * time.Millisecond)}:                                                                                  {10, 1},
 		{Kind: "lognormal", Mean: scenario.Duration(10 * time.Millisecond), Sigma: 0.5}:                                                   {10, math.Sqrt(math.Exp(0.25) - 1)},
+		{Kind: "pareto", Mean: scenario.Duration(10 * time.Millisecond), Shape: 4}:                                                        {10, math.Sqrt(1. / 8)},
 		{Kind: "bimodal", Mean: scenario.Duration(10 * time.Millisecond), Other: scenario.Duration(50 * time.Millisecond), Share: 0.1}:    {14, math.Sqrt(0.9*200+0.1*2500-196) / 14},
 		{Kind: "classes", Mean: scenario.Duration(10 * time.Millisecond), Other: scenario.Duration(100 * time.Millisecond), Share: 0.125}: {21.25, math.Sqrt(2*(0.875*100+0.125*10000)-21.25*21.25) / 21.25},
 	} {

@@ -30,7 +30,7 @@ func TestParseScenario(t *testing.T) {
 		"unknown policy":       {smallest + "clients: { policy: eager }\n", "clients.policy must be"},
 		"retries without end":  {smallest + "clients: { policy: naive, retries: -1 }\n", "clients.deadline must be > 0"},
 		"budget of nothing":    {smallest + "clients: { budget: true }\n", "clients.budget needs a policy"},
-		"unknown service":      {smallest + "backend: { workers: 1, service: { kind: pareto } }\n", "service.kind must be"},
+		"unknown service":      {smallest + "backend: { workers: 1, service: { kind: zipf } }\n", "service.kind must be"},
 		"unknown fault":        {smallest + "clock: melted@1s\n", "unknown kind"},
 		"unknown measure":      {smallest + "pass: [{ measure: speed, atLeast: 1 }]\n", "measure must be one of"},
 		"no bound":             {smallest + "pass: [{ measure: goodput }]\n", "exactly one of atLeast and atMost"},

@@ -61,7 +61,11 @@ func (s *Scenario) validateRun() error {
 // validate reports what is wrong with a backend.
 func (s *BackendSpec) validate(p *problems) {
 	p.need(s.Workers > 0 && s.Workers <= 10_000, "backend.workers must be in [1, 10000] (%d)", s.Workers)
-	p.need(slices.Contains(serviceKinds(), s.Service.Kind), "service.kind must be constant, exponential, lognormal, bimodal or classes (%s)", s.Service.Kind)
+	p.need(slices.Contains(serviceKinds(), s.Service.Kind), "service.kind must be constant, exponential, lognormal, pareto, bimodal or classes (%s)", s.Service.Kind)
+	p.need(s.Service.Kind != "pareto" || s.Service.Shape > 1, "service.shape must be > 1 for pareto (%g)", s.Service.Shape)
+	p.need(slices.Contains([]string{"", fifo, sharing}, s.Discipline), "backend.discipline must be fifo or sharing (%s)", s.Discipline)
+	p.need(!s.Shares() || s.Queue == 0 && s.QueueTimeout == 0, "backend.queue and queueTimeout are for the discipline fifo")
+	p.need(s.QueueTimeout >= 0, "backend.queueTimeout must be >= 0 (%v)", time.Duration(s.QueueTimeout))
 	p.need(s.Service.Mean > 0, "service.mean must be > 0 (%v)", time.Duration(s.Service.Mean))
 	p.need(!s.Service.isMixed() || s.Service.Other > 0, "service.other must be > 0 (%v)", time.Duration(s.Service.Other))
 	p.need(slices.Contains([]string{"", Stops, continues}, s.Cancelled), "backend.cancelled must be stops or continues (%s)", s.Cancelled)
