@@ -306,8 +306,12 @@ func refusals() map[string][]string {
 			`16: tuner.policies[4].hours[0].days: must be mon, tue, wed, thu, fri, sat or sun, did you mean "mon"? (monday)`,
 			"16: tuner.policies[4].hours[0].from: is not a time of the day, such as 08:00 (8)",
 			"16: tuner.policies[4].hours[0].to: is not a time of the day, such as 08:00 (25:00)",
+			"16: tuner.policies[4].min: must be at least 0.001, the smallest value of the setting that has an effect (0)",
 			"16: tuner.policies[4].zone: is not a time zone, such as Europe/Berlin (Nowhere/Land)",
-			"17: tuner.trial.objective.ingress: is not the name of an ingress (other)",
+			"17: tuner.policies[5].min: must be at least 1, the smallest value of the setting that has an effect (0.5)",
+			"18: tuner.policies[6].hours[0].bound: must be at least 0.001, the smallest value of the setting that has an effect (0)",
+			"19: tuner.policies[7].minimumLimit: must be at least 1, the smallest value of the setting that has an effect (0.9)",
+			"21: tuner.trial.objective.ingress: is not the name of an ingress (other)",
 		},
 		"shadow": {
 			`4: shadow[0].partitions.default.limit.algorithm: must be knee, fixed, aimd, vegas, gradient or gradient2, did you mean "vegas"? (vega)`,

@@ -131,7 +131,9 @@ type TunerPolicy struct {
 	// Lets it adjust INGRESS.mode, which it moves only towards refusing less:
 	// enforce is 2, shadow 1, off 0.
 	AllowMode bool `yaml:"allowMode" default:"false"`
-	// Least value that the policy sets.
+	// Least value that the policy sets. Where 0 means something else, such as
+	// without bound, at least the smallest value that has an effect: 0.001 for
+	// rates and durations (in seconds), 1 for whole numbers.
 	Min float64 `yaml:"min" required:"true" min:"0" max:"1e9" for:"threshold target objective schedule"`
 	// Greatest value that the policy sets.
 	Max float64 `yaml:"max" required:"true" min:"0" max:"1e9" for:"threshold target objective schedule"`
@@ -149,7 +151,7 @@ type TunerHours struct {
 	To string `yaml:"to" required:"true"`
 	// Days on which it begins: mon, tue, wed, thu, fri, sat, sun. Empty: all.
 	Days []string `yaml:"days" enum:"mon tue wed thu fri sat sun" single:"true"`
-	// The setting is at most this.
+	// The setting is at most this. At least what min must be.
 	Bound float64 `yaml:"bound" required:"true" min:"0" max:"1e9"`
 }
 

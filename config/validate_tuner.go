@@ -126,6 +126,21 @@ func checkTunerPolicy(v validator, path string, c *Config, p *TunerPolicy) {
 			v.hour(at+".to", p.Hours[i].To)
 		}
 	}
+	if least := leastAdjusted(p.Adjust); least > 0 {
+		effective := func(value float64, key string) {
+			if value < least {
+				v.relate(fmt.Sprintf("must be at least %v, the smallest value of the setting that has an effect", least), value, key, path+".adjust")
+			}
+		}
+		if p.Kind == "backlog" {
+			effective(p.MinimumLimit, path+".minimumLimit")
+		} else {
+			effective(p.Min, path+".min")
+		}
+		for i := range p.Hours {
+			effective(p.Hours[i].Bound, element(path+".hours", i)+".bound")
+		}
+	}
 	if strings.HasSuffix(p.Adjust, ".mode") && !p.AllowMode {
 		v.relate("needs allowMode: true, as it lets the policy stop the gate from refusing", p.Adjust, path+".adjust", path+".allowMode")
 	}
@@ -136,6 +151,20 @@ func checkTunerPolicy(v validator, path string, c *Config, p *TunerPolicy) {
 		}
 		v.relate(problem, p.Adjust, path+".adjust")
 	}
+}
+
+// leastAdjusted is the smallest value that a policy may give to a setting: of many
+// 0 means something else, such as without bound.
+func leastAdjusted(adjust string) float64 {
+	switch adjust[strings.LastIndexByte(adjust, '.')+1:] {
+	case "rate", "burstSeconds", "requestTimeout", "maxWait":
+		return 0.001
+	case "backoffRatio":
+		return 0.5
+	case "total", "maxOpen", "limit", "initialLimit", "minLimit", "maxLimit", "alpha", "beta", "rttTolerance":
+		return 1
+	}
+	return 0
 }
 
 func (v validator) hour(path, text string) {

@@ -28,7 +28,8 @@ func numbersOf(section reflect.Type, prefix string) (keys []string) {
 
 // What the configuration lets a policy adjust the tuner can move, and the other way
 // round. It could not move weight, maxShare and reserved: that was told without the
-// line of the file.
+// line of the file. Both know how far a setting can be lowered: a min of 0 ended
+// without any bound.
 func TestConfigurationAndTunerAgreeOnSettings(t *testing.T) {
 	settings := []string{"a.partitions.total"}
 	for section, from := range map[string]reflect.Type{
@@ -55,17 +56,27 @@ ingresses:
         - { name: gradient2, limit: { algorithm: gradient2 } }
 tuner:
   signals: [{ name: s, source: host, metric: cpu }]
-  policies: [{ name: p, signal: s, adjust: %q, above: 0.9, below: 0.5, min: 1, max: 9, step: 0.5 }]
+  policies: [{ name: p, signal: s, adjust: %q, above: 0.9, below: 0.5, min: %v, max: 9, step: 0.5 }]
 `
 	for _, adjust := range settings {
-		_, err := config.Parse("f", fmt.Appendf(nil, text, adjust), nil)
+		_, err := config.Parse("f", fmt.Appendf(nil, text, adjust, 1), nil)
 		refused := err != nil && strings.Contains(err.Error(), "tuner.policies[0].adjust")
 		if err != nil && !refused {
 			t.Fatalf("Parse = %v", err)
 		}
-		_, err = tuner.ParseSetting(adjust)
+		setting, err := tuner.ParseSetting(adjust)
 		if immovable := errors.Is(err, tuner.ErrSetting); refused != immovable {
 			t.Errorf("adjust: %s: the configuration refuses it: %v; the tuner cannot move it: %v", adjust, refused, immovable)
+		}
+		if refused {
+			continue
+		}
+		least := setting.Least()
+		if _, err := config.Parse("f", fmt.Appendf(nil, text, adjust, least), nil); err != nil {
+			t.Errorf("adjust: %s with a min of %v, the tuner's least: %v", adjust, least, err)
+		}
+		if _, err := config.Parse("f", fmt.Appendf(nil, text, adjust, least*0.99), nil); least > 0 && err == nil {
+			t.Errorf("adjust: %s with a min of %v is taken; want the tuner's least, %v", adjust, least*0.99, least)
 		}
 	}
 }

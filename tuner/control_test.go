@@ -161,16 +161,20 @@ func TestPanicHoldsStill(t *testing.T) {
 	}
 }
 
+// What the daemon refuses is tried at every cooldown, and recorded once for as long
+// as it says the same: it filled the records.
 func TestRefusedChange(t *testing.T) {
 	w := newWorld(t, 100, 500, 200)
 	w.refuse = errors.New("draining")
 	u := newTuner(t, w, tuner.Options{Policies: []tuner.Policy{wishing(t, "p", "orders.requests.rate", 150)}})
 	w.run(25*time.Second, u)
-	if diff := cmp.Diff([]tuner.Kind{tuner.KindRefused, tuner.KindRefused, tuner.KindRefused}, kinds(u)); diff != "" {
+	w.refuse = errors.New("still draining")
+	w.run(25*time.Second, u)
+	if diff := cmp.Diff([]tuner.Kind{tuner.KindRefused, tuner.KindRefused}, kinds(u)); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
-	if v := *u.Status(0).Settings[0].Value; v != 200 {
-		t.Errorf("the tuner believes in %v; want 200", v)
+	if s := u.Status(0).Settings[0]; *s.Value != 200 || !strings.Contains(s.Why, "; refused: tuner: set orders.requests.rate to 150: still draining") {
+		t.Errorf("the tuner says %v, %q; want 200, and why", *s.Value, s.Why)
 	}
 }
 

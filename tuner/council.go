@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -39,6 +40,9 @@ func (c *council) wishes(now time.Time, l *lever) []wish {
 		if e.held == "" {
 			w.Wish = c.ask(l, e, slack)
 			w.value, w.bound = cut(&e.Policy, l, w.Value)
+			if w.bound != "" && (w.bound == l.bounds.below || w.bound == l.bounds.over) {
+				w.Why += fmt.Sprintf("; bounded by %s of the same limit, %.6g", w.bound, w.value)
+			}
 			if way := direction(w.value / l.current); w.value != l.current && now.Before(e.paused[way]) {
 				w.value, w.bound = l.current, ""
 				w.Why += "; it waits, as the last such change was taken back"
@@ -78,8 +82,10 @@ func (c *council) follows(e *entry, l *lever) bool {
 	return c.trial.Canary && len(e.levers) > 1 && e.levers[0] != l
 }
 
-// cut bounds a wish by the policy's step and bounds. Bounds do not push: a
-// setting that the file puts beyond them stays until a wish moves it inwards.
+// cut bounds a wish by the policy's step and bounds, and by what the configuration
+// allows. Bounds do not push: a setting that the file puts beyond them stays until
+// a wish moves it inwards. bound says what cut it: step, min, max, or the key of
+// the configuration.
 func cut(p *Policy, l *lever, want float64) (value float64, bound string) {
 	from := min(l.current, p.Max)
 	v := want
@@ -106,6 +112,14 @@ func cut(p *Policy, l *lever, want float64) (value float64, bound string) {
 	}
 	if !up && v < p.Min {
 		v, bound = p.Min, "min"
+	}
+	if up && v > l.bounds.high {
+		v, bound = l.bounds.high, l.bounds.over
+	}
+	if !up && v < l.bounds.low {
+		if v, bound = l.bounds.low, l.bounds.below; bound == "" {
+			bound = "min"
+		}
 	}
 	if up != (v > l.current) || v == l.current { // the bounds leave nothing of it
 		return l.current, bound

@@ -38,7 +38,11 @@ func (m *mover) decide(ctx context.Context, now time.Time, l *lever) {
 	l.decided, l.why, l.wishes = best.e.Name, best.Why, told(all)
 	l.position = place(l.current, &best.e.Policy)
 	if best.value == l.current {
+		l.refused = ""
 		return
+	}
+	if l.refused != "" {
+		l.why += "; refused: " + l.refused
 	}
 	if stand := m.council.stands(now, l, &best); stand != "" {
 		l.why += "; " + stand
@@ -66,10 +70,15 @@ func (m *mover) grant(ctx context.Context, now time.Time, l *lever, w *wish, all
 	}
 	l.moved = now
 	if err := m.set(ctx, l, w.value, ""); err != nil {
-		r.Kind, r.Why = KindRefused, r.Why+"; refused: "+err.Error()
-		m.record(now, r)
+		if l.refused != err.Error() { // told once, and not at every cooldown
+			l.refused = err.Error()
+			l.why += "; refused: " + l.refused
+			r.Kind, r.Why = KindRefused, r.Why+"; refused: "+err.Error()
+			m.record(now, r)
+		}
 		return
 	}
+	l.refused = ""
 	e.Rule.Moved(now)
 	e.changes++
 	delete(e.spread, l)

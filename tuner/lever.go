@@ -49,6 +49,8 @@ type lever struct {
 	decided  string // which policy won
 	why      string
 	wishes   []WishNow
+	bounds   bounds
+	refused  string  // what the daemon said of the last change; "" = it took it
 	position float64 // between the winner's bounds: 0 at min, 1 at max
 }
 

@@ -126,6 +126,9 @@ func (o Options) Validate() error {
 		if !(p.Min >= 0 && p.Min <= p.Max) || math.IsInf(p.Max, 0) {
 			errs = append(errs, fmt.Errorf("tuner: policy %q: bounds must hold 0 ≤ min ≤ max (%v, %v)", p.Name, p.Min, p.Max))
 		}
+		if least := p.Adjust.Least(); p.Min < least {
+			errs = append(errs, fmt.Errorf("tuner: policy %q: min must be at least %v, the smallest value of %s that has an effect (%v)", p.Name, least, p.Adjust, p.Min))
+		}
 		if !(p.Step >= 0 && p.Step <= 1) {
 			errs = append(errs, fmt.Errorf("tuner: policy %q: step must be in (0, 1] (%v)", p.Name, p.Step))
 		}

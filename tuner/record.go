@@ -42,8 +42,9 @@ type Record struct {
 	// bound, or there is none.
 	Old *float64 `json:"old,omitempty"`
 	New *float64 `json:"new,omitempty"`
-	// Wanted is what the rule asked for, before it was cut by Bound: step, min
-	// or max; empty when nothing cut it.
+	// Wanted is what the rule asked for, before it was cut by Bound: step, min,
+	// max, or the key of the same limit that bounds it, such as minLimit; empty
+	// when nothing cut it.
 	Wanted *float64 `json:"wanted,omitempty"`
 	Bound  string   `json:"bound,omitempty"`
 	// Canary is true when this setting is the first of several to move.

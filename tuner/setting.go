@@ -29,35 +29,56 @@ const (
 // is the place of its mode.
 var stances = []string{"off", "shadow", "enforce"} //nolint:gochecknoglobals // a constant table
 
-// units lists every setting that can be moved, by its key below the ingress or
+// The least values that policies may set where 0 means something else, such as
+// "without bound".
+const (
+	leastRate = 0.001 // per second
+	leastSpan = 0.001 // seconds
+)
+
+// form is how a setting is written, and the least value that a policy may set.
+type form struct {
+	unit  unit
+	least float64
+}
+
+// forms lists every setting that can be moved, by its key below the ingress or
 // below a partition. Of each, less is more careful.
-func units(key string, partition bool) (unit, bool) {
+func forms(key string, partition bool) (form, bool) {
 	if !partition {
 		switch key {
 		case "requests.rate", "connections.rate":
-			return openRate, true
+			return form{openRate, leastRate}, true
 		case "requests.burstSeconds", "connections.burstSeconds":
-			return number, true
-		case "requests.queueDepth", "connections.queueDepth", "connections.maxOpen":
-			return whole, true
+			return form{number, 0.001}, true
+		case "requests.queueDepth", "connections.queueDepth":
+			return form{whole, 0}, true
+		case "connections.maxOpen":
+			return form{whole, 1}, true
 		case "partitions.total":
-			return openWhole, true
+			return form{openWhole, 1}, true
 		case "mode":
-			return stance, true
+			return form{stance, 0}, true
 		}
-		return 0, false
+		return form{}, false
 	}
 	switch key {
 	case "rate":
-		return openRate, true
-	case "burstSeconds", "limit.backoffRatio", "limit.rttTolerance":
-		return number, true
-	case "limit.limit", "limit.initialLimit", "limit.minLimit", "limit.maxLimit", "limit.alpha", "limit.beta", "queue.depth":
-		return whole, true
+		return form{openRate, leastRate}, true
+	case "burstSeconds":
+		return form{number, 0.001}, true
+	case "limit.backoffRatio":
+		return form{number, 0.5}, true
+	case "limit.rttTolerance":
+		return form{number, 1}, true
+	case "limit.limit", "limit.initialLimit", "limit.minLimit", "limit.maxLimit", "limit.alpha", "limit.beta":
+		return form{whole, 1}, true
+	case "queue.depth":
+		return form{whole, 0}, true
 	case "limit.requestTimeout", "queue.maxWait":
-		return span, true
+		return form{span, leastSpan}, true
 	}
-	return 0, false
+	return form{}, false
 }
 
 // Setting names one number that can change while a gate runs.
@@ -84,7 +105,7 @@ func ParseSetting(text string) (Setting, error) {
 		if section == ".partitions." && rest != "total" {
 			s = partitionSetting(ingress, rest)
 		}
-		if _, ok := units(s.Key, s.Partition != ""); ok && s.Key != "mode" {
+		if _, ok := forms(s.Key, s.Partition != ""); ok && s.Key != "mode" {
 			return s, nil
 		}
 	}
@@ -113,8 +134,57 @@ func (s Setting) String() string {
 
 // unit of the setting, which was parsed.
 func (s Setting) unit() unit {
-	u, _ := units(s.Key, s.Partition != "")
-	return u
+	f, _ := forms(s.Key, s.Partition != "")
+	return f.unit
+}
+
+// Least is the smallest value that a policy may set. It is above 0 where 0 means
+// something else, such as "without bound".
+func (s Setting) Least() float64 {
+	f, _ := forms(s.Key, s.Partition != "")
+	return f.least
+}
+
+// bounds are what the configuration allows of a setting, whatever a policy says.
+type bounds struct {
+	low, high   float64
+	below, over string // the keys that bound it; "" = the setting's own least value, or nothing
+}
+
+// within reads the bounds of the setting from the settings of its ingress: the
+// least and the greatest limit bound each other.
+func (s Setting) within(settings map[string]any) bounds {
+	b := bounds{low: s.Least(), high: math.Inf(1)}
+	other := func(key string) (float64, bool) {
+		o := s
+		o.Key = "limit." + key
+		return o.in(settings)
+	}
+	least := func(key string, more float64) {
+		if v, ok := other(key); ok && v+more > b.low {
+			b.low, b.below = v+more, key
+		}
+	}
+	most := func(key string, less float64) {
+		if v, ok := other(key); ok && v-less < b.high {
+			b.high, b.over = v-less, key
+		}
+	}
+	switch s.Key {
+	case "limit.maxLimit":
+		least("minLimit", 0)
+	case "limit.initialLimit":
+		least("minLimit", 0)
+		most("maxLimit", 0)
+	case "limit.minLimit":
+		most("maxLimit", 0)
+		most("initialLimit", 0)
+	case "limit.alpha":
+		most("beta", 1)
+	case "limit.beta":
+		least("alpha", 1)
+	}
+	return b
 }
 
 // vitals are the keys of [State.Vitals] that tell how the setting does, the

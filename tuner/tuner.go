@@ -198,6 +198,7 @@ func (t *Tuner) begin(now time.Time, st *State) {
 // noticeHands finds settings that somebody else changed.
 func (t *Tuner) noticeHands(now time.Time, st *State) {
 	for _, l := range t.levers {
+		l.bounds = l.at.within(st.Settings[l.at.Ingress])
 		v, ok := l.at.in(st.Settings[l.at.Ingress])
 		if !ok || v == l.current || nearly(v, l.current) {
 			continue
