@@ -80,6 +80,7 @@ func refusals() map[string][]string {
 			"9: ingresses[0].postgres.sqlstate.draining: must be five digits or capital letters, such as 53000 (0)",
 			"9: ingresses[0].postgres.sqlstate.nonsense: is no reason of a refusal: must be request_rate, concurrency_limit, queue_timeout, cost_exceeds_burst, shed or draining (nonsense)",
 			"13: ingresses[1].connections.reserved: belongs to protocol postgres only (3)",
+			"19: ingresses[2].postgres.passTLS: excludes tls and backendTLS, which end TLS in the gate (true)",
 		},
 		"by_pulsar": {
 			"6: ingresses[0].partitions.by: lists more than 1 for protocol pulsar (2)",

@@ -23,6 +23,11 @@ type Postgres struct {
 	// SQLSTATE of refusals by reason, for pools that close connections on class
 	// 53. Missing: 53400 for request_rate and cost_exceeds_burst, else 53000.
 	SQLState map[string]string `yaml:"sqlstate"`
+	// Forwards a client's request for TLS to the backend, without tls and
+	// backendTLS. Sessions that are then encrypted are not admitted, only their
+	// connections are counted. Otherwise a client that asks for TLS is answered
+	// that there is none.
+	PassTLS bool `yaml:"passTLS" default:"false"`
 	// Backends beside the first one, host:port, that hold the same data;
 	// connections are spread in turn.
 	MoreBackends []string `yaml:"moreBackends" single:"true"`
@@ -51,7 +56,16 @@ func protocolPostgres() *Protocol {
 		check: func(v validator, path string, in *Ingress) {
 			if in.Postgres != nil {
 				checkPostgres(v, path+".postgres", in.Postgres)
+				if in.Postgres.PassTLS && (in.TLS.CertFile != "" || in.BackendTLS.Enabled) {
+					v.relate("excludes tls and backendTLS, which end TLS in the gate", true, path+".postgres.passTLS")
+				}
 			}
+		},
+		warn: func(path string, in *Ingress) (all []Warning) {
+			if in.Postgres != nil && in.Postgres.PassTLS {
+				all = append(all, Warning{path + ".postgres.passTLS", "sessions that a client encrypts towards the backend are not limited, only their connections are counted"})
+			}
+			return all
 		},
 	}
 }

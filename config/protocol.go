@@ -61,6 +61,27 @@ type Protocol struct {
 
 	// check checks the section of its own; nil = it has none, or any will do.
 	check func(v validator, path string, in *Ingress)
+	// warn tells what is valid and leaves something without a limit; nil =
+	// nothing does.
+	warn func(path string, in *Ingress) []Warning
+}
+
+// Warning is something that a valid configuration says and its author may not
+// have meant.
+type Warning struct {
+	Path    string `json:"path"` // of the key, such as ingresses[0].postgres.passTLS
+	Message string `json:"message"`
+}
+
+// Warnings returns the warnings about a valid configuration, in the order of its
+// ingresses.
+func (c *Config) Warnings() (all []Warning) {
+	for i := range c.Ingresses {
+		if in := &c.Ingresses[i]; protocol(in.Protocol).warn != nil {
+			all = append(all, protocol(in.Protocol).warn(element("ingresses", i), in)...)
+		}
+	}
+	return all
 }
 
 // PartKind is one kind of part that identifies a partition.

@@ -86,6 +86,9 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot
 			if f.server.Backends != nil {
 				row.Backends = f.server.Backends()
 			}
+			if f.server.Ungated != nil {
+				row.Ungated = f.server.Ungated()
+			}
 			if f.server.Details != nil {
 				row.Details = f.server.Details()
 			}

@@ -1,6 +1,7 @@
 package vitals
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -27,6 +28,7 @@ type Reading struct {
 	Gate       limiter.Status           // its sums; partitions of clients' keys may be left out
 	Partitions iter.Seq[limiter.Glance] // nil = none
 	Backends   []ingress.BackendStatus
+	Ungated    int64 // open connections of which nothing is admitted
 	// Source tells where a setting was written, such as admitd.yaml:9: "total",
 	// "requests.rate", or the "rate" of a partition; "" = it cannot be told, or it
 	// is a default. nil = it never can.
@@ -51,6 +53,7 @@ type record struct {
 	at        time.Time // of the last reading
 	status    limiter.Status
 	backends  []ingress.BackendStatus
+	ungated   int64
 	recall    func(partition string, key bool) (Baseline, bool)
 	source    func(setting, partition string) string
 	window    []totals // the last readings, the oldest first
@@ -108,14 +111,22 @@ func (b *Book) Verdict(name string, now time.Time) Verdict {
 	case now.Sub(r.at) > stale:
 		return Measuring.verdict("Measuring… Last seen %s, %s ago.", r.at.Format(time.TimeOnly), age(now.Sub(r.at)))
 	}
-	return r.judge(now)
+	v := r.judge(now)
+	switch r.ungated {
+	case 0:
+	case 1:
+		v.Text += " 1 connection is encrypted between client and backend: nothing of it is admitted."
+	default:
+		v.Text += fmt.Sprintf(" %d connections are encrypted between client and backend: nothing of them is admitted.", r.ungated)
+	}
+	return v
 }
 
 // take adds one reading.
 func (r *record) take(now time.Time, in *Reading) {
 	seconds := now.Sub(r.at).Seconds()
 	r.at, r.status, r.backends, r.recall = now, in.Gate, in.Backends, in.Recall
-	r.source = in.Source
+	r.source, r.ungated = in.Source, in.Ungated
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
 		r.window, r.roll, r.histories, r.latencies = nil, roll{}, 0, latencies{} // another gate under its name, or the process slept

@@ -26,6 +26,7 @@ type scene struct {
 	fails              uint64
 	total              int
 	draining           bool
+	ungated            int64
 }
 
 // play reads the scene once a second, and returns the verdict of the last.
@@ -79,7 +80,7 @@ func play(t *testing.T, s scene, seconds int) (v vitals.Verdict) {
 					{Name: "default"},
 					{Name: "tenant-5", Key: true, Number: 1, Admitted: tenant.Admitted, Refused: tenant.RejectedBy[s.by], BaseRTT: 10 * time.Millisecond},
 				}),
-				Backends: health.Status(time.Now()),
+				Backends: health.Status(time.Now()), Ungated: s.ungated,
 			}})
 		}
 		v = book.Verdict("orders", time.Now())
@@ -96,11 +97,12 @@ func TestVerdict(t *testing.T) {
 		level vitals.Level
 		want  string
 	}{
-		"all is well":   {scene{admitted: 200, answered: 200, latency: 12 * time.Millisecond}, vitals.LevelOK, "Everything is admitted: 200/s. Backend at 12.0 ms, 1.2× its base."},
-		"nobody asks":   {scene{}, vitals.LevelNone, "No traffic at the moment."},
-		"the gate off":  {scene{mode: limiter.Off, admitted: 200, answered: 200, latency: 12 * time.Millisecond}, vitals.LevelOK, "Everything is admitted: 200/s. The gate is off. Backend at 12.0 ms, 1.2× its base."},
-		"it takes long": {scene{mode: limiter.Off, admitted: 200, answered: 200, latency: 694 * time.Millisecond}, vitals.LevelWarn, "Everything is admitted: 200/s. The gate is off. The backend is slow: 694 ms, 69.4× its base of 10.0 ms."},
-		"backend dead":  {scene{admitted: 200, dead: 2}, vitals.LevelBad, "Backend answers nothing: 100 % of 200/s failed (unreachable) for 9 s."},
+		"all is well":             {scene{admitted: 200, answered: 200, latency: 12 * time.Millisecond}, vitals.LevelOK, "Everything is admitted: 200/s. Backend at 12.0 ms, 1.2× its base."},
+		"nobody asks":             {scene{}, vitals.LevelNone, "No traffic at the moment."},
+		"nobody that can be seen": {scene{ungated: 40}, vitals.LevelNone, "No traffic at the moment. 40 connections are encrypted between client and backend: nothing of them is admitted."},
+		"the gate off":            {scene{mode: limiter.Off, admitted: 200, answered: 200, latency: 12 * time.Millisecond}, vitals.LevelOK, "Everything is admitted: 200/s. The gate is off. Backend at 12.0 ms, 1.2× its base."},
+		"it takes long":           {scene{mode: limiter.Off, admitted: 200, answered: 200, latency: 694 * time.Millisecond}, vitals.LevelWarn, "Everything is admitted: 200/s. The gate is off. The backend is slow: 694 ms, 69.4× its base of 10.0 ms."},
+		"backend dead":            {scene{admitted: 200, dead: 2}, vitals.LevelBad, "Backend answers nothing: 100 % of 200/s failed (unreachable) for 9 s."},
 		"backend dead, and most are refused": {
 			scene{admitted: 20, refused: 180, by: limiter.Cause{Reason: labels.ConcurrencyLimit, Limit: labels.ByPartition}, dead: 2},
 			vitals.LevelBad,

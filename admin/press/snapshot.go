@@ -31,6 +31,7 @@ type Ingress struct {
 	Gate                            limiter.Status
 	Connections                     *ingress.Status // nil = none counted
 	Backends                        []ingress.BackendStatus
+	Ungated                         int64                    // open connections of which nothing is admitted
 	Glances                         iter.Seq[limiter.Glance] // of every partition; nil = none
 	// Latencies counts what succeeded since the start, by the upper bounds of
 	// buckets in seconds; nil = not counted.

@@ -40,6 +40,10 @@ With --json it prints {"valid": …, "problems": [{"file", "line", "path",
 "message", "value"}]} instead, with --format github annotations that a GitHub
 workflow shows beside the line.
 
+A valid file may have warnings: what it leaves without a limit. They are printed
+as FILE: warning: key.path: what it means, with --json as "warnings": [{"file",
+"path", "message"}], and change no exit status.
+
 With --replay TRACE --against RUNNING.yaml it also plays recorded traffic (the
 trace of an ingress, 'trace: { file: … }') through both configurations in virtual
 time and prints what changes, so that a change of limits is tested as code is.
@@ -60,11 +64,11 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 			if problem := replay.misused(files); problem != nil {
 				return problem
 			}
-			code, problems := checkFiles(s, format, replay.files(files))
+			code, problems, warnings := checkFiles(s, format, replay.files(files))
 			if code == 0 && replay.trace != "" {
 				return replay.run(s, files[0], format)
 			}
-			if err := printProblems(s, format, problems); err != nil {
+			if err := printProblems(s, format, problems, warnings); err != nil {
 				return err
 			}
 			if code != 0 {
@@ -80,21 +84,35 @@ Exit status: 0 when all are valid, 1 when one is not, 2 when one cannot be read.
 	return cmd
 }
 
+// fileWarning is a warning about a file.
+type fileWarning struct {
+	File string `json:"file"`
+	config.Warning
+}
+
 // checkFiles checks each file, as text at once, and returns the worst exit code.
-func checkFiles(s streams, format string, files []string) (code int, problems config.Problems) {
+func checkFiles(s streams, format string, files []string) (code int, problems config.Problems, warnings []fileWarning) {
 	problems = config.Problems{}
 	for _, file := range files {
 		cfg, found, exit := checkFile(file)
 		code, problems = max(code, exit), append(problems, found...)
 		switch {
-		case format != "text":
-		case len(found) > 0:
+		case len(found) > 0 && format == "text":
 			fmt.Fprintln(s.err, found)
+		case len(found) > 0:
 		default:
-			fmt.Fprintf(s.out, "%s: valid, ingresses: %d\n", file, len(cfg.Ingresses))
+			if format == "text" {
+				fmt.Fprintf(s.out, "%s: valid, ingresses: %d\n", file, len(cfg.Ingresses))
+			}
+			for _, w := range cfg.Warnings() {
+				warnings = append(warnings, fileWarning{file, w})
+				if format == "text" {
+					fmt.Fprintf(s.out, "%s: warning: %s: %s\n", file, w.Path, w.Message)
+				}
+			}
 		}
 	}
-	return code, problems
+	return code, problems, warnings
 }
 
 // checkFile reads one file and returns what is wrong with it, and the exit code
@@ -134,12 +152,16 @@ func checkParts(file string, cfg *config.Config) (found config.Problems) {
 }
 
 // printProblems prints what was found in all files, for programs.
-func printProblems(s streams, format string, problems config.Problems) error {
+func printProblems(s streams, format string, problems config.Problems, warnings []fileWarning) error {
 	switch format {
 	case "json":
 		e := json.NewEncoder(s.out)
 		e.SetIndent("", "  ")
-		return e.Encode(map[string]any{"valid": len(problems) == 0, "problems": problems})
+		out := map[string]any{"valid": len(problems) == 0, "problems": problems}
+		if len(warnings) > 0 {
+			out["warnings"] = warnings
+		}
+		return e.Encode(out)
 	case "github":
 		for _, p := range problems {
 			at := "file=" + annotated.Replace(p.File)
@@ -148,6 +170,9 @@ func printProblems(s streams, format string, problems config.Problems) error {
 			}
 			_, text, _ := strings.Cut(p.String(), ": ")
 			fmt.Fprintf(s.out, "::error %s,title=admitd check::%s\n", at, annotation.Replace(text))
+		}
+		for _, w := range warnings {
+			fmt.Fprintf(s.out, "::warning file=%s,title=admitd check::%s: %s\n", annotated.Replace(w.File), w.Path, annotation.Replace(w.Message))
 		}
 	}
 	return nil

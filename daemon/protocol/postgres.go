@@ -42,6 +42,7 @@ func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate, c *p
 		return nil, err
 	}
 	w.Backends = func() []ingress.BackendStatus { return s.Backends() }
+	w.Ungated = func() int64 { return s.Status().OpaqueOpen }
 	w.Details = func() any { return s.Status() }
 	w.Watch = func() (stop func()) { return c.watch(in.Name, s) }
 	return w, nil
@@ -66,6 +67,7 @@ func postgresOptions(in *config.Ingress) (postgresgate.Options, error) {
 		o.DialTimeout, o.HandshakeTimeout = time.Duration(c.DialTimeout), time.Duration(c.HandshakeTimeout)
 		o.FrameTimeout = time.Duration(c.FrameTimeout)
 		o.PerStatement, o.KeepInTransaction = c.Unit == "statement", c.IdleInTransaction == "keep"
+		o.PassTLS = c.PassTLS
 		o.GateSuperusers, o.Exempt.Users = c.GateSuperusers, c.ExemptUsers
 		o.SQLStates = map[labels.Reason]string{}
 		for reason, code := range c.SQLState {

@@ -67,6 +67,9 @@ type Server struct {
 	Connections func() ingress.Status
 	// Backends tells how the backends answer.
 	Backends func() []ingress.BackendStatus
+	// Ungated counts the open connections of which nothing is admitted, since
+	// their encryption ends at the backend; nil = there are none.
+	Ungated func() int64
 	// Details are the protocol's own facts for the status; nil = there are none.
 	Details func() any
 	// Probe asks the backend, before anybody listens, what it is; nil = there is

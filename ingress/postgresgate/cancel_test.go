@@ -150,14 +150,14 @@ func TestCancelGoesToItsBackend(t *testing.T) {
 	}})
 }
 
-// What clients that want encryption get from a gate without a certificate: the
-// server's, and nothing of it is looked at.
+// What clients that want encryption get from a gate without a certificate that
+// lets TLS pass: the server's, and nothing of it is looked at.
 func TestOpaque(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){
 		"asked for": func(t *testing.T) {
 			t.Helper()
-			sc := stage(t, policy(1, 0), postgresgate.Options{})
-			c, _ := sc.enter()
+			sc := stage(t, policy(1, 0), postgresgate.Options{PassTLS: true})
+			c, ended := sc.enter()
 			say(c, startupMessage(80877103, ""))
 			up := sc.backend()
 			expect(t, up, startupMessage(80877103, ""))
@@ -169,13 +169,18 @@ func TestOpaque(t *testing.T) {
 				say(up, []byte("Zwhatever"))
 				expect(t, c, []byte("Zwhatever"))
 			}
-			if sc.s.Status().Opaque != 1 {
-				t.Errorf("Status() = %+v; want 1 opaque", sc.s.Status())
+			if got := sc.s.Status(); got.Opaque != 1 || got.OpaqueOpen != 1 {
+				t.Errorf("Status() = %+v; want 1 opaque, and open", got)
+			}
+			_, _ = c.Close(), up.Close()
+			<-ended
+			if got := sc.s.Status(); got.Opaque != 1 || got.OpaqueOpen != 0 {
+				t.Errorf("Status() = %+v; want 1 opaque, and none open", got)
 			}
 		},
 		"begun at once": func(t *testing.T) {
 			t.Helper()
-			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			sc := stage(t, policy(1, 0), postgresgate.Options{PassTLS: true})
 			c, _ := sc.enter()
 			say(c, []byte("\x16\x03\x01\x00\x05hello"))
 			up := sc.backend()
@@ -185,7 +190,7 @@ func TestOpaque(t *testing.T) {
 		},
 		"refused by the server": func(t *testing.T) {
 			t.Helper()
-			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			sc := stage(t, policy(1, 0), postgresgate.Options{PassTLS: true})
 			c, _ := sc.enter()
 			say(c, startupMessage(80877104, ""))
 			up := sc.backend()

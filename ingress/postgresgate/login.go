@@ -33,15 +33,16 @@ type login struct {
 	phase  atomic.Uint32
 	who    startup
 	tls    bool // the gate ended the client's TLS
+	opaque bool // counted among the open connections that are encrypted end to end
 	// reserved: the connection has one of the places that are kept for those who
 	// must get in.
 	reserved bool
 }
 
-// ask deals with a wish for encryption that the gate does not end: the backend
-// is asked, unless the gate is the one that encrypts towards it.
+// ask answers a request for encryption that the gate does not end: there is none,
+// unless the configuration lets TLS pass.
 func (l *login) ask() relay.Verdict {
-	if l.srv.o.TLS != nil || l.srv.o.BackendTLS != nil || l.tls {
+	if !l.srv.passesTLS || l.tls {
 		return relay.Verdict{Action: relay.Swallow, Answer: []byte{'N'}}
 	}
 	l.phase.Store(phaseAsked)
@@ -65,16 +66,14 @@ func (l *login) answered(b byte) relay.Verdict {
 // passesTLS reports whether a client that begins with b begins TLS, which ends at
 // the backend: where the gate ended it, b would be below it.
 func (l *login) passesTLS(b byte) bool {
-	return b == recordHandshake && !l.tls && l.srv.o.TLS == nil && l.srv.o.BackendTLS == nil
+	return b == recordHandshake && !l.tls && l.srv.passesTLS
 }
 
 // noteOpaque counts a connection of which nothing more can be seen.
 func (l *login) noteOpaque() {
+	l.opaque = true
 	l.srv.counters.opaque.Add(1)
-	l.srv.once.opaque.Do(func() {
-		l.srv.o.Log.Warn("a client's encryption ends at the backend: its work cannot be admitted, only its connection. "+
-			"Set tls and backendTLS to end it in the gate", slog.String("ingress", l.srv.name))
-	})
+	l.srv.counters.opaqueOpen.Add(1)
 }
 
 // goesOn decides about a message of a client that logs in. What it sends ahead

@@ -22,9 +22,13 @@ type Options struct {
 	// Backends are host:port addresses; connections are spread in turn.
 	Backends []string
 	// TLS ends clients' TLS in the gate, whichever way they ask for it; nil =
-	// none: clients that ask for encryption get the backend's, and nothing of
-	// their work can be admitted, only their connection.
+	// none: clients that ask for encryption are answered that there is none,
+	// unless PassTLS is set.
 	TLS *tls.Config
+	// PassTLS forwards a client's request for TLS or GSS encryption to the
+	// backend. Of a session that is then encrypted nothing is admitted, only its
+	// connection. It has no effect beside TLS or BackendTLS.
+	PassTLS bool
 	// BackendTLS asks backends for TLS; nil = plain TCP. An empty ServerName
 	// is filled in from the address.
 	BackendTLS *tls.Config

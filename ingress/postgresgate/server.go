@@ -30,7 +30,9 @@ type Server struct {
 	keys     cancelKeys
 	users    users
 	counters counters
-	once     struct{ opaque, binding sync.Once }
+	// passesTLS: TLS between client and backend is forwarded unread.
+	passesTLS bool
+	once      struct{ binding sync.Once }
 }
 
 // New returns a server that admits through g. It connects to no backend.
@@ -55,9 +57,9 @@ func New(g relay.Gate, o Options) (*Server, error) {
 	for op := range s.costs {
 		s.costs[op] = o.Costs[sqltext.Operation(op).String()]
 	}
-	if o.TLS == nil && o.BackendTLS == nil {
-		o.Log.Info("no certificate: connections of clients that ask for encryption pass to the backend, and only they are counted, "+
-			"not their work", slog.String("ingress", s.name))
+	if s.passesTLS = o.PassTLS && o.TLS == nil && o.BackendTLS == nil; s.passesTLS {
+		o.Log.Warn("passTLS: sessions that a client encrypts towards the backend are not admitted, only their connections; "+
+			"tls and backendTLS end TLS in the gate", slog.String("ingress", s.name))
 	}
 	if o.TLS != nil {
 		s.direct = o.TLS.Clone()
@@ -85,6 +87,9 @@ func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func
 	return s.corridor.Begin(ctx, c, ses, wake, func(error) {
 		s.keys.remove(ses)
 		s.counters.opens(ses.back.now().status, statusIdle)
+		if ses.login.opaque {
+			s.counters.opaqueOpen.Add(-1)
+		}
 	})
 }
 

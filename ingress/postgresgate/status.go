@@ -9,6 +9,7 @@ import (
 // counters are what the server counts.
 type counters struct {
 	opaque, open   atomic.Int64
+	opaqueOpen     atomic.Int64
 	units, refused [sqltext.OpFree + 1]atomic.Int64 // by operation
 }
 
@@ -19,6 +20,8 @@ type Status struct {
 	// Opaque counts connections whose encryption ends at the backend, so that
 	// nothing of their work could be admitted.
 	Opaque int64 `json:"opaque"`
+	// OpaqueOpen is how many of these are open.
+	OpaqueOpen int64 `json:"opaqueOpen"`
 	// InTransaction is how many sessions have a transaction open. They may hold
 	// locks while nobody works for them.
 	InTransaction int64 `json:"inTransaction"`
@@ -39,7 +42,7 @@ type OperationStatus struct {
 func (s *Server) Status() Status {
 	c := &s.counters
 	st := Status{
-		Connections: s.corridor.Sessions(), Opaque: c.opaque.Load(), InTransaction: c.open.Load(), Operations: map[string]OperationStatus{},
+		Connections: s.corridor.Sessions(), Opaque: c.opaque.Load(), OpaqueOpen: c.opaqueOpen.Load(), InTransaction: c.open.Load(), Operations: map[string]OperationStatus{},
 	}
 	for op := range c.units {
 		of := OperationStatus{Decided: c.units[op].Load(), Refused: c.refused[op].Load()}

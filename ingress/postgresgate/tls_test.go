@@ -179,12 +179,44 @@ func TestBackendTLS(t *testing.T) {
 	})
 }
 
-// TLS from end to end passes a gate without a certificate.
+// A server with TLS, as Debian's is, took every session of libpq's default mode
+// out of the gate: ten statements ran at once where the limit was 1.
+func TestTLSDoesNotPassUnasked(t *testing.T) {
+	bubble(t, map[string]func(t *testing.T){
+		"asked for": func(t *testing.T) {
+			t.Helper()
+			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			c, _ := sc.enter()
+			for _, code := range []uint32{80877104, 80877103} {
+				say(c, startupMessage(code, ""))
+				expect(t, c, []byte("N"))
+			}
+			comesIn(t, sc, c)
+		},
+		"begun at once": func(t *testing.T) {
+			t.Helper()
+			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			c, ended := sc.enter()
+			say(c, []byte("\x16\x03\x01\x00\x05hello"))
+			isOver(t, ended)
+		},
+		"where the gate ends it": func(t *testing.T) {
+			t.Helper()
+			_, trust := keypair.Ends(t, "db")
+			sc := stage(t, policy(1, 0), postgresgate.Options{BackendTLS: trust, PassTLS: true})
+			c, _ := sc.enter()
+			say(c, wish)
+			expect(t, c, []byte("N"))
+		},
+	})
+}
+
+// TLS from end to end passes a gate that lets it.
 func TestTLSPasses(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			server, client := keypair.Ends(t, "db")
-			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			sc := stage(t, policy(1, 0), postgresgate.Options{PassTLS: true})
 			c, _ := sc.enter()
 			if !direct {
 				say(c, wish)
