@@ -52,6 +52,29 @@ type bucketState struct {
 // maxElapsed keeps the refill within 62 bits: 36 years in ns.
 const maxElapsed = int64(1) << 60
 
+// maxUnits bounds each count of units and each wait in ns, so that the sums of a
+// decision, at most seven of them, stay within 63 bits.
+const maxUnits = int64(1) << 60
+
+// bounded converts a count of units or nanoseconds to an integer between -maxUnits
+// and maxUnits; NaN is 0. A conversion that overflows has no defined result.
+func bounded(x float64) int64 {
+	if x >= -float64(maxUnits) && x <= float64(maxUnits) {
+		return int64(x)
+	}
+	switch {
+	case x > 0:
+		return maxUnits
+	case x < 0:
+		return -maxUnits
+	default:
+		return 0
+	}
+}
+
+// waitOf converts nanoseconds to a wait, rounding up; at most 36 years.
+func waitOf(nanos float64) time.Duration { return time.Duration(bounded(math.Ceil(nanos))) }
+
 // New returns a full bucket, or nil (unlimited) when r.PerSecond is 0 or
 // less; one of a shared rate holds a gate's part of what flows in until it is
 // leased tokens. now is monotonic nanoseconds.
@@ -75,10 +98,10 @@ func newBucketState(r Rate, now int64) *bucketState {
 	rate := min(max(r.PerSecond, 0.001), maxRate)
 	burst := min(max(rate*min(r.Seconds(), maxBurstSeconds), 1), maxBurst)
 	scale := math.Floor(min(max(1e9/rate, 1), 1e9))
-	units := int64(math.Floor(burst * scale))
+	units := bounded(math.Floor(burst * scale))
 	return &bucketState{
 		base: now, first: units, span: maxElapsed, perNano: rate * scale / 1e9, burst: units, brim: units, low: math.MinInt64,
-		maxDebt: int64((burst + float64(min(r.QueueDepth, maxQueue))) * scale),
+		maxDebt: bounded((burst + float64(min(r.QueueDepth, maxQueue))) * scale),
 		slack:   int64(rate * scale),
 		scale:   scale, perToken: 1e9 / rate, rate: r,
 	}
@@ -170,7 +193,7 @@ func (b *Bucket) Wait(now int64, n float64) time.Duration {
 	if missing <= 0 {
 		return 0
 	}
-	return time.Duration(math.Ceil(missing * s.perToken))
+	return waitOf(missing * s.perToken)
 }
 
 // SetRate changes rate and depth and keeps the tokens that are there, up to the
@@ -183,7 +206,7 @@ func (b *Bucket) SetRate(r Rate, now int64) {
 		b.share(now, s, tokens)
 		return
 	}
-	if missing := s.burst - int64(tokens*s.scale); missing > 0 {
+	if missing := s.burst - bounded(tokens*s.scale); missing > 0 {
 		s.spent.Store(min(missing, s.burst+s.maxDebt))
 	}
 	b.ledger.turn(b, s)
@@ -202,7 +225,7 @@ func (s *bucketState) units(n float64) int64 {
 	if n == 1 {
 		return int64(s.scale)
 	}
-	return int64(math.Ceil(min(n, maxBurst) * s.scale))
+	return bounded(math.Ceil(n * s.scale))
 }
 
 // refilled returns the units that have flowed into the bucket until now, the
@@ -233,7 +256,7 @@ func (s *bucketState) spend(now int64, n float64, debt int64) (time.Duration, bo
 		}
 		left := in - spent - cost
 		if left < -debt {
-			return time.Duration(math.Ceil(float64(-left) / s.scale * s.perToken)), false
+			return waitOf(float64(-left) / s.scale * s.perToken), false
 		}
 		if !s.spent.CompareAndSwap(old, spent+cost) {
 			continue
@@ -244,7 +267,7 @@ func (s *bucketState) spend(now int64, n float64, debt int64) (time.Duration, bo
 		if left >= 0 {
 			return 0, true
 		}
-		return time.Duration(math.Ceil(float64(-left) / s.scale * s.perToken)), true
+		return waitOf(float64(-left) / s.scale * s.perToken), true
 	}
 }
 

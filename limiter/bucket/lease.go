@@ -108,7 +108,7 @@ func (b *Bucket) Miss(n float64) bool {
 	if b.Rate().Sharers == 0 {
 		return false
 	}
-	cost := int64(math.Ceil(min(n, MaxCost) * 1000))
+	cost := bounded(math.Ceil(min(n, MaxCost) * 1000))
 	b.ledger.missed.Add(cost)
 	if cost > b.ledger.largest.Load() {
 		b.ledger.largest.Store(cost) // one of several at once: the next one will tell
@@ -129,7 +129,7 @@ func (b *Bucket) Lease(now int64, l Lease) {
 	b.ledger.mu.Lock()
 	defer b.ledger.mu.Unlock()
 	s := b.state.Load().leased(now, l.Tokens-(b.ledger.spentLocked(b.state.Load())-l.Spent), l.PerSecond, l.Until)
-	s.low = int64(min(l.Low, maxBurst) * s.scale)
+	s.low = bounded(l.Low * s.scale)
 	s.dry = &dryness{out: l.Dry}
 	b.ledger.before += b.ledger.last.used()
 	b.ledger.last = b.state.Swap(s)
@@ -155,9 +155,12 @@ func (b *Bucket) Flow(now int64, perSecond float64, until int64, most float64) {
 // given time. It never overflows: what flows in is what was granted, and the
 // units that are spent are just those that were spent.
 func (s *bucketState) leased(now int64, tokens, perSecond float64, until int64) *bucketState {
-	perSecond = min(max(perSecond, 0), maxRate)
+	if !(perSecond >= 0) { // nor is it NaN
+		perSecond = 0
+	}
+	perSecond = min(perSecond, maxRate)
 	next := &bucketState{
-		base: now, first: int64(min(max(tokens, -maxBurst), maxBurst) * s.scale), span: min(max(until-now, 0), maxElapsed),
+		base: now, first: bounded(tokens * s.scale), span: min(max(until-now, 0), maxElapsed),
 		perNano: perSecond * s.scale / 1e9, burst: s.burst, brim: maxElapsed, maxDebt: s.maxDebt, low: math.MinInt64,
 		slack: s.slack, scale: s.scale, perToken: 1e9 / max(perSecond, s.rate.PerSecond/1000, 0.001), rate: s.rate,
 	}
@@ -189,7 +192,7 @@ func (b *Bucket) share(now int64, next *bucketState, tokens float64) {
 		b.ledger.mu.Lock()
 		b.ledger.before, b.ledger.last = 0, nil
 		alone := next.alone(now)
-		alone.first = min(alone.first, int64(tokens*alone.scale))
+		alone.first = min(alone.first, bounded(tokens*alone.scale))
 		b.state.Store(alone)
 		b.ledger.mu.Unlock()
 		return
