@@ -1,6 +1,7 @@
 package limiter_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -188,6 +189,41 @@ func TestTooLateToForward(t *testing.T) {
 	}
 	if n := g.Status().InFlight; n != 0 {
 		t.Errorf("%d in flight; want none", n)
+	}
+}
+
+// Waits and deadlines without end never come. They overflowed: the request was granted
+// a permit and then refused as queue_timeout.
+func TestEndlessDeadline(t *testing.T) {
+	const never = time.Duration(math.MaxInt64)
+	for name, tc := range map[string]struct {
+		req   limiter.Request
+		queue time.Duration
+	}{
+		"of the caller": {limiter.Request{Deadline: never}, 2 * time.Hour},
+		"of its wait":   {limiter.Request{MaxWait: never}, never},
+		"of the queue":  {limiter.Request{}, never},
+	} {
+		clock := &stoppedClock{}
+		clock.now.Store(int64(time.Hour))
+		g := limiter.New("g", queueing(0, 1, 10, tc.queue), limiter.Options{Clock: clock})
+		busy, _ := g.TryAdmit(g.Now(), limiter.Request{})
+		_, ticket, err := g.Offer(g.Now(), tc.req)
+		if ticket == nil {
+			t.Errorf("%s: %v; want it to wait", name, err)
+			continue
+		}
+		clock.now.Add(int64(time.Hour))
+		if _, next, done, err := ticket.Step(g.Now()); done || next <= g.Now() {
+			t.Errorf("%s: after an hour Step = %v, %v, %v; want to be called later", name, next, done, err)
+			continue
+		}
+		busy.End(limiter.Success)
+		if permit, _, done, err := ticket.Step(g.Now()); !done || err != nil {
+			t.Errorf("%s: Step = %v, %v; want a permit", name, done, err)
+		} else {
+			permit.End(limiter.Success)
+		}
 	}
 }
 

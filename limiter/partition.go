@@ -180,7 +180,7 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 func newSpec(p *partition, t *table, policy *PartitionPolicy) *partitionSpec {
 	s := &partitionSpec{
 		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
-		depth: min(policy.QueueDepth, maxQueue), maxWait: policy.MaxWait, witness: t.policy.Witness, ladder: ladder{classes: t.policy.Classes},
+		depth: min(policy.QueueDepth, maxQueue), maxWait: min(policy.MaxWait, longestWait), witness: t.policy.Witness, ladder: ladder{classes: t.policy.Classes},
 	}
 	if t.shared != nil {
 		s.fallback = int64(t.policy.Default.Fallback)

@@ -31,9 +31,14 @@ type Ticket struct {
 	permit  Permit       // valid once granted, until it is handed over
 }
 
+// longestWait bounds the waits and deadlines of a request, so that adding one to
+// the clock cannot overflow: 36 years.
+const longestWait = time.Duration(1) << 60
+
 // newTicket returns the ticket of a request that has paid its dues to s.
 func newTicket(now int64, s *partitionSpec, req *Request) *Ticket {
 	t := &Ticket{gate: s.part.gate, spec: s, req: *req, at: now, dues: s.dues(req.cost()), ready: make(chan struct{})}
+	t.req.MaxWait, t.req.Deadline = min(req.MaxWait, longestWait), min(req.Deadline, longestWait)
 	t.paid = Bill(t.dues[:]).Paid()
 	return t
 }
