@@ -29,20 +29,23 @@ func learned(n int, seen time.Time) []baseline.Ingress {
 // What was written is read, once it is all there, and nothing is left beside it.
 func TestWriteAndRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admitd.state")
-	if _, _, err := baseline.Read(path, now); !errors.Is(err, os.ErrNotExist) {
+	if _, err := baseline.Read(path, now); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("before the first Write: %v; want that there is none", err)
 	}
 	for _, n := range []int{1, baseline.MaxPartitions + 7} {
 		want := learned(n, now)
-		if err := baseline.Write(path, now, want); err != nil {
+		if err := baseline.Write(path, now, baseline.State{Ingresses: want, Tuner: []byte(`{"frozen":1}`)}); err != nil {
 			t.Fatal(err)
 		}
-		got, saved, err := baseline.Read(path, now.Add(time.Hour))
-		if err != nil || !saved.Equal(now) {
-			t.Fatalf("Read: %v, saved %v", err, saved)
+		got, err := baseline.Read(path, now.Add(time.Hour))
+		if err != nil || !got.Saved.Equal(now) {
+			t.Fatalf("Read: %v, saved %v", err, got.Saved)
 		}
 		want[0].Partitions = want[0].Partitions[:min(n, baseline.MaxPartitions)]
-		if d := cmp.Diff(want, got); d != "" {
+		if string(got.Tuner) != `{"frozen":1}` {
+			t.Errorf("Read: tuner %s; want what was written", got.Tuner)
+		}
+		if d := cmp.Diff(want, got.Ingresses); d != "" {
 			t.Errorf("%d partitions (-want +got):\n%s", n, d)
 		}
 	}
@@ -50,8 +53,20 @@ func TestWriteAndRead(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || len(files) != 1 || info.Size() > 1<<20 || info.Mode().Perm() != 0o600 {
 		t.Errorf("%d files, %v; want the one, of mode 600, below a MiB", len(files), info)
 	}
-	if err := baseline.Write(filepath.Join(path, "nowhere"), now, nil); err == nil {
+	if err := baseline.Write(filepath.Join(path, "nowhere"), now, baseline.State{}); err == nil {
 		t.Error("Write into a directory that does not exist succeeds")
+	}
+}
+
+// What people asked of the tuner does not grow old.
+func TestTunerOfAStaleFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admitd.state")
+	if err := baseline.Write(path, now, baseline.State{Ingresses: learned(1, now), Tuner: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := baseline.Read(path, now.AddDate(0, 1, 0))
+	if !errors.Is(err, baseline.ErrStale) || got.Ingresses != nil || string(got.Tuner) != `{}` {
+		t.Errorf("a month later: %+v, %v; want the tuner's part alone", got, err)
 	}
 }
 
@@ -59,7 +74,7 @@ func TestWriteAndRead(t *testing.T) {
 // believed.
 func TestNotBelieved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admitd.state")
-	if err := baseline.Write(path, now, learned(3, now)); err != nil {
+	if err := baseline.Write(path, now, baseline.State{Ingresses: learned(3, now)}); err != nil {
 		t.Fatal(err)
 	}
 	good, err := os.ReadFile(path)
@@ -85,8 +100,8 @@ func TestNotBelieved(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := baseline.Read(path, c.at); !errors.Is(err, c.want) || got != nil {
-			t.Errorf("%s: %v, %d ingresses; want %v and none", name, err, len(got), c.want)
+		if got, err := baseline.Read(path, c.at); !errors.Is(err, c.want) || got.Ingresses != nil {
+			t.Errorf("%s: %v, %d ingresses; want %v and none", name, err, len(got.Ingresses), c.want)
 		}
 	}
 }

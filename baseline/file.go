@@ -35,49 +35,53 @@ const (
 	version = "1 "
 )
 
-// content is the rest of a file.
-type content struct {
+// State is what a file says.
+type State struct {
 	Saved     time.Time `json:"saved"`
 	Ingresses []Ingress `json:"ingresses"`
+	// Tuner is what people asked of the tuner, in its own words; nil = nothing. It
+	// holds until they ask otherwise: [Read] returns it with [ErrStale] too.
+	Tuner json.RawMessage `json:"tuner,omitempty"`
 }
 
-// Read returns what the file says and holds as of now, and when it was written.
+// Read returns what the file says and holds as of now.
 // The error may be [ErrForeign], [ErrVersion], [ErrCorrupt], [ErrStale], or what opening it says,
 // which is [os.ErrNotExist] before the first [Write].
-func Read(path string, now time.Time) (all []Ingress, saved time.Time, err error) {
+func Read(path string, now time.Time) (State, error) {
 	if err := mayReplace(path); err != nil {
-		return nil, saved, err
+		return State{}, err
 	}
 	f, err := os.Open(path) //nolint:gosec // the operator names the file
 	if err != nil {
-		return nil, saved, fmt.Errorf("baseline: %w", err)
+		return State{}, fmt.Errorf("baseline: %w", err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
-		return nil, saved, fmt.Errorf("baseline: %w", err)
+		return State{}, fmt.Errorf("baseline: %w", err)
 	}
 	head, body, _ := bytes.Cut(b, []byte("\n"))
 	rest, ours := strings.CutPrefix(string(head), magic)
 	digest, known := strings.CutPrefix(rest, version)
 	switch sum := sha256.Sum256(body); {
 	case !ours && len(b) > 0:
-		return nil, saved, ErrForeign
+		return State{}, ErrForeign
 	case len(b) > maxBytes, len(b) == 0:
-		return nil, saved, ErrCorrupt
+		return State{}, ErrCorrupt
 	case !known:
-		return nil, saved, ErrVersion
+		return State{}, ErrVersion
 	case digest != hex.EncodeToString(sum[:]):
-		return nil, saved, ErrCorrupt
+		return State{}, ErrCorrupt
 	}
-	var c content
+	var c State
 	if err := json.Unmarshal(body, &c); err != nil {
-		return nil, saved, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return State{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if !fresh(c.Saved, now) {
-		return nil, c.Saved, fmt.Errorf("%w: of %s", ErrStale, c.Saved.Format(time.RFC3339))
+		return State{Saved: c.Saved, Tuner: c.Tuner}, fmt.Errorf("%w: of %s", ErrStale, c.Saved.Format(time.RFC3339))
 	}
-	return hold(c.Ingresses, now), c.Saved, nil
+	c.Ingresses = hold(c.Ingresses, now)
+	return c, nil
 }
 
 // mayReplace returns [ErrForeign] when there is something of that name that is no
@@ -120,15 +124,15 @@ func hold(all []Ingress, now time.Time) []Ingress {
 	return all
 }
 
-// Write replaces the file by one that says all, of each ingress as many
-// partitions as are kept, the first ones. Who reads meanwhile, or after a crash
+// Write replaces the file by one that says all of st, saved now, of each ingress as
+// many partitions as are kept, the first ones. Who reads meanwhile, or after a crash
 // in the midst of it, sees the file before or the one after. The error may be
 // [ErrForeign].
-func Write(path string, now time.Time, all []Ingress) error {
+func Write(path string, now time.Time, st State) error {
 	if err := mayReplace(path); err != nil {
 		return err
 	}
-	body, err := json.Marshal(content{Saved: now.UTC(), Ingresses: hold(slices.Clone(all), now)})
+	body, err := json.Marshal(State{Saved: now.UTC(), Ingresses: hold(slices.Clone(st.Ingresses), now), Tuner: st.Tuner})
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}

@@ -30,10 +30,10 @@ func TestNoFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := baseline.Write(path, now, learned(1, now)); !errors.Is(err, baseline.ErrForeign) {
+		if err := baseline.Write(path, now, baseline.State{Ingresses: learned(1, now)}); !errors.Is(err, baseline.ErrForeign) {
 			t.Errorf("Write to %s: %v; want %v", before.Mode(), err, baseline.ErrForeign)
 		}
-		if _, _, err := baseline.Read(path, now); !errors.Is(err, baseline.ErrForeign) {
+		if _, err := baseline.Read(path, now); !errors.Is(err, baseline.ErrForeign) {
 			t.Errorf("Read of %s: %v; want %v", before.Mode(), err, baseline.ErrForeign)
 		}
 		if after, err := os.Lstat(path); err != nil || after.Mode() != before.Mode() {
@@ -53,22 +53,22 @@ func TestLinksStay(t *testing.T) {
 			}
 			kept, link := filepath.Join(dir, "disk", "state"), filepath.Join(dir, "link")
 			if first {
-				if err := baseline.Write(kept, now, learned(2, now)); err != nil {
+				if err := baseline.Write(kept, now, baseline.State{Ingresses: learned(2, now)}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if err := os.Symlink(filepath.Join("disk", "state"), link); err != nil {
 				t.Fatal(err)
 			}
-			if err := baseline.Write(link, now, learned(1, now)); err != nil {
+			if err := baseline.Write(link, now, baseline.State{Ingresses: learned(1, now)}); err != nil {
 				t.Fatal(err)
 			}
 			if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
 				t.Errorf("the link became %v, %v", info.Mode(), err)
 			}
 			for _, path := range []string{kept, link} {
-				all, _, err := baseline.Read(path, now)
-				if err != nil || len(all) != 1 || len(all[0].Partitions) != 1 {
+				st, err := baseline.Read(path, now)
+				if all := st.Ingresses; err != nil || len(all) != 1 || len(all[0].Partitions) != 1 {
 					t.Errorf("Read of %s = %v, %v; want what was written", path, all, err)
 				}
 			}

@@ -23,7 +23,9 @@ type Config struct {
 	// File that keeps over a restart what limits have learned: the latency without
 	// load of each partition, and when it was learned. Written every minute and at
 	// the end. A file that is damaged or older than a day is ignored; one that
-	// something else wrote is left alone.
+	// something else wrote is left alone. It also keeps, however old it is, what
+	// people asked of the tuner: a freeze, settings that they set or took back, and
+	// the policies that are locked.
 	// Empty: nothing is kept. A restart in the middle of an overload may then take
 	// the latency of a queue for that of the backend.
 	StateFile string `yaml:"stateFile" default:""`

@@ -83,12 +83,13 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d.fronts.club = newClub(sh, d.fronts, o.Path)
 	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
 	d.fronts.overrides = &overrides{settings: d.settings}
-	d.fronts.memory = &memory{shared: sh, running: d.settings.running}
+	d.fronts.memory = &memory{shared: sh, running: d.settings.running, soon: make(chan struct{}, 1)}
 	d.face = &face{shared: sh, fronts: d.fronts, settings: d.settings}
 	kit := sh.kit(d.face.hello)
 	d.counter = &counter{fronts: d.fronts, kit: kit}
 	d.desk = decide.NewDesk(d.counter, 0)
-	d.steward = steward.New(sh.log, &tuned{settings: d.settings}, d.settings.running)
+	d.steward = steward.New(sh.log, &tuned{settings: d.settings}, d.settings.running, d.fronts.memory.changed)
+	d.fronts.memory.kept, d.fronts.memory.restore = d.steward.Kept, d.steward.Restore
 	d.face.steward = d.steward
 	d.settings.reloaded = d.steward.Reloaded
 	if d.fronts.protocols, err = protocol.OpenAll(kit, append(protocol.All(), o.Protocols...)); err != nil {

@@ -16,8 +16,8 @@ import (
 // memoryInterval is how often what limits learned is written down.
 const memoryInterval = time.Minute
 
-// memory keeps what limits have learned over restarts, where the configuration
-// says so.
+// memory keeps what limits have learned, and what people asked of the tuner, over
+// restarts, where the configuration says so.
 type memory struct {
 	*shared
 
@@ -26,6 +26,10 @@ type memory struct {
 	learned func() []vitals.Learned // what is believed now; set before run
 	running func() *config.Config
 	failed  bool // the last time to write
+	// kept is what is kept of the tuner; restore takes what was kept before.
+	kept    func() []byte
+	restore func([]byte)
+	soon    chan struct{} // has room for one: kept has changed
 }
 
 // read takes what was kept. What cannot be believed is left alone, and said.
@@ -33,7 +37,8 @@ func (m *memory) read(path string) {
 	if m.path = path; path == "" {
 		return
 	}
-	all, saved, err := baseline.Read(path, time.Now())
+	st, err := baseline.Read(path, time.Now())
+	m.restore(st.Tuner)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.log.Info("no state file yet, limits begin anew", slog.String("path", path))
@@ -44,7 +49,15 @@ func (m *memory) read(path string) {
 		m.log.Warn("the state file is ignored, limits begin anew", slog.String("path", path), slog.Any("error", err))
 	default:
 		m.log.Info("baselines are known from before", slog.String("path", path),
-			slog.Int("partitions", m.known.Load(all)), slog.Time("saved", saved))
+			slog.Int("partitions", m.known.Load(st.Ingresses)), slog.Time("saved", st.Saved))
+	}
+}
+
+// changed has what is kept written soon. It does not wait.
+func (m *memory) changed() {
+	select {
+	case m.soon <- struct{}{}:
+	default:
 	}
 }
 
@@ -90,7 +103,8 @@ func algorithmOf(in *config.Ingress, partition string, key bool) string {
 	return in.Partitions.Default.Limit.Algorithm
 }
 
-// run writes what was learned every minute, and in the end.
+// run writes what was learned every minute, and in the end; what people asked of the
+// tuner at once.
 func (m *memory) run(ctx context.Context) error {
 	if m.path == "" {
 		<-ctx.Done()
@@ -106,13 +120,15 @@ func (m *memory) run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 			m.write(time.Now())
+		case <-m.soon:
+			m.write(time.Now())
 		}
 	}
 }
 
 // write writes what is believed now. A disk that fails is told of once.
 func (m *memory) write(now time.Time) {
-	err := baseline.Write(m.path, now, m.known.With(now, m.believed(now)))
+	err := baseline.Write(m.path, now, baseline.State{Ingresses: m.known.With(now, m.believed(now)), Tuner: m.kept()})
 	if err != nil && !m.failed {
 		m.log.Error("the state file cannot be written, a restart will forget what limits learned",
 			slog.String("path", m.path), slog.Any("error", err))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -125,5 +127,31 @@ func TestNoTuner(t *testing.T) {
 	r.write("admin: { listen: \"127.0.0.1:0\" }\ntuner: { signals: [{ name: a, source: http, url: \"http://h\", path: \"a..b\" }] }\ningresses: [{ name: orders }]\n")
 	if err := r.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "a..b") {
 		t.Errorf("Reload = %v; want that the path is refused", err)
+	}
+}
+
+// A freeze was forgotten by a restart: the state file keeps it, at once, and what
+// people took back too.
+func TestFreezeOutlivesARestart(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	text := "stateFile: " + state + tuned("act", "http://127.0.0.1:1")
+	r := run(t, text)
+	if status, answer := r.ask(http.MethodPost, "/v1/tuner/freeze", ""); status != http.StatusOK {
+		t.Fatalf("freeze = %d %s", status, answer)
+	}
+	var kept []byte
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(string(kept), `"frozen"`); time.Sleep(10 * time.Millisecond) {
+		if kept, _ = os.ReadFile(state); time.Now().After(deadline) {
+			t.Fatalf("never in the state file: %s", kept)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(other, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := run(t, strings.Replace(text, state, other, 1))
+	again.await("frozen as before", func(s tunerState) bool { return s.Hold == "frozen" })
+	if status, _ := again.ask(http.MethodPost, "/v1/tuner/unfreeze", ""); status != http.StatusOK || again.tuner().Hold == "frozen" {
+		t.Errorf("unfreeze = %d, %+v; want it released", status, again.tuner())
 	}
 }

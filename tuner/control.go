@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -46,17 +47,19 @@ func (t *Tuner) Unfreeze(now time.Time, by, name string) error {
 			e.locked, e.strikes, e.paused, found = false, nil, [2]time.Time{}, true
 		}
 	}
-	for _, l := range t.levers {
-		if name == "" || l.at.String() == name {
-			l.hand, found = false, true
+	for s := range t.hands {
+		if name == "" || s.String() == name {
+			delete(t.hands, s)
+			found = true
 		}
 	}
+	found = found || slices.ContainsFunc(t.levers, func(l *lever) bool { return l.at.String() == name })
 	if !found {
 		return fmt.Errorf("%w: %q", ErrNoName, name)
 	}
 	why := "somebody let the tuner go on; what was locked or set by hand is released"
 	if name == "" {
-		t.brake.frozen, t.brake.panicked = nil, ""
+		t.brake.frozen, t.brake.panicked, t.brake.why = nil, "", "" // the next look finds what else holds it
 	} else {
 		why = "somebody released " + name
 	}

@@ -55,6 +55,47 @@ func TestHandsAreRespected(t *testing.T) {
 	}
 }
 
+// Any reload, even of an empty line more, ended what people had set by hand or taken
+// back, and what was locked; a new section of the tuner did so too. It ends when they
+// say so, or when the setting is gone.
+func TestReloadsReleaseNothing(t *testing.T) {
+	w := newWorld(t, 100, 500, 200)
+	o := tuner.Options{Policies: []tuner.Policy{
+		wishing(t, "p", "orders.requests.rate", 150), wishing(t, "q", "orders.partitions.check.out.rate", 20),
+	}}
+	old := newTuner(t, w, o)
+	w.run(5*time.Second, old)
+	w.settings["orders"]["requests"].(map[string]any)["rate"] = 170.0
+	if _, err := old.Revert(t.Context(), w.now, "me"); err != nil { // of the partition, and of a rate that nobody noticed yet
+		t.Fatal(err)
+	}
+	w.reload(t)
+	w.run(time.Minute, old)
+	next := newTuner(t, w, o)
+	next.Inherit(old)
+	w.run(time.Minute, next)
+	restarted := newTuner(t, w, o)
+	restarted.Keep(next.Kept())
+	w.run(time.Minute, restarted)
+	for name, u := range map[string]*tuner.Tuner{"reloaded": old, "of a new section": next, "restarted": restarted} {
+		if s := u.Status(0).Settings; !s[0].ByHand || !s[1].ByHand || w.rate() != 200 || value(t, w, "orders.partitions.check.out.rate") != 50 {
+			t.Errorf("%s: %+v; want both left alone", name, s)
+		}
+	}
+	if r := newest(t, old, tuner.KindReload); !strings.Contains(r.Why, "left alone still: 2") {
+		t.Errorf("the reload's record says %q; want what is left alone still", r.Why)
+	}
+	if err := restarted.Unfreeze(w.now, "me", "orders.requests.rate"); err != nil {
+		t.Fatal(err)
+	}
+	delete(w.settings["orders"]["partitions"].(map[string]any)["named"].(map[string]any), "check.out")
+	w.generation++
+	w.run(time.Minute, restarted)
+	if k := restarted.Kept(); w.rate() != 150 || len(k.ByHand) != 0 {
+		t.Errorf("released, or gone: rate %v, kept %+v; want 150 and nothing", w.rate(), k)
+	}
+}
+
 // Without a bound is a value like others: a person who lifted a rate, or bounded one
 // that had no bound, was not noticed, and a policy moved the rate at once.
 func TestHandsThatLiftABound(t *testing.T) {
@@ -220,13 +261,14 @@ func TestInherit(t *testing.T) {
 	old := newTuner(t, w, o)
 	w.run(5*time.Second, old)
 	old.Freeze(w.now, "me")
+	old.Keep(tuner.Kept{Frozen: old.Kept().Frozen, Locked: []string{"p"}})
 	u := newTuner(t, w, o)
 	u.Inherit(old)
 	w.run(time.Minute, u)
 	if diff := cmp.Diff([]tuner.Kind{tuner.KindChange, tuner.KindFreeze, tuner.KindHold}, kinds(u)); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
-	if s := u.Status(0); s.Frozen == nil || s.Policies[0].Changes != 1 {
-		t.Errorf("status = %+v; want frozen, with one change", s)
+	if s := u.Status(0); s.Frozen == nil || s.Policies[0].Changes != 1 || !s.Policies[0].Locked {
+		t.Errorf("status = %+v; want frozen, with one change, locked", s)
 	}
 }

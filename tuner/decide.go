@@ -17,12 +17,13 @@ type mover struct {
 	past       past
 	council    council
 	levers     []*lever
-	generation uint64 // of the configuration that the levers began from
+	hands      map[Setting]bool // that a person set; left alone until released
+	generation uint64           // of the configuration that the levers began from
 }
 
 // decide moves one setting, or leaves it.
 func (m *mover) decide(ctx context.Context, now time.Time, l *lever) {
-	if l.hand {
+	if m.hands[l.at] {
 		return
 	}
 	all := m.council.wishes(now, l)

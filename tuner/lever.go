@@ -40,7 +40,6 @@ type lever struct {
 	current  float64
 	follower float64 // the companion in the configuration; 0 = there is none
 	touched  bool    // the tuner set it
-	hand     bool    // a person set it; left alone until released
 	doubt    bool    // what is tried could not be watched
 	moved    time.Time
 	open     []*Record // changes on trial, the oldest first

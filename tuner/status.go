@@ -85,10 +85,10 @@ func (t *Tuner) publish(now time.Time) {
 	}
 	for _, l := range t.levers {
 		at := SettingStatus{
-			Setting: l.at.String(), Value: shown(l.current), Base: shown(l.base), Changed: l.touched, ByHand: l.hand,
+			Setting: l.at.String(), Value: shown(l.current), Base: shown(l.base), Changed: l.touched, ByHand: t.hands[l.at],
 			Policy: l.decided, Why: l.why, Position: l.position, Trials: len(l.open), Wishes: l.wishes,
 		}
-		if l.hand { // whatever was wished at the last look, and a frozen tuner looks no more
+		if at.ByHand { // whatever was wished at the last look, and a frozen tuner looks no more
 			at.Policy, at.Why, at.Wishes = "", "somebody set it by hand, or took it back; it is left alone until it is released", nil
 		}
 		s.Settings = append(s.Settings, at)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"runtime/debug"
 	"sync"
@@ -45,7 +46,7 @@ func New(now time.Time, g Gate, o Options) (*Tuner, error) {
 	}
 	t := &Tuner{
 		epoch: now, senses: newSenses(now, o.Signals, o.Log), brake: brake{off: o.Mode == Off},
-		mover: mover{o: o, gate: g, journal: journal{audit: o.Audit}, past: past{trial: o.Trial, histories: map[string]*history{}}},
+		mover: mover{o: o, gate: g, journal: journal{audit: o.Audit}, past: past{trial: o.Trial, histories: map[string]*history{}}, hands: map[Setting]bool{}},
 	}
 	t.council = council{past: &t.past, trial: o.Trial}
 	for _, p := range o.Policies {
@@ -56,25 +57,6 @@ func New(now time.Time, g Gate, o Options) (*Tuner, error) {
 	}
 	t.publish(now)
 	return t, nil
-}
-
-// Inherit takes over the records, the counts and the freeze of the tuner before
-// this one, which has ended. Call it before the first tick.
-func (t *Tuner) Inherit(old *Tuner) {
-	old.turn.Lock()
-	ring, next, frozen := old.journal.ring, old.journal.next, old.brake.frozen
-	counts := map[string][2]uint64{}
-	for _, e := range old.council.entries {
-		counts[e.Name] = [2]uint64{e.changes, e.reverts}
-	}
-	old.turn.Unlock()
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	t.journal.ring, t.journal.next, t.brake.frozen = append(t.journal.ring, ring...), next, frozen
-	for _, e := range t.council.entries {
-		e.changes, e.reverts = counts[e.Name][0], counts[e.Name][1]
-	}
-	t.publish(t.epoch)
 }
 
 // Feed passes on what was read for the signal of that name; v is ignored when
@@ -166,8 +148,13 @@ func (t *Tuner) forget(now time.Time) {
 
 // begin starts from the configuration as it is now.
 func (t *Tuner) begin(now time.Time, st *State) {
+	maps.DeleteFunc(t.hands, func(s Setting, _ bool) bool { return len(s.expand(st)) == 0 })
 	if t.begun {
-		t.record(now, &Record{Kind: KindReload, Why: "the configuration was read anew; every setting begins from it"})
+		why := "the configuration was read anew; every setting begins from it"
+		if n := len(t.hands); n > 0 {
+			why += fmt.Sprintf("; settings that people set or took back are left alone still: %d", n)
+		}
+		t.record(now, &Record{Kind: KindReload, Why: why})
 		t.brake.settled = now.Add(defaultCooldown)
 	}
 	for _, l := range t.levers {
@@ -205,7 +192,7 @@ func (t *Tuner) noticeHands(now time.Time, st *State) {
 		}
 		l.close(&t.journal, "somebody changed the setting")
 		old := l.current
-		l.current, l.hand, l.touched = v, true, false
+		l.current, l.touched, t.hands[l.at] = v, false, true
 		t.record(now, &Record{
 			Kind: KindManual, Setting: l.at.String(), Old: shown(old), New: shown(v),
 			Why: "somebody else set it; it is left alone until it is released",

@@ -148,7 +148,7 @@ func (m *mover) revert(ctx context.Context, now time.Time, l *lever, to float64,
 		return err
 	}
 	l.close(&m.journal, "somebody took it back")
-	l.hand, l.moved = true, now
+	m.hands[l.at], l.moved = true, now
 	for _, e := range m.council.entries {
 		if e.moves(l) {
 			clear(e.spread)

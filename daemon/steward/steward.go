@@ -5,6 +5,7 @@ package steward
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,13 +31,55 @@ type Steward struct {
 	current *tuner.Tuner
 	audit   *tuner.AuditFile // of current; nil = none
 	section config.Tuner     // that current was built from
+	kept    tuner.Kept       // of the tuner before; taken over by the next one
 	changed chan struct{}    // has room for one: the configuration was read anew
+	// keep is told that what [Steward.Kept] returns has changed; it does not wait.
+	keep func()
 }
 
 // New returns a steward whose tuner moves the settings of g by the configuration
-// in force, which it asks for from any goroutine. Nothing runs until [Steward.Run].
-func New(log *slog.Logger, g tuner.Gate, inForce func() *config.Config) *Steward {
-	return &Steward{log: log, gate: g, inForce: inForce, changed: make(chan struct{}, 1)}
+// in force, which it asks for from any goroutine. keep is told, without waiting, that
+// [Steward.Kept] has changed. Nothing runs until [Steward.Run].
+func New(log *slog.Logger, g tuner.Gate, inForce func() *config.Config, keep func()) *Steward {
+	return &Steward{log: log, gate: g, inForce: inForce, changed: make(chan struct{}, 1), keep: keep}
+}
+
+// Kept returns what is to hold over a restart, as JSON: a freeze, the settings that
+// people set or took back, and the policies that are locked.
+func (s *Steward) Kept() []byte {
+	s.mu.Lock()
+	t, kept := s.current, s.kept
+	s.mu.Unlock()
+	if t != nil {
+		kept = t.Kept()
+	}
+	b, err := json.Marshal(kept)
+	if err != nil {
+		return nil // it holds nothing that cannot be marshalled
+	}
+	return b
+}
+
+// Restore takes what [Steward.Kept] returned before a restart. Call it before
+// [Steward.Run].
+func (s *Steward) Restore(kept []byte) {
+	if len(kept) == 0 {
+		return
+	}
+	var k tuner.Kept
+	if err := json.Unmarshal(kept, &k); err != nil {
+		s.log.Warn("what was asked of the tuner before the restart cannot be read", slog.Any("error", err))
+		return
+	}
+	if k.Frozen != nil {
+		s.log.Warn("tuner is frozen, as before the restart", slog.String("by", k.Frozen.By), slog.Time("since", k.Frozen.At))
+	}
+	if len(k.ByHand)+len(k.Locked) > 0 {
+		s.log.Info("the tuner leaves settings and policies alone, as before the restart", slog.Any("settings", k.ByHand), slog.Any("policies", k.Locked))
+	}
+	s.mu.Lock()
+	s.kept = k
+	s.mu.Unlock()
 }
 
 // tuner returns the one that runs; nil when none does.
@@ -137,21 +180,36 @@ func (s *Steward) build(section *config.Tuner) (*tuner.Tuner, error) {
 	if err == nil && len(o.Policies)+len(o.Signals) > 0 {
 		o.Log = s.log
 		if section.AuditFile != "" {
-			if audit, err = tuner.OpenAudit(section.AuditFile, s.auditFailed); err == nil {
-				o.Audit = audit.Write
-			}
+			audit, err = tuner.OpenAudit(section.AuditFile, s.auditFailed)
 		}
+		o.Audit = func(r *tuner.Record) { s.recorded(audit, r) }
 		if err == nil {
 			next, err = tuner.New(time.Now(), s.gate, o)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.current != nil {
+		s.kept = s.current.Kept()
+	}
 	if next != nil && s.current != nil {
 		next.Inherit(s.current)
+	} else if next != nil {
+		next.Keep(s.kept)
 	}
 	s.current, s.audit, s.section = next, audit, *section
 	return next, err
+}
+
+// recorded passes a record on to the audit file, which may be nil.
+func (s *Steward) recorded(audit *tuner.AuditFile, r *tuner.Record) {
+	if audit != nil {
+		audit.Write(r)
+	}
+	switch r.Kind { //nolint:exhaustive // the others change nothing that is kept
+	case tuner.KindFreeze, tuner.KindUnfreeze, tuner.KindRevert, tuner.KindManual, tuner.KindLock:
+		s.keep()
+	}
 }
 
 // auditFailed tells of a disk that fails, once until it is good again.
