@@ -141,3 +141,20 @@ func CheckAnswer(reply []string, asks int) (understood bool, wrong string) {
 	}
 	return true, wrong
 }
+
+// CheckReply reads a stream of replies in pieces of n bytes, and reports what is
+// wrong with its lengths.
+func CheckReply(stream string, n int) error {
+	var c replyCheck
+	for len(stream) > 0 {
+		part := stream[:min(n, len(stream))]
+		stream = stream[len(part):]
+		if err := c.feed([]byte(part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ErrReplyTooLarge is what CheckReply's errors wrap.
+var ErrReplyTooLarge = errReplyTooLarge

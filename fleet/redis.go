@@ -61,7 +61,8 @@ func (silence) Printf(context.Context, string, ...any) {}
 func newBoard(r *Redis, timeout time.Duration) (*redisBoard, error) {
 	hush()
 	o := &redis.UniversalOptions{
-		Addrs: r.Addresses, MasterName: r.Master, IsClusterMode: r.Cluster, TLSConfig: r.TLS,
+		Dialer: dialer(timeout, r.TLS),
+		Addrs:  r.Addresses, MasterName: r.Master, IsClusterMode: r.Cluster, TLSConfig: r.TLS,
 		CredentialsProviderContext: credentials(r.Username, r.PasswordFile),
 		// A late answer is worth nothing, and the next call is the retry.
 		MaxRetries: -1, MaxRedirects: 1, DialerRetries: 1, ContextTimeoutEnabled: true,
