@@ -94,6 +94,23 @@ func TestLeaveTeachesOnlyWhatCanBeMeasured(t *testing.T) {
 	}
 	var zero limiter.Permit
 	zero.Leave()
+	zero.LeaveSampled(1)
+}
+
+// The time that a client took to send its request is none of the backend's: the limit
+// is told of the age that was measured, and of none that was not.
+func TestLeaveSampled(t *testing.T) {
+	clock := &stoppedClock{}
+	g, limit := watching(4, clock)
+	clock.now.Store(30)
+	for _, age := range []time.Duration{0, 7} {
+		p, _ := g.TryAdmit(0, limiter.Request{Key: "a"})
+		p.LeaveSampled(age)
+		p.LeaveSampled(age + 1)
+	}
+	if diff := cmp.Diff([]departure{{30, 7, 2}}, limit.left); diff != "" || g.Status().Partitions[0].Abandoned != 2 {
+		t.Errorf("the limit was told (-want +got):\n%s", diff)
+	}
 }
 
 // More than half of a limit is never held for nobody while others ask: they are

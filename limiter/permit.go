@@ -183,27 +183,35 @@ func (t *tally) release() { t.word.Add(^uint64(oneHeld - 1)) }
 // long as the caller had patience. It is told to a limit that has a method
 // Left, see [Limit].
 func (p *Permit) Leave() {
-	word, ok := p.markLeft()
-	if !ok {
-		return
+	if word, ok := p.markLeft(); ok {
+		p.leave(word, time.Duration(p.spec.part.gate.clock.Now()-p.start))
 	}
+}
+
+// LeaveSampled is [Permit.Leave] with the time that the backend has had the
+// request, for requests that the client was slow to send. An age that is not
+// positive tells the limit nothing.
+func (p *Permit) LeaveSampled(age time.Duration) {
+	if word, ok := p.markLeft(); ok {
+		p.leave(word, age)
+	}
+}
+
+// leave counts a departure, and tells the limit of it.
+func (p *Permit) leave(word permitWord, age time.Duration) {
 	part := p.spec.part
 	part.left.Add(1)
 	part.counts.left.Add(1)
 	part.marks.set(endMark)
-	if word&permitBare != 0 {
+	if word&permitBare != 0 || age <= 0 {
 		return
 	}
 	limit, ok := part.spec.Load().limit.(interface {
 		Left(now int64, age time.Duration, inFlight int)
 	})
 	clock := &part.gate.clock
-	if !ok || !clock.Trusted() || word.epoch() != clock.Epoch() {
-		return
-	}
-	now := clock.Now()
-	if age := time.Duration(now - p.start); age > 0 {
-		limit.Left(now, min(age, maxLatency), word.seen())
+	if ok && clock.Trusted() && word.epoch() == clock.Epoch() {
+		limit.Left(clock.Now(), min(age, maxLatency), word.seen())
 	}
 }
 
