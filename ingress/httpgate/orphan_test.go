@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/internal/testkit/rawhttp2"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -157,8 +159,8 @@ func clientLeavesDuringAnswer(t *testing.T, l lane) {
 	}
 }
 
-// A backend that got a part of a request cannot be working on it once it was
-// hung up on.
+// A backend that reads the body of a request to its end is told that it will not
+// come, and its permit ends when it closes the connection.
 func TestClientLeavesDuringUpload(t *testing.T) { inLanes(t, clientLeavesDuringUpload) }
 
 func clientLeavesDuringUpload(t *testing.T, l lane) {
@@ -170,7 +172,7 @@ func clientLeavesDuringUpload(t *testing.T, l lane) {
 		_, _ = io.Copy(io.Discard, br)
 		hungUp <- struct{}{}
 	})
-	g := l.start(t, backend, one(), httpgate.Options{})
+	g := l.start(t, backend, one(), httpgate.Options{BodyGrace: time.Millisecond, MinBodyRate: httpgate.AnyRate})
 	c, _ := l.dial(t, g.addr)
 	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nonly this")
 	<-arrived
@@ -179,6 +181,118 @@ func clientLeavesDuringUpload(t *testing.T, l lane) {
 		t.Errorf("outcome %v, want ignored", e.outcome)
 	}
 	<-hungUp
+}
+
+// A backend that begins with the head of a request works on one whose body never
+// comes whole. The permit once ended with the client's part: 50 requests were at work
+// at once behind a limit of 4.
+func TestUnfinishedRequestHoldsItsPermit(t *testing.T) {
+	const post = "POST / HTTP/1.1\r\nHost: a\r\n"
+	chunked := post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+	slow := httpgate.Options{StreamIdle: 30 * time.Millisecond}
+	for name, tc := range map[string]struct {
+		o      httpgate.Options
+		sent   string
+		rest   string // sent when the backend has the head
+		leaves bool
+		status int // of the answer to who stays
+	}{
+		"chunked":            {sent: chunked, leaves: true},
+		"length":             {sent: post + "Content-Length: 100000\r\n\r\nhello", leaves: true},
+		"malformed chunk":    {sent: chunked, rest: "xyz\r\n", status: http.StatusBadRequest},
+		"malformed trailer":  {sent: chunked, rest: "0\r\nno field\r\n\r\n", status: http.StatusBadRequest},
+		"too slow":           {o: slow, sent: post + "Content-Length: 100000\r\n\r\nhello", status: http.StatusRequestTimeout},
+		"too slow, chunked":  {o: slow, sent: chunked, status: http.StatusRequestTimeout},
+		"too large, chunked": {o: httpgate.Options{MaxBody: 6}, sent: chunked, rest: "5\r\nhello\r\n", status: http.StatusRequestEntityTooLarge},
+		"past its deadline":  {sent: strings.Replace(chunked, "\r\n\r\n", "\r\n"+labels.HeaderDeadline+": 30\r\n\r\n", 1), status: http.StatusGatewayTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backend, arrived, release := eager(t)
+			g := start(t, backend, one(), tc.o)
+			c, br := dial(t, g.addr)
+			_, _ = io.WriteString(c, tc.sent)
+			<-arrived
+			_, _ = io.WriteString(c, tc.rest)
+			if tc.leaves {
+				_ = c.Close()
+			} else if r, err := readReply(br); err != nil || r.StatusCode != tc.status {
+				t.Errorf("answer %v, %v; want %d", r.Response, err, tc.status)
+			}
+			g.worksForNobody(t, release)
+		})
+	}
+	for name, tc := range map[string]struct {
+		o      httpgate.Options
+		more   int // bytes of the body, once the backend has the head
+		leaves bool
+		status string
+	}{
+		"reset":     {leaves: true},
+		"too slow":  {o: slow, status: "408"},
+		"too large": {o: httpgate.Options{MaxBody: 6}, more: 5, status: "413"},
+	} {
+		t.Run("HTTP/2, "+name, func(t *testing.T) {
+			backend, arrived, release := eager(t)
+			g := start(t, backend, one(), tc.o)
+			c := lane{}.speak(t, g.addr, rawhttp2.Options{})
+			c.Begin(1, "POST", "/")
+			_ = c.Data(1, false, []byte("hello"))
+			<-arrived
+			if tc.more > 0 {
+				_ = c.Data(1, false, make([]byte, tc.more))
+			}
+			if tc.leaves {
+				c.Reset(1)
+			} else if got := c.Answer(1); got.Status != tc.status {
+				t.Errorf("answer %+v; want %s", got, tc.status)
+			}
+			g.worksForNobody(t, release)
+		})
+	}
+}
+
+// eager is a backend that begins with the head of a request, answers when it is
+// released, and closes a connection of which its client has closed its half, as Node.js
+// does.
+func eager(t *testing.T) (addr string, arrived <-chan struct{}, release chan struct{}) {
+	t.Helper()
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	return serveRaw(t, func(c net.Conn, br *bufio.Reader) {
+		if _, err := readRequestHead(br); err != nil {
+			return
+		}
+		begun <- struct{}{}
+		ended := make(chan struct{})
+		go func() { defer close(ended); _, _ = io.Copy(io.Discard, br) }()
+		select {
+		case <-release:
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			<-ended
+		case <-ended:
+		}
+	}), begun, release
+}
+
+// worksForNobody checks that one permit is held until the backend, which release lets
+// go on, has answered somebody who does not wait any more, and that this teaches
+// nothing.
+func (g *gated) worksForNobody(t *testing.T, release chan<- struct{}) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); g.gate.Status().Partitions[0].Abandoned != 1; runtime.Gosched() {
+		if time.Now().After(deadline) || g.gate.Status().InFlight == 0 {
+			t.Fatalf("%+v; want a permit that is held for nobody", g.gate.Status().Partitions)
+		}
+	}
+	if r, _ := get(t, g.url); r.Header.Get(labels.HeaderReason) != string(labels.ConcurrencyLimit) {
+		t.Errorf("answer %s while the backend works, want %s", r.Status, labels.ConcurrencyLimit)
+	}
+	close(release)
+	if e := g.ends.wait(t); e.outcome != limiter.Ignored {
+		t.Errorf("outcome %v, want ignored", e.outcome)
+	}
+	if n := g.Status().Backends[0].Failures; slices.Max(n) != 0 {
+		t.Errorf("failures of the backend %v, want none", n)
+	}
 }
 
 // A drain waits for work that nobody waits for, and cuts it off at its bound
@@ -236,14 +350,14 @@ func TestDeadlineDuringConnect(t *testing.T) {
 }
 
 // A deadline that passes while the client still uploads is the client's own affair:
-// the backend has only a part of the request, and is hung up on.
+// the backend, which has only a part of the request, is told that no more will come.
 func TestDeadlineDuringUpload(t *testing.T) {
 	hungUp := make(chan struct{}, 1)
 	backend := serveRaw(t, func(_ net.Conn, br *bufio.Reader) {
 		_, _ = io.Copy(io.Discard, br)
 		hungUp <- struct{}{}
 	})
-	g := start(t, backend, one(), httpgate.Options{})
+	g := start(t, backend, one(), httpgate.Options{BodyGrace: time.Millisecond, MinBodyRate: httpgate.AnyRate})
 	c, br := dial(t, g.addr)
 	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\n"+labels.HeaderDeadline+": 50\r\nContent-Length: 1000000\r\n\r\nonly this")
 	if r, err := readReply(br); err != nil || r.StatusCode != http.StatusGatewayTimeout || !r.Close {

@@ -26,37 +26,36 @@ const tooLate = "the backend did not answer before the deadline of the request"
 // closeValue is shared: nobody writes to the values of a header.
 var closeValue = []string{"close"} //nolint:gochecknoglobals // constant
 
-// failed answers a request whose exchange came to nothing. left says that the
-// client has gone.
-func (x *exchange) failed(err error, left bool) Result {
-	res := Result{Err: err, Outcome: limiter.Dropped, Status: http.StatusBadGateway}
-	if x.up != nil && x.up.err != nil {
-		err = x.up.err // what made the reading of the answer fail
-		res.Err = err
-	}
-	var detail string
+// failure is what an exchange comes to without an answer from the backend.
+type failure struct {
+	Result
+	detail   string // for the caller; "" = it is not told, because it has left
+	byCaller bool   // it has left, or did not send the request as it should
+}
+
+// failure says what err comes to. left says that the client has gone.
+func (x *exchange) failure(err error, left bool) failure {
+	f := failure{Result: Result{Err: err, Outcome: limiter.Ignored}, byCaller: true}
 	switch {
 	case errors.Is(err, errTooLarge):
-		res.Outcome, res.Status, detail = limiter.Ignored, http.StatusRequestEntityTooLarge, "the request body is too large"
+		f.Status, f.detail = http.StatusRequestEntityTooLarge, "the request body is too large"
 	case errors.Is(err, errClient) && errors.Is(err, os.ErrDeadlineExceeded):
-		res.Outcome, res.Status, detail = limiter.Ignored, http.StatusRequestTimeout, "the request body came too slowly"
+		f.Status, f.detail = http.StatusRequestTimeout, "the request body came too slowly"
 	case errors.Is(err, errClient) && !left && isMalformed(x.r, err):
-		res.Outcome, res.Status, detail = limiter.Ignored, http.StatusBadRequest, "the request body is not framed as it should be"
+		f.Status, f.detail = http.StatusBadRequest, "the request body is not framed as it should be"
 	case errors.Is(err, errClient) || left:
-		return Result{Err: errClient, Outcome: limiter.Ignored, Cut: true}
+		f.Err, f.Cut = errClient, true
 	case errors.Is(err, errDeadline):
-		res.Outcome, res.Status, detail = limiter.Ignored, http.StatusGatewayTimeout, tooLate
+		f.Err, f.Status, f.detail = errDeadline, http.StatusGatewayTimeout, tooLate
 	default:
 		var cause ingress.Cause
-		cause, detail = fault(err)
-		res.Outcome = x.rt.blame(cause, err)
+		cause, f.detail = fault(err)
+		f.Outcome, f.Status, f.byCaller = x.rt.blame(cause, err), http.StatusBadGateway, false
 		if cause == ingress.Silent {
-			res.Status = http.StatusGatewayTimeout
+			f.Status = http.StatusGatewayTimeout
 		}
 	}
-	x.closeAfterBody()
-	res.Cut = x.rt.Gate.Problem(x.w, x.r, res.Status, detail)
-	return res
+	return f
 }
 
 // fault returns why the backend gave no answer, and how the client is told.

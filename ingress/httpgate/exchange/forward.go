@@ -89,7 +89,7 @@ func (x *exchange) release() {
 func (x *exchange) run() Result {
 	x.own.pause()
 	if err := x.readSmall(x.buf, &x.rt.Options); err != nil {
-		return x.failed(err, x.hasLeft())
+		return x.part(x.failure(err, x.hasLeft()))
 	}
 	x.own.resume()
 	x.handOver(x.r.ContentLength != 0)
@@ -215,15 +215,20 @@ func isIdempotent(method string) bool {
 
 // unanswered is what an exchange comes to of whose answer no head came.
 func (x *exchange) unanswered(err error) Result {
-	left := x.hasLeft() // which hanging up on an upload makes true
-	if x.bc != nil && isTimeout(err) && x.isGone() {
-		switch {
-		case x.isWhole():
-			return x.part()
-		case !left:
-			err = errors.Join(errDeadline, err)
+	left := x.hasLeft() // which giving up on an upload makes true
+	interrupted := isTimeout(err)
+	if x.bc != nil && interrupted && !left && x.isGone() {
+		err = errors.Join(errDeadline, err)
+	}
+	if x.up != nil {
+		x.up.end()
+		if x.up.err != nil { // what made the reading of the answer fail
+			err = x.up.err
 		}
 	}
-	x.hangUp()
-	return x.failed(err, left)
+	f := x.failure(err, left)
+	if !f.byCaller || !interrupted { // the backend has failed, or ended the connection
+		x.hangUp()
+	}
+	return x.part(f)
 }

@@ -62,11 +62,14 @@ func (l *link) arm(d time.Duration) {
 	}
 }
 
-// isWhole reports whether the backend has all of the request. Otherwise it
-// cannot be working on it, once it is hung up on.
+// isWhole reports whether the backend has all of the request.
 func (l *link) isWhole() bool {
 	return l.bc != nil && (l.sent || l.up != nil && l.up.complete.Load())
 }
+
+// hasBegun reports whether the backend may be working on the request, of which it
+// has at least a part.
+func (l *link) hasBegun() bool { return l.bc != nil && l.wrote > 0 }
 
 // hangUp closes the connection and waits for the upload to notice.
 func (l *link) hangUp() {

@@ -14,6 +14,12 @@ import (
 // one ends with its connection, and the backend's work with that.
 const maxUnheard = 1 << 20
 
+// maxUnfinished bounds how long a backend is not told that the rest of a request will
+// not come. A backend that waits for it works no more once it is told. One that works
+// already may close the connection when it is told, and work on (Node.js does), and
+// then its permit ends too early.
+const maxUnfinished = 2 * time.Second
+
 // lateBody reports whether the caller's deadline passes before the first byte
 // of a body. Nothing was said to it yet, so it can still be told. For the first
 // byte of a body that the backend writes in pauses nobody waits here.
@@ -30,39 +36,48 @@ func (x *exchange) lateBody() bool {
 	return x.isGone()
 }
 
-// part ends the caller's share of an exchange of whose answer it heard nothing. A client
-// whose deadline passed is told so; its patience says nothing against the
-// backend.
-func (x *exchange) part() Result {
-	rt, w, r, late := x.rt, x.w, x.r, !x.hasLeft()
-	if late {
+// part ends the caller's share of an exchange: it has left, it failed to send the
+// request, or its deadline has passed. The latter two are told so, as f says, and
+// what they did says nothing against the backend.
+func (x *exchange) part(f failure) Result {
+	rt, w, r := x.rt, x.w, x.r
+	if f.detail != "" {
 		x.closeAfterBody()
 	}
-	res := Result{Err: errClient, Outcome: limiter.Ignored, Cut: true}
+	res := f.Result
 	if res.detached = x.goOn(); !res.detached {
 		x.hangUp()
 	}
-	if late {
-		res.Err, res.Status = errDeadline, http.StatusGatewayTimeout
-		res.Cut = rt.Gate.Problem(w, r, res.Status, tooLate)
+	if f.detail != "" {
+		res.Cut = rt.Gate.Problem(w, r, res.Status, f.detail)
 	}
 	return res
 }
 
 // goOn lets the exchange go on without its caller, since a permit stands for
 // work at the backend, and the backend does not stop working because nobody
-// listens (ADR 13). It reports whether it did: then x belongs to a goroutine of its own.
-// Otherwise there is no work to wait for, because the backend is to be hung up
-// on and stops then.
+// listens (ADR 13), nor does it always wait for the whole request before it begins
+// (ADR 31). It reports whether it did: then x belongs to a goroutine of its own.
+// Otherwise there is no work to wait for, because the backend has got nothing, or is
+// to be hung up on and stops then.
 func (x *exchange) goOn() bool {
+	if !x.hasBegun() {
+		return false
+	}
 	if x.up != nil {
 		x.up.end()
 		x.start = x.up.endedAt
 	}
-	if !x.isWhole() {
-		return false
+	whole := x.isWhole()
+	switch {
+	case !whole:
+		x.start = x.clock.Now()
+		x.permit.LeaveSampled(0)
+	case x.sampled:
+		x.permit.LeaveSampled(x.latency())
+	default:
+		x.permit.Leave()
 	}
-	x.permit.Leave()
 	if x.rt.CancelAbandoned {
 		return false
 	}
@@ -73,20 +88,30 @@ func (x *exchange) goOn() bool {
 		return false
 	}
 	x.caller, x.stop, x.up = caller{}, nil, nil
-	go orphan{x}.outlive()
+	go orphan{x, whole}.outlive()
 	return true
 }
 
 // orphan is an exchange whose caller has left: its answer is read to nobody.
-type orphan struct{ *exchange }
+type orphan struct {
+	*exchange
+	whole bool // the backend has all of the request
+}
 
 // outlive reads the answer to nobody and ends the permit as if somebody had
-// listened.
+// listened. What is answered to a part of a request says nothing, and its connection
+// is not used again.
 func (x orphan) outlive() {
-	o, whole := x.hear()
+	if !x.whole {
+		defer time.AfterFunc(min(maxUnfinished, x.rt.BodyGrace), x.bc.EndWriting).Stop()
+	}
+	o, over := x.hear()
+	if !x.whole {
+		o, over = limiter.Ignored, false
+	}
 	x.end(o)
 	x.rt.Orphans.Remove(x.bc)
-	x.giveBack(whole)
+	x.giveBack(over)
 	x.release()
 }
 
@@ -99,6 +124,9 @@ func (x orphan) hear() (o limiter.Outcome, whole bool) {
 		left := rt.RequestTimeout - time.Duration(x.clock.Now()-x.start)
 		_ = x.bc.SetDeadline(time.Now().Add(left)) // fails only when closed, which the next read tells
 		if err := x.readAnswer(); err != nil {
+			if !x.whole {
+				return limiter.Ignored, false // not the backend's fault
+			}
 			cause, _ := fault(err)
 			return rt.blame(cause, err), false
 		}

@@ -34,7 +34,7 @@ func (a *answer) relay() Result {
 	}
 	a.body = upstream.NewBody(a.bc.Reader, &a.head, a.method)
 	if a.lateBody() {
-		return a.part()
+		return a.part(a.failure(errDeadline, a.hasLeft()))
 	}
 	a.copyHead()
 	if b := &a.body; !a.stream && !b.IsOver() && !b.IsHere() {

@@ -23,11 +23,14 @@ func (t *tenure) handOver(late bool) { t.start, t.sampled = t.clock.Now(), late 
 // leaveOut leaves out what has passed since then, by the gate's clock.
 func (t *tenure) leaveOut(since int64) { t.waited += t.clock.Now() - since }
 
+// latency is how long the backend has had the request until now.
+func (t *tenure) latency() time.Duration { return time.Duration(t.clock.Now() - t.start - t.waited) }
+
 // end ends the permit with the backend's share of the latency.
 func (t *tenure) end(o limiter.Outcome) {
 	if !t.sampled && t.waited == 0 {
 		t.permit.End(o)
 		return
 	}
-	t.permit.EndSampled(max(time.Duration(t.clock.Now()-t.start-t.waited), 1), o)
+	t.permit.EndSampled(max(t.latency(), 1), o)
 }

@@ -246,6 +246,22 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
+// EndWriting tells the backend that nothing more will come, and leaves its answer to be
+// read. Where that is impossible it closes the connection.
+func (c *Conn) EndWriting() {
+	if c.CloseWrite() == nil {
+		return
+	}
+	secured, ok := c.Conn.(*tls.Conn) // on which nothing can be written after a write that failed
+	if !ok {
+		_ = c.Close()
+		return
+	}
+	if half, ok := secured.NetConn().(*net.TCPConn); !ok || half.CloseWrite() != nil {
+		_ = c.Close()
+	}
+}
+
 // CloseIdle closes what is idle, and from now on what becomes idle.
 func (p *Pool) CloseIdle() {
 	p.mu.Lock()
