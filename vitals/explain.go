@@ -89,6 +89,7 @@ var whys = map[string]string{ //nolint:gochecknoglobals // a table
 	"drain":      "it was lowered for a moment, to measure the latency without a queue",
 	"slower":     "the latency without a queue is not what it was",
 	"departures": "callers left before they were answered",
+	"reset":      "what it was computed from was no number, so that it began again",
 	"fleet":      "its group of gates shares one limit out by who is asked how much",
 }
 

@@ -3,6 +3,8 @@ package knee
 import (
 	"math"
 	"time"
+
+	"github.com/admitd/admitd/algorithms/parts"
 )
 
 // sureAfter is how many samples of windows that refused nothing make a baseline
@@ -26,7 +28,7 @@ func (b *baseline) sure() bool { return b.known >= sureAfter }
 // recall takes a baseline that was learned before. What the first answers are
 // like, of which the quick ones are back first, does not replace it.
 func (b *baseline) recall(base time.Duration) {
-	b.mean, b.known, b.age = float64(base), math.Max(b.known, sureAfter), math.Inf(1)
+	b.mean, b.known, b.age = float64(base), math.Max(b.known, sureAfter), float64(10*parts.MaxLatency)
 }
 
 // learn takes the latency of a window that refused next to nothing. Where it
@@ -68,7 +70,7 @@ func (b *baseline) lower(w *window) {
 
 // forget lets the lowest baseline of late rise, over minutes.
 func (b *baseline) forget(elapsed float64) {
-	if b.least *= math.Exp(elapsed / 120e9); b.least == 0 || b.mean < b.least {
+	if b.least /= fade(elapsed, 120e9); b.least == 0 || b.mean < b.least {
 		b.least = b.mean
 	}
 }

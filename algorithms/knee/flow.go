@@ -33,7 +33,7 @@ func (f *flow) learn(w *window) {
 // remember takes what a window that refused next to nothing had at work, where
 // the baseline is sure.
 func (f *flow) remember(w *window, base float64) {
-	f.work *= math.Exp(-w.elapsed / 60e9)
+	f.work *= fade(w.elapsed, 60e9)
 	if more := f.rate*base - f.work; more > 0 {
 		f.work += w.count() / (w.count() + 200) * more
 	}

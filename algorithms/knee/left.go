@@ -71,7 +71,7 @@ func (c *callers) learn(w *window) {
 	n := float64(w.left.younger + w.left.older)
 	switch {
 	case n == 0 || n < 0.01*w.count():
-		c.patience *= math.Exp(w.elapsed / 60e9)
+		c.patience /= fade(w.elapsed, 60e9)
 	case c.patience == 0:
 		c.patience = w.left.youngest
 	default:

@@ -111,7 +111,7 @@ func (s *state) free(o Options, w *window, share float64) string {
 		s.limit = math.Min(want, 1.5*s.limit)
 		return parts.WhyRoom
 	case s.limit > math.Max(float64(o.InitialLimit), 1.2*want):
-		s.limit *= math.Exp(-0.05 * w.elapsed / float64(usualSpan))
+		s.limit = math.Max(s.limit*fade(w.elapsed, 5e9), math.Max(float64(o.InitialLimit), 1.2*want))
 		return parts.WhyUnused
 	}
 	return ""

@@ -42,7 +42,27 @@ func decide(o Options, s state, w window) (state, string) {
 		why = s.gathered(o, &w)
 	}
 	s.limit = math.Min(math.Max(s.limit, float64(o.MinLimit)), float64(o.MaxLimit))
+	if !s.finite() {
+		return newState(o), parts.WhyReset
+	}
 	return s, why
+}
+
+// finite reports whether all that is computed with is a number. What is not would
+// stay so for ever.
+func (s *state) finite() bool {
+	b, f, e, c, d, t := &s.base, &s.flow, &s.episode, &s.company, &s.drain, &s.trial
+	sum := 0.0
+	for _, v := range [...]float64{
+		s.limit, s.refused, s.callers.patience, s.drops.ceiling,
+		b.mean, b.known, b.seen, b.age, b.least, b.contrast.calmLatency, b.contrast.busyLatency,
+		f.rate, f.before, f.verified, f.memory, f.work,
+		e.waiting, e.still, e.markHeld, e.markLatency, e.bestRate, e.bestHeld,
+		c.latency, c.before, c.stands, d.level, d.top, d.slow, d.n, d.t, d.l, t.doubt, t.wasWork,
+	} {
+		sum += v - v // 0, or not a number
+	}
+	return sum == 0
 }
 
 // gathered takes a window of ordinary work.
@@ -57,11 +77,11 @@ func (s *state) gathered(o Options, w *window) string {
 		// What cannot be served, whatever is being refused to work off a queue.
 		excess = math.Max(0.01, 1-w.count()/math.Max(w.offered, 1))
 	}
-	s.refused += (1 - math.Exp(-w.elapsed/5e8)) * (excess - s.refused)
+	s.refused += (1 - fade(w.elapsed, 5e8)) * (excess - s.refused)
 	if s.base.mean == 0 {
 		s.base.mean = w.mean()
 	}
-	s.flow.memory = math.Max(s.flow.memory*math.Exp(-w.elapsed/60e9), w.rate())
+	s.flow.memory = math.Max(s.flow.memory*fade(w.elapsed, 60e9), w.rate())
 	var why string
 	if s.meet(o, w) {
 		return parts.WhyDrain

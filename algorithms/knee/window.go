@@ -48,6 +48,11 @@ func (w *window) flat() bool {
 	return ok && e < 0.3
 }
 
+// fade is what is left of something after so long that is forgotten over a time, in
+// (0, 1]: never 0, since what rises by 1/fade must stay finite after a month of
+// silence.
+func fade(elapsed, over float64) float64 { return math.Exp(-math.Min(elapsed/over, 60)) }
+
 // crossed reports that the window crossed a moment, of those that are every so
 // many nanoseconds from the common zero.
 func (w *window) crossed(every, epoch int64) bool {

@@ -32,10 +32,11 @@ const (
 // concurrent use; whoever adds closes the window when one is half full.
 type Sum struct{ word atomic.Uint64 }
 
-// Add adds a latency in (0, maxLatency] and returns how many there are, and
+// Add adds a latency in (0, maxLatency], one of less than a unit as a unit: a mean of
+// 0 would be divided by. It returns how many there are, and
 // whether the sum is half full.
 func (s *Sum) Add(latency time.Duration) (n int64, full bool) {
-	word := s.word.Add(1<<sumBits | uint64(latency)>>sumUnit)
+	word := s.word.Add(1<<sumBits | max(uint64(latency)>>sumUnit, 1))
 	return int64(word >> sumBits), word>>sumBits >= FullSize || word&sumMask >= fullSum
 }
 

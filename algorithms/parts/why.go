@@ -15,12 +15,13 @@ const (
 	WhyDrain      = "drain"      // lowered for a moment, to see what gives way
 	WhySlower     = "slower"     // latency without a queue is not what it was
 	WhyDepartures = "departures" // callers would leave before what is in flight is answered
+	WhyReset      = "reset"      // what was computed was not finite: it begins again
 )
 
 // Whys returns every word, in no order that means anything.
 func Whys() []string {
 	return []string{
-		WhyRoom, WhyDemand, WhyBusy, WhyQueue, WhyUnused, WhyDrops, WhyTimeouts, WhyDrain, WhySlower, WhyDepartures,
+		WhyRoom, WhyDemand, WhyBusy, WhyQueue, WhyUnused, WhyDrops, WhyTimeouts, WhyDrain, WhySlower, WhyDepartures, WhyReset,
 	}
 }
 
