@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2"
 )
 
 // answer is what a stream says: with it the stream is an [http.ResponseWriter].
@@ -164,6 +165,7 @@ func (st *stream) finish() error {
 	defer ss.mu.Unlock()
 	if len(st.document) > 0 {
 		if _, err := st.sayLocked(st.document); err != nil {
+			st.fate = http2.ErrCodeRefusedStream // nothing was done
 			return err
 		}
 	}

@@ -111,7 +111,7 @@ func (rd *reader) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		ss.kickLocked()
-		if !st.reading.awaitLocked(&ss.mu) {
+		if _, ok := st.reading.awaitLocked(&ss.mu, 0); !ok {
 			return 0, os.ErrDeadlineExceeded
 		}
 	}

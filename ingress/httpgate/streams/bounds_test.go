@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/admitd/admitd/ingress/httpgate/streams"
 )
 
 // Clients that make nothing but work are told to be calm, whatever the frame. Each of
@@ -335,20 +337,98 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// Refusals for which there is no room hold a stream each, of which there are so many.
+// A refusal to a stream that has no window is a reset, and holds nothing. Each once
+// held a goroutine and a stream until its deadline.
 func TestRefusedWithoutAnyRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := begin(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 		for i := range uint32(100) {
 			_ = c.ask(2*i+1, http.MethodGet, "/refused")
+			if got := c.got(2*i + 1); got.reset != http2.ErrCodeRefusedStream || got.status != "" {
+				t.Fatalf("%+v, want REFUSED_STREAM", got)
+			}
 		}
-		if got := c.got(199); got.reset != http2.ErrCodeRefusedStream {
-			t.Errorf("%+v, want REFUSED_STREAM", got)
+		if n := c.w.decided.Load(); n != 100 {
+			t.Errorf("%d requests were decided about, want 100", n)
 		}
-		if n := c.w.decided.Load(); n != maxStreams {
-			t.Errorf("%d requests were decided about, want %d", n, maxStreams)
+		if n := streams.Stalled(); n != 0 {
+			t.Errorf("%d streams are stalled, want none", n)
+		}
+		_ = c.ask(201, http.MethodHead, "/refused")
+		if got := c.got(201); got.status != "429" || !got.ended {
+			t.Errorf("%+v, want a refusal that needs no window", got)
 		}
 	})
+}
+
+// Answers that their client does not take were bounded by connections alone: 11 MiB
+// for each. Of a session few may be stalled, and more only while it takes something.
+func TestStalledStreamsOfASession(t *testing.T) {
+	const most = maxStreams / 8
+	synctest.Test(t, func(t *testing.T) {
+		c := begin(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		ask := func(from uint32) {
+			for id := from; id < from+10; id += 2 {
+				_ = c.ask(id, http.MethodGet, "/bytes-1000")
+			}
+			synctest.Wait()
+		}
+		cut := func(from uint32) (n int) {
+			for id := from; id < from+10; id += 2 {
+				if got := c.got(id); got.wasSet && got.reset == http2.ErrCodeEnhanceYourCalm {
+					n++
+				}
+			}
+			return n
+		}
+		ask(1)
+		time.Sleep(time.Second - time.Millisecond)
+		if n := cut(1); n != 0 || streams.Stalled() != 5 {
+			t.Errorf("%d streams were cut off within the second, and %d are stalled; want none and 5", n, streams.Stalled())
+		}
+		_ = c.framer.WriteWindowUpdate(1, 1) // something is taken
+		time.Sleep(time.Second - time.Millisecond)
+		if n := cut(1); n != 0 {
+			t.Errorf("%d streams of a session that takes something were cut off", n)
+		}
+		time.Sleep(time.Second + 2*time.Millisecond)
+		// The one that took something has given its place away meanwhile.
+		if n := cut(1); n != 6-most || streams.Stalled() != most-1 {
+			t.Errorf("%d streams were cut off, and %d are stalled; want %d and %d", n, streams.Stalled(), 6-most, most-1)
+		}
+	})
+}
+
+// The streams of all sessions are bounded too: beyond the first bound a session may
+// have more than one only while it takes something, and beyond the second one at most.
+func TestStalledStreamsOfAll(t *testing.T) {
+	for name, tc := range map[string]struct {
+		most, hard int64
+		after      time.Duration
+		left       int64 // stalled streams of two sessions that would have two each
+	}{
+		"few":           {most: 10, hard: 20, after: 2 * time.Second, left: 4},
+		"many, a while": {most: 2, hard: 20, left: 4},
+		"many":          {most: 2, hard: 20, after: time.Second + time.Millisecond, left: 3},
+		"too many":      {most: 2, hard: 2, left: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			streams.BoundStalled(t, tc.most, tc.hard)
+			synctest.Test(t, func(t *testing.T) {
+				for range 2 {
+					c := begin(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+					_ = c.ask(1, http.MethodGet, "/bytes-1000")
+					_ = c.ask(3, http.MethodGet, "/bytes-1000")
+					synctest.Wait()
+				}
+				time.Sleep(tc.after)
+				synctest.Wait()
+				if n := streams.Stalled(); n != tc.left {
+					t.Errorf("%d streams are stalled, want %d", n, tc.left)
+				}
+			})
+		})
+	}
 }
 
 // A client whose uploads were answered early goes on to send them, long after the gate

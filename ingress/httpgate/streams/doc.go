@@ -17,6 +17,7 @@
 //	body       what a request carries, within the window that was granted
 //	answer     the [http.ResponseWriter] of a stream
 //	outlet     what is to be sent, of all streams in one write, within the client's windows
+//	stalled    bounds the answers that clients have no window for
 //	encode     how frames begin and fields are spelt
 //	wording    refusals, encoded once for all who are refused for the same cause
 //

@@ -125,9 +125,12 @@ func (h *hearing) takeRequest(st *stream) error {
 	h.calm.earn(earnRequest)
 	if b.last && st.visit.Takes(&st.r) {
 		st.taken = true
-		if st.visit.Offer(st, &st.r) && h.answered(st) {
-			st.release(h.ss.s)
-			return nil
+		if st.visit.Offer(st, &st.r) {
+			done, err := h.answered(st)
+			if done {
+				st.release(h.ss.s)
+				return err
+			}
 		}
 	}
 	h.ss.openStream(st)
@@ -150,12 +153,17 @@ func (h *hearing) tooLong(st *stream) {
 }
 
 // answered sends the answer to a request that was refused where it was read, and
-// reports whether there was room for it.
-func (h *hearing) answered(st *stream) bool {
+// reports whether that is all: there was room for it, or the stream is to be reset
+// because it has no window.
+func (h *hearing) answered(st *stream) (done bool, err error) {
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
-	if n := int64(len(st.document)); n > min(h.ss.window, int64(h.ss.initial), usualFrame) {
-		return false
+	n := int64(len(st.document))
+	switch {
+	case n > 0 && h.ss.initial <= 0:
+		return true, http2.StreamError{StreamID: st.id, Code: http2.ErrCodeRefusedStream}
+	case n > min(h.ss.window, int64(h.ss.initial), usualFrame):
+		return false, nil
 	}
 	h.ss.sayRefusalLocked(st)
 	h.ss.rememberLocked(st.id, false)
@@ -167,5 +175,5 @@ func (h *hearing) answered(st *stream) bool {
 		h.ss.kickLocked()
 		h.ss.holdBackLocked()
 	}
-	return true
+	return true, nil
 }

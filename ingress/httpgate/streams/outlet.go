@@ -39,6 +39,8 @@ type outlet struct {
 	window  int64     // bytes of bodies that the client takes, of all streams
 	initial int32     // of one that begins
 	waiting []*stream // for the session's window, or for room, in turn
+	stalled int       // streams that wait for either, or for a window of their own
+	frames  uint64    // of bodies, ever
 	indexed bool      // the client was told that it need not remember fields
 	earned  int       // of the client's patience, by taking what is sent
 }
@@ -163,7 +165,7 @@ func (o *outlet) waitLocked(st *stream) bool {
 	} else { // it may have been its turn
 		o.passOnLocked()
 	}
-	ok := st.writing.awaitLocked(&o.ss.mu)
+	ok := o.stallLocked(st)
 	if i := slices.Index(o.waiting, st); i >= 0 { // woken for another reason
 		o.waiting = slices.Delete(o.waiting, i, i+1)
 	}
@@ -196,4 +198,5 @@ func (o *outlet) appendDataLocked(id uint32, data []byte, last bool) {
 	o.out = append(appendFrame(o.out, len(data), http2.FrameData, flags, id), data...)
 	o.window -= int64(len(data))
 	o.earned += worth(len(data))
+	o.frames++
 }

@@ -26,15 +26,21 @@ func (w *waiter) wake() {
 	}
 }
 
-// awaitLocked waits, without mu, to be woken, and reports false when the deadline has passed.
-func (w *waiter) awaitLocked(mu sync.Locker) bool {
-	var late <-chan time.Time
+// awaitLocked waits, without mu, to be woken, for at most a while (0 = without bound).
+// It reports whether it was woken, and false when the deadline had passed before.
+func (w *waiter) awaitLocked(mu sync.Locker, most time.Duration) (woken, ok bool) {
 	if !w.until.IsZero() {
 		left := time.Until(w.until)
 		if left <= 0 {
-			return false
+			return false, false
 		}
-		t := time.NewTimer(left)
+		if most == 0 || left < most {
+			most = left
+		}
+	}
+	var late <-chan time.Time
+	if most > 0 {
+		t := time.NewTimer(most)
 		defer t.Stop()
 		late = t.C
 	}
@@ -42,9 +48,10 @@ func (w *waiter) awaitLocked(mu sync.Locker) bool {
 	defer mu.Lock()
 	select {
 	case <-w.woken:
-	case <-late: // if it was not moved
+		return true, true
+	case <-late: // the deadline may have been moved
+		return false, true
 	}
-	return true
 }
 
 // stream is a request and its answer. It is used for one after another; its zero
@@ -63,8 +70,9 @@ type stream struct {
 	window  int64 // bytes of a body that the client takes
 	writing waiter
 	reading waiter
-	closed  bool // it is not one of those that are open any more
-	gone    bool // the client does not wait for the answer any more
+	closed  bool          // it is not one of those that are open any more
+	gone    bool          // the client does not wait for the answer any more
+	fate    http2.ErrCode // what its reset says when the answer is cut off
 }
 
 // newStream returns one that v is asked about.
@@ -79,7 +87,7 @@ func newStream(v Visit) *stream {
 // begin makes st a stream of a session.
 func (st *stream) begin(ss *Session, id uint32) {
 	st.ss, st.id = ss, id
-	st.taken, st.lent, st.closed, st.gone, st.window = false, false, false, false, 0
+	st.taken, st.lent, st.closed, st.gone, st.window, st.fate = false, false, false, false, 0, http2.ErrCodeInternal
 	st.r.RemoteAddr, st.r.TLS = ss.remote, ss.tls
 	st.beginRequest()
 	st.beginAnswer()
@@ -134,7 +142,7 @@ func (st *stream) end(cut bool) {
 	switch {
 	case st.closed:
 	case cut:
-		_ = ss.framer.WriteRSTStream(st.id, http2.ErrCodeInternal)
+		_ = ss.framer.WriteRSTStream(st.id, st.fate)
 	default: // the client need not send the rest
 		ss.dismissLocked(st.id)
 	}
