@@ -7,10 +7,44 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/daemon/steward"
 )
+
+// Signals of one endpoint, read at one pace, share what is fetched.
+func TestSignalsShareAnEndpoint(t *testing.T) {
+	var fetched atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fetched.Add(1)
+		_, _ = io.WriteString(w, "a 1\nb 2\n")
+	}))
+	t.Cleanup(server.Close)
+	section := config.Tuner{Mode: "advise"}
+	for i, metric := range []string{"a", "b", "a"} {
+		section.Signals = append(section.Signals, config.TunerSignal{
+			Name: strconv.Itoa(i), Source: "scrape", URL: server.URL, Metric: metric, Every: config.Duration(time.Hour), Timeout: config.Duration(time.Minute),
+		})
+	}
+	section.Signals[2].Every = config.Duration(time.Minute)
+	o, err := steward.Options(&section)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{1, 2, 1} {
+		if got, _, err := o.Signals[i].Source.Read(t.Context()); got != want || err != nil {
+			t.Errorf("signal %d = %v, %v; want %v", i, got, err, want)
+		}
+	}
+	if n := fetched.Load(); n != 2 {
+		t.Errorf("fetched %d times; want once for the two of one pace, and once for the other", n)
+	}
+}
 
 // Every source that speaks HTTP dies in its turn while the tuner acts on it: its
 // policy holds still, the others go on, and when it is back so does its own.

@@ -26,8 +26,9 @@ func Options(section *config.Tuner) (tuner.Options, error) {
 		},
 	}
 	var errs []error
+	shared := endpoints{}
 	for i := range section.Signals {
-		s, err := signalOf(&section.Signals[i])
+		s, err := signalOf(&section.Signals[i], shared)
 		errs = append(errs, named(err, "tuner.signals", section.Signals[i].Name))
 		o.Signals = append(o.Signals, s)
 	}
@@ -47,7 +48,7 @@ func named(err error, list, name string) error {
 	return fmt.Errorf("%s: %s: %w", list, name, err)
 }
 
-func signalOf(s *config.TunerSignal) (tuner.Signal, error) {
+func signalOf(s *config.TunerSignal, shared endpoints) (tuner.Signal, error) {
 	out := tuner.Signal{
 		Name: s.Name, Ingress: s.Ingress, Metric: s.Metric, Every: time.Duration(s.Every), Timeout: time.Duration(s.Timeout),
 		Options: signal.Options{
@@ -62,7 +63,7 @@ func signalOf(s *config.TunerSignal) (tuner.Signal, error) {
 		return out, nil
 	}
 	var err error
-	out.Source, err = sourceOf(s)
+	out.Source, err = sourceOf(s, shared)
 	return out, err
 }
 
@@ -71,8 +72,25 @@ func share(metric string) bool {
 	return metric == "cpu" || metric == "memory" || metric == "disk" || strings.HasPrefix(metric, "psi_")
 }
 
-func sourceOf(s *config.TunerSignal) (tuner.Source, error) {
-	at := source.Endpoint{URL: s.URL, TokenFile: s.TokenFile}
+// place is an endpoint that several signals read at one pace: it is fetched once for
+// all of them.
+type place struct {
+	kind, url, tokenFile string
+	every, timeout       config.Duration
+}
+
+type endpoints map[place]*source.Endpoint
+
+// of returns the endpoint of a signal.
+func (e endpoints) of(s *config.TunerSignal) *source.Endpoint {
+	p := place{s.Source, s.URL, s.TokenFile, s.Every, s.Timeout}
+	if e[p] == nil {
+		e[p] = &source.Endpoint{URL: s.URL, TokenFile: s.TokenFile, Fresh: time.Duration(s.Every) / 2}
+	}
+	return e[p]
+}
+
+func sourceOf(s *config.TunerSignal, shared endpoints) (tuner.Source, error) {
 	url := s.URL
 	if s.URLFile != "" {
 		b, err := os.ReadFile(s.URLFile)
@@ -85,12 +103,18 @@ func sourceOf(s *config.TunerSignal) (tuner.Source, error) {
 	case "host":
 		return &source.Host{Metric: s.Metric, Cgroup: s.Cgroup, Root: os.DirFS("/")}, nil
 	case "scrape":
-		return &source.Scrape{Endpoint: at, Metric: s.Metric, Labels: s.Labels, Quantile: s.HistogramQuantile}, nil
+		at := shared.of(s)
+		out := &source.Scrape{Endpoint: at, Metric: s.Metric, Labels: s.Labels, Quantile: s.HistogramQuantile}
+		at.Share(out)
+		return out, nil
 	case "prometheus":
-		return &source.Query{Endpoint: at, Query: s.Query}, nil
+		return &source.Query{Endpoint: &source.Endpoint{URL: s.URL, TokenFile: s.TokenFile}, Query: s.Query}, nil
 	case "http":
 		_, err := source.ParsePath(s.Path)
-		return &source.Document{Endpoint: at, Path: s.Path}, err
+		at := shared.of(s)
+		out := &source.Document{Endpoint: at, Path: s.Path}
+		at.Share(out)
+		return out, err
 	case "mongodb":
 		return mongosource.New(url, s.Command, s.Path) //nolint:wrapcheck // it names itself
 	case "postgres":

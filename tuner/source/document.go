@@ -5,48 +5,69 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"io"
 	"math"
-	"slices"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
+// maxDepth bounds the nesting of a document.
+const maxDepth = 1000
+
 // Document reads a number from a JSON document behind HTTP.
 type Document struct {
-	Endpoint
+	*Endpoint // may be shared with others of its kind
 
 	// Path to the number: names joined by dots, [2] for an element of a list,
 	// ["a.b"] for a name that holds dots, and * to sum over all members or
 	// elements.
 	Path string
+
+	answer outcome
+	found  found // in the last answer
 }
 
-// Read returns the number.
+// Read returns the number, and when the document was asked for.
 func (d *Document) Read(ctx context.Context) (float64, time.Time, error) {
-	body, err := d.get(ctx, "application/json", nil)
-	if err != nil {
-		return 0, time.Time{}, err
+	return d.Endpoint.read(ctx, d, "application/json", func(at time.Time) (float64, time.Time, error) {
+		return d.found.sum, at, d.found.err
+	})
+}
+
+func (d *Document) last() *outcome { return &d.answer }
+
+// take implements part.
+func (d *Document) take(parts []part, answer io.Reader, _ http.Header) error {
+	var on []cursor
+	for _, p := range parts {
+		d, ok := p.(*Document)
+		if !ok {
+			continue
+		}
+		steps, err := ParsePath(d.Path)
+		d.found = found{path: d.Path, err: err}
+		if err == nil {
+			on = append(on, cursor{&d.found, steps})
+		}
 	}
-	v, err := Lookup(body, d.Path)
-	return v, time.Time{}, err
+	return search(answer, on)
 }
 
 // Lookup reads a number from a JSON document, at a path as in
-// [Document.Path]. A text that spells a number is one; true is 1, false 0.
+// [Document.Path]. A text that spells a number is one; true is 1, false 0. Of two
+// members with one name the first counts.
 func Lookup(document []byte, path string) (float64, error) {
 	steps, err := ParsePath(path)
 	if err != nil {
 		return 0, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	var v any
-	if err := decoder.Decode(&v); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrForm, err)
+	f := found{path: path}
+	if err := search(bytes.NewReader(document), []cursor{{&f, steps}}); err != nil {
+		return 0, err
 	}
-	return lookup(v, steps, path)
+	return f.sum, f.err
 }
 
 // Step is one part of a path.
@@ -107,44 +128,103 @@ func parseStep(text string) (s Step, rest string, err error) {
 	return Step{Name: name}, text[end:], nil
 }
 
-func lookup(v any, steps []Step, path string) (float64, error) {
-	if len(steps) == 0 {
-		return numberOf(v, path)
-	}
-	s, rest := steps[0], steps[1:]
-	below, ok := s.below(v)
-	if !ok {
-		return 0, fmt.Errorf("%w: %s", ErrAbsent, path)
-	}
-	sum := 0.0
-	for _, b := range below {
-		n, err := lookup(b, rest, path)
-		if err != nil {
-			return 0, err
-		}
-		sum += n
-	}
-	return sum, nil
+// found is what lies at a path: a number, or the sum of several.
+type found struct {
+	path string
+	sum  float64
+	err  error // the first one
 }
 
-// below returns what the step leads to from v; false when that is nowhere.
-func (s Step) below(v any) ([]any, bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		if s.All {
-			return slices.Collect(maps.Values(v)), true
+func (f *found) fail(err error) {
+	if f.sum = 0; f.err == nil {
+		f.err = err
+	}
+}
+
+// cursor is a path that has led to a value, and the steps that are left of it.
+type cursor struct {
+	to    *found
+	steps []Step
+}
+
+// search reads a document once, and finds what lies at each path. It keeps one value
+// of the document at a time.
+func search(r io.Reader, on []cursor) error {
+	decoder := json.NewDecoder(r)
+	decoder.UseNumber()
+	return walk(decoder, on, 0)
+}
+
+// walk reads the next value, to which the paths have led.
+func walk(decoder *json.Decoder, on []cursor, depth int) error {
+	token, err := decoder.Token()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrForm, err)
+	}
+	delim, nested := token.(json.Delim)
+	if !nested {
+		for _, c := range on {
+			c.scalar(token)
 		}
-		m, found := v[s.Name]
-		return []any{m}, found && s.Name != ""
-	case []any:
-		if s.All {
-			return v, true
+		return nil
+	}
+	if depth == maxDepth {
+		return fmt.Errorf("%w: nested deeper than %d", ErrForm, maxDepth)
+	}
+	below, reached := make([]cursor, 0, len(on)), make([]bool, len(on))
+	for i := 0; decoder.More(); i++ {
+		var key json.Token
+		if delim == '{' {
+			if key, err = decoder.Token(); err != nil {
+				return fmt.Errorf("%w: %w", ErrForm, err)
+			}
 		}
-		if s.Name == "" && s.Index < len(v) {
-			return v[s.Index : s.Index+1], true
+		below = below[:0]
+		for j, c := range on {
+			if len(c.steps) > 0 && (c.steps[0].All || !reached[j] && c.steps[0].is(key, i)) {
+				reached[j] = true
+				below = append(below, cursor{c.to, c.steps[1:]})
+			}
+		}
+		if err := walk(decoder, below, depth+1); err != nil {
+			return err
 		}
 	}
-	return nil, false
+	if _, err := decoder.Token(); err != nil {
+		return fmt.Errorf("%w: %w", ErrForm, err)
+	}
+	for j, c := range on {
+		switch {
+		case len(c.steps) == 0:
+			c.to.fail(fmt.Errorf("%w: %s is not a number", ErrForm, c.to.path))
+		case !reached[j] && !c.steps[0].All:
+			c.to.fail(fmt.Errorf("%w: %s", ErrAbsent, c.to.path))
+		}
+	}
+	return nil
+}
+
+// is reports whether the step leads to the member of that name, or where there is no
+// name to the element of that number.
+func (s Step) is(key json.Token, i int) bool {
+	if name, member := key.(string); member {
+		return s.Name == name && name != ""
+	}
+	return s.Name == "" && s.Index == i
+}
+
+// scalar takes a value that has nothing below it.
+func (c cursor) scalar(v json.Token) {
+	if len(c.steps) > 0 {
+		c.to.fail(fmt.Errorf("%w: %s", ErrAbsent, c.to.path))
+		return
+	}
+	n, err := numberOf(v, c.to.path)
+	if err != nil {
+		c.to.fail(err)
+	} else if c.to.err == nil {
+		c.to.sum += n
+	}
 }
 
 func numberOf(v any, path string) (float64, error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -13,20 +15,24 @@ import (
 // Query asks a Prometheus server. The answer must be a scalar, or a vector of
 // one element.
 type Query struct {
-	Endpoint // of the server, without /api/v1/query
+	*Endpoint // of the server, without /api/v1/query
 
 	Query string
 }
 
 // Read returns the answer, and the time for which it was evaluated.
 func (q *Query) Read(ctx context.Context) (float64, time.Time, error) {
-	at := Endpoint{URL: q.URL, TokenFile: q.TokenFile, Client: q.Client}
-	joined, err := url.JoinPath(q.URL, "api/v1/query")
-	if err != nil {
+	at := &Endpoint{TokenFile: q.TokenFile, Client: q.Client}
+	var err error
+	if at.URL, err = url.JoinPath(q.URL, "api/v1/query"); err != nil {
 		return 0, time.Time{}, fmt.Errorf("source: %w", err)
 	}
-	at.URL = joined
-	body, err := at.get(ctx, "application/json", url.Values{"query": {q.Query}})
+	var body []byte
+	err = at.get(ctx, "application/json", url.Values{"query": {q.Query}}, maxAnswer, func(answer io.Reader, _ http.Header) error {
+		var err error
+		body, err = io.ReadAll(answer)
+		return err //nolint:wrapcheck // of the answer, which is wrapped
+	})
 	q.Client = at.Client
 	if err != nil {
 		return 0, time.Time{}, err

@@ -3,17 +3,19 @@ package source
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 )
 
 // Scrape reads one metric from a Prometheus text endpoint. Several series that
 // match are summed.
 type Scrape struct {
-	Endpoint
+	*Endpoint // may be shared with others of its kind
 
 	Metric string
 	// Labels that a series must have; others may be anything.
@@ -23,51 +25,98 @@ type Scrape struct {
 	Quantile float64
 
 	before map[float64]float64 // cumulative counts by upper bound
+	answer outcome
+	sum    series // of the last answer
+}
+
+// series are the samples of one answer that match, summed up.
+type series struct {
+	found   int
+	sum     float64
+	oldest  time.Time           // when the oldest sample was true; zero = none says so
+	buckets map[float64]float64 // by upper bound
+	err     error               // of a sample that cannot be read
 }
 
 const textFormats = "text/plain;version=0.0.4, application/openmetrics-text;q=0.5, */*;q=0.1"
 
-// Read returns the metric's value. The first reading of a quantile has nothing
-// to compare with, and fails.
+// Read returns the metric's value, and when it was true: samples may carry a time,
+// of which the oldest counts. The first reading of a quantile has nothing to
+// compare with, and fails.
 func (s *Scrape) Read(ctx context.Context) (float64, time.Time, error) {
-	text, err := s.get(ctx, textFormats, nil)
-	if err != nil {
-		return 0, time.Time{}, err
-	}
-	v, err := s.value(string(text))
-	return v, time.Time{}, err
+	return s.Endpoint.read(ctx, s, textFormats, s.value)
 }
 
-func (s *Scrape) value(text string) (float64, error) {
-	name := s.Metric
+func (s *Scrape) last() *outcome { return &s.answer }
+
+// take implements part.
+func (s *Scrape) take(parts []part, answer io.Reader, header http.Header) error {
+	unit := time.Millisecond
+	if strings.HasPrefix(header.Get("Content-Type"), "application/openmetrics-text") {
+		unit = time.Second
+	}
+	wanted := map[string][]*Scrape{}
+	for _, p := range parts {
+		if s, ok := p.(*Scrape); ok {
+			s.sum = series{}
+			wanted[s.series()] = append(wanted[s.series()], s)
+		}
+	}
+	return readText(answer, unit, wanted)
+}
+
+// series is the name of the samples that are read.
+func (s *Scrape) series() string {
 	if s.Quantile > 0 {
-		name += "_bucket"
+		return s.Metric + "_bucket"
 	}
-	all, err := samplesOf(text, name)
-	if err != nil {
-		return 0, err
+	return s.Metric
+}
+
+// value is what came of the last answer, which was asked for at that time.
+func (s *Scrape) value(at time.Time) (float64, time.Time, error) {
+	got := &s.sum
+	if got.err != nil {
+		return 0, time.Time{}, got.err
 	}
-	found, sum, buckets := 0, 0.0, map[float64]float64{}
-	for i := range all {
-		if !all[i].matches(s.Labels) {
-			continue
-		}
-		found++
-		sum += all[i].value
-		if le, err := strconv.ParseFloat(all[i].labels["le"], 64); err == nil && !math.IsNaN(le) {
-			buckets[le] += all[i].value
-		}
+	if got.found == 0 {
+		return 0, time.Time{}, fmt.Errorf("%w: metric %s", ErrAbsent, s.series())
 	}
-	if found == 0 {
-		return 0, fmt.Errorf("%w: metric %s", ErrAbsent, name)
+	if !got.oldest.IsZero() && got.oldest.Before(at) {
+		at = got.oldest
 	}
 	if s.Quantile > 0 {
 		before := s.before
-		s.before = buckets
-		return quantile(before, buckets, s.Quantile)
+		s.before = got.buckets
+		v, err := quantile(before, got.buckets, s.Quantile)
+		return v, at, err
 	}
-	return sum, nil
+	return got.sum, at, nil
 }
+
+// add takes a sample of the metric.
+func (s *Scrape) add(m *sample) {
+	if !m.matches(s.Labels) {
+		return
+	}
+	got := &s.sum
+	got.found++
+	got.sum += m.value
+	if !m.at.IsZero() && (got.oldest.IsZero() || m.at.Before(got.oldest)) {
+		got.oldest = m.at
+	}
+	if s.Quantile > 0 && m.hasBound {
+		if got.buckets == nil {
+			got.buckets = map[float64]float64{}
+		}
+		if _, known := got.buckets[m.bound]; known || len(got.buckets) < maxBuckets {
+			got.buckets[m.bound] += m.value
+		}
+	}
+}
+
+// maxBuckets bounds the buckets of a histogram.
+const maxBuckets = 1000
 
 // quantile estimates a quantile of what was observed between two readings of
 // cumulative buckets, even within each bucket.

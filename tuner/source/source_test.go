@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -55,12 +57,126 @@ func TestScrape(t *testing.T) {
 		"not a number":      {"strange", nil, math.NaN(), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &source.Scrape{Endpoint: source.Endpoint{URL: url}, Metric: tc.metric, Labels: tc.labels}
+			s := &source.Scrape{Endpoint: &source.Endpoint{URL: url}, Metric: tc.metric, Labels: tc.labels}
 			got, _, err := s.Read(t.Context())
 			if !errors.Is(err, tc.err) || got != tc.want && !(math.IsNaN(got) && math.IsNaN(tc.want)) {
 				t.Errorf("Read() = %v, %v; want %v, %v", got, err, tc.want, tc.err)
 			}
 		})
+	}
+}
+
+// The time of a sample was ignored: one of an hour ago was trusted as one of now. Of
+// several the oldest counts, and one in the future is one of now.
+func TestScrapeTellsTheTimeOfASample(t *testing.T) {
+	openMetrics := false
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		if openMetrics {
+			w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0")
+			_, _ = fmt.Fprint(w, "a{x=\"1\"} 5 1700000000.25 # {t=\"u\"} 3 1600000000\n# EOF\n")
+			return
+		}
+		_, _ = fmt.Fprint(w, "a{x=\"1\"} 5 1700000000250\na{x=\"2\"} 5 1700000009000\na{x=\"3\"} 1\nnone 1\nlater 1 99000000000000\nbad 1 soon\n")
+	}))
+	t.Cleanup(s.Close)
+	for metric, want := range map[string]int64{"a": 1700000000250, "none": 0, "later": 0, "bad": -1} {
+		before := time.Now()
+		_, at, err := (&source.Scrape{Endpoint: &source.Endpoint{URL: s.URL}, Metric: metric}).Read(t.Context())
+		switch {
+		case want < 0:
+			if !errors.Is(err, source.ErrForm) {
+				t.Errorf("%s: %v; want ErrForm", metric, err)
+			}
+		case err != nil, want > 0 && at.UnixMilli() != want, want == 0 && (at.Before(before) || at.After(time.Now())):
+			t.Errorf("%s was true at %v, %v; want %d, or now where that is 0", metric, at, err, want)
+		}
+	}
+	openMetrics = true
+	if _, at, err := (&source.Scrape{Endpoint: &source.Endpoint{URL: s.URL}, Metric: "a"}).Read(t.Context()); err != nil || at.UnixMilli() != 1700000000250 {
+		t.Errorf("of OpenMetrics: %v, %v; want the second that it says", at, err)
+	}
+}
+
+// Every signal fetched for itself what another one had just fetched.
+func TestOneFetchForAllOfAnEndpoint(t *testing.T) {
+	fetched := 0
+	url := serve(t, func(r *http.Request) string {
+		fetched++
+		if strings.Contains(r.Header.Get("Accept"), "json") {
+			return `{"a": {"b": 1, "c": [2, 3]}, "d": "x", "a": 9}`
+		}
+		return "up 1\nup{x=\"y\"} 2\ndown 4\nodd x\n"
+	})
+	scrapes := &source.Endpoint{URL: url, Fresh: time.Hour}
+	documents := &source.Endpoint{URL: url, Fresh: time.Hour}
+	var all []interface {
+		Read(ctx context.Context) (float64, time.Time, error)
+	}
+	for _, s := range []*source.Scrape{{Metric: "up"}, {Metric: "up", Labels: map[string]string{"x": "y"}}, {Metric: "down"}, {Metric: "odd"}, {Metric: "gone"}} {
+		s.Endpoint = scrapes
+		scrapes.Share(s)
+		all = append(all, s)
+	}
+	for _, path := range []string{"a.b", "a.c.*", "a.c[1]", "d", "e"} {
+		d := &source.Document{Endpoint: documents, Path: path}
+		documents.Share(d)
+		all = append(all, d)
+	}
+	for round := range 2 {
+		fetched = 0
+		for i, want := range []float64{3, 2, 4, -1, -1, 1, 5, 3, -1, -1} {
+			if got, at, err := all[i].Read(t.Context()); want < 0 && err == nil || want >= 0 && (err != nil || got != want || at.IsZero()) {
+				t.Errorf("round %d, source %d: %v at %v, %v; want %v", round, i, got, at, err, want)
+			}
+		}
+		if fetched != 2 {
+			t.Errorf("round %d: fetched %d times; want once for each endpoint", round, fetched)
+		}
+	}
+}
+
+// measured is an answer of some size that finds out how much is held while its end
+// is read.
+type measured struct {
+	line string
+	left int
+	held uint64
+}
+
+func (m *measured) Read(p []byte) (int, error) {
+	if m.left == 0 {
+		return 0, io.EOF
+	}
+	if m.left--; m.left == 0 {
+		var s runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&s)
+		m.held = s.HeapAlloc
+	}
+	return copy(p, m.line), nil
+}
+
+// An answer of 16 MiB took 600 to 870 MiB: every sample and every value was held
+// until all were read. Now nothing is.
+func TestAnswersAreNotHeld(t *testing.T) {
+	const lines = 20_000
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for name, m := range map[string]*measured{
+		"exposition": {line: "up{instance=\"one of many\",zone=\"there\"} 1\n", left: lines},
+		"document":   {line: "[1,2,3,{\"a\":\"b\"},4,5,6,[7],8],", left: lines},
+	} {
+		var err error
+		if name == "document" {
+			_, err = source.Search(io.MultiReader(strings.NewReader(`{"n":[`), m, strings.NewReader(`0],"a":7}`)), "a")
+		} else {
+			_, err = (&source.Scrape{Metric: "up"}).ValueOf(m)
+		}
+		if held := int64(m.held) - int64(before.HeapAlloc); err != nil || held > 256<<10 {
+			t.Errorf("%s of %d KiB: %d KiB are held in the end, %v; want a buffer of 64 KiB", name, lines*len(m.line)>>10, held>>10, err)
+		}
 	}
 }
 
@@ -74,7 +190,7 @@ func TestScrapeQuantile(t *testing.T) {
 		i++
 		return fmt.Sprintf("d_bucket{le=\"0.1\"} %d\nd_bucket{le=\"0.2\"} %d\nd_bucket{le=\"+Inf\"} %d\n", c[0], c[1], c[2])
 	})
-	s := &source.Scrape{Endpoint: source.Endpoint{URL: url}, Metric: "d", Quantile: .45}
+	s := &source.Scrape{Endpoint: &source.Endpoint{URL: url}, Metric: "d", Quantile: .45}
 	if _, _, err := s.Read(t.Context()); !errors.Is(err, source.ErrAbsent) {
 		t.Errorf("first Read() = %v; want ErrAbsent", err)
 	}
@@ -109,7 +225,7 @@ func TestQuery(t *testing.T) {
 				asked = r.URL.Path + "?" + r.URL.Query().Get("query")
 				return tc.answer
 			})
-			q := &source.Query{Endpoint: source.Endpoint{URL: url + "/prom/"}, Query: "max(lag)"}
+			q := &source.Query{Endpoint: &source.Endpoint{URL: url + "/prom/"}, Query: "max(lag)"}
 			got, at, err := q.Read(t.Context())
 			if !errors.Is(err, tc.err) || got != tc.want {
 				t.Errorf("Read() = %v, %v; want %v, %v", got, err, tc.want, tc.err)
@@ -143,7 +259,7 @@ func TestEndpointIsBounded(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/endless":
-			chunk := []byte(strings.Repeat("x", 1<<20))
+			chunk := []byte(strings.Repeat(" ", 1<<20))
 			for range 20 {
 				if _, err := w.Write(chunk); err != nil {
 					return
@@ -168,7 +284,7 @@ func TestEndpointIsBounded(t *testing.T) {
 		if path != "/slow" {
 			ctx = t.Context()
 		}
-		d := &source.Document{Endpoint: source.Endpoint{URL: s.URL + path, TokenFile: token}, Path: "n"}
+		d := &source.Document{Endpoint: &source.Endpoint{URL: s.URL + path, TokenFile: token}, Path: "n"}
 		defer d.Close()
 		_, _, err := d.Read(ctx)
 		return err
@@ -255,5 +371,17 @@ func TestThisHost(t *testing.T) {
 		if v, _, err := h.Read(t.Context()); err != nil && !errors.Is(err, source.ErrAbsent) || math.IsNaN(v) || v < 0 {
 			t.Errorf("%s = %v, %v; want a number", m, v, err)
 		}
+	}
+}
+
+// What a URL's query holds may be a key, and is in no error.
+func TestErrorsDoNotShowTheQuery(t *testing.T) {
+	d := &source.Document{Endpoint: &source.Endpoint{URL: "http://127.0.0.1:1/x?apikey=hush"}, Path: "n"}
+	if _, _, err := d.Read(t.Context()); err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "127.0.0.1:1/x") {
+		t.Errorf("Read() = %v; want the address without the key", err)
+	}
+	d.URL = "http://127.0.0.1:1/%zz?apikey=hush"
+	if _, _, err := d.Read(t.Context()); err == nil || strings.Contains(err.Error(), "hush") {
+		t.Errorf("Read() = %v; want no key", err)
 	}
 }
