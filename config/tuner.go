@@ -37,7 +37,7 @@ type TunerSignal struct {
 	// psi_memory and memory. Empty: the whole machine.
 	Cgroup string `yaml:"cgroup" default:"" for:"host"`
 	// Where to ask. It may not hold a password; mongodb and postgres take one
-	// from urlFile.
+	// from urlFile. The values of its query, which may hold a key, are never shown.
 	URL string `yaml:"url" default:"" for:"scrape prometheus mongodb postgres http"`
 	// File that holds the URL, for one with a password.
 	URLFile string `yaml:"urlFile" default:"" reads:"file" for:"mongodb postgres"`

@@ -91,7 +91,7 @@ func (v validator) sourceURL(path, s string, schemes ...string) {
 	case err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme):
 		v.relate(fmt.Sprintf("must be a URL, such as %s://127.0.0.1:9090", schemes[0]), nil, path)
 	default:
-		if _, has := u.User.Password(); has {
+		if _, has := u.User.Password(); has || u.Query().Has("password") || u.Query().Has("sslpassword") {
 			v.relate("must not hold a password, which belongs in a file", nil, path)
 		}
 	}

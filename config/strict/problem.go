@@ -185,7 +185,7 @@ func show(v any) string {
 	case []any:
 		return "a list of " + strconv.Itoa(len(v))
 	case string:
-		s = redactURL(v)
+		s = redactAddress(v)
 		if s == "" {
 			return `""`
 		}

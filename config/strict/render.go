@@ -142,20 +142,53 @@ func (b *renderer) json(v any) error {
 	return nil
 }
 
-// redactURL hides the password in a URL; other text is returned as it is.
+// redactURL hides the password in a URL, and the values of its query, which may hold
+// a key; other text is returned as it is.
 func redactURL(s string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok || !strings.Contains(rest, "@") {
+	if !ok || !strings.ContainsAny(rest, "@?") {
 		return s
 	}
-	if u, err := url.Parse(s); err == nil {
-		if u.User == nil {
-			return s
-		}
-		if _, set := u.User.Password(); set {
-			u.User = url.UserPassword(u.User.Username(), Redacted)
-		}
-		return u.String()
+	u, err := url.Parse(s)
+	if err != nil && !strings.Contains(rest, "@") {
+		return s // no URL
 	}
-	return scheme + "://" + Redacted + rest[strings.LastIndexByte(rest, '@'):]
+	if err != nil {
+		return scheme + "://" + Redacted + rest[strings.LastIndexByte(rest, '@'):]
+	}
+	if _, set := u.User.Password(); set {
+		u.User = url.UserPassword(u.User.Username(), Redacted)
+		s = u.String()
+	}
+	before, query, found := strings.Cut(s, "?")
+	if !found {
+		return s
+	}
+	query, fragment, hash := strings.Cut(query, "#")
+	parameters := strings.Split(query, "&")
+	for i, p := range parameters {
+		if name, value, _ := strings.Cut(p, "="); value != "" {
+			parameters[i] = name + "=" + Redacted
+		} else if name != "" && !strings.Contains(p, "=") {
+			parameters[i] = Redacted // the whole query may be the key
+		}
+	}
+	s = before + "?" + strings.Join(parameters, "&")
+	if hash {
+		s += "#" + fragment
+	}
+	return s
+}
+
+// redactAddress hides the password of an address that was written as of a URL
+// without its scheme.
+func redactAddress(s string) string {
+	at := strings.LastIndexByte(s, '@')
+	if at < 0 || strings.Contains(s, "://") {
+		return redactURL(s)
+	}
+	if colon := strings.IndexByte(s[:at], ':'); colon >= 0 {
+		return s[:colon+1] + Redacted + s[at:]
+	}
+	return s
 }

@@ -133,6 +133,9 @@ func TestRender(t *testing.T) {
 		"no password": {&struct {
 			U string `yaml:"u"`
 		}{"http://me@h:1/x"}, `{"u":"http://me@h:1/x"}`},
+		"keys in a query": {&struct {
+			U []string `yaml:"u"`
+		}{[]string{"http://me:secret@h/x?apikey=secret&&n=&token#f", `up{x="https://h?a=b"}`, "https://h/?a", "why?"}}, `{"u":["http://me:REDACTED@h/x?apikey=REDACTED\u0026\u0026n=\u0026REDACTED#f","up{x=\"https://h?a=b\"}","https://h/?REDACTED","why?"]}`},
 		"broken URL": {&struct {
 			U string `yaml:"u"`
 		}{"http://me:se cret@h:1"}, `{"u":"http://REDACTED@h:1"}`},
