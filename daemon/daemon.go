@@ -220,7 +220,7 @@ func (d *Daemon) open(ctx context.Context, cfg *config.Config, open ports) error
 
 // actors lists what runs, in the order in which it is stopped.
 func (d *Daemon) actors(open ports, hup <-chan os.Signal) []actor {
-	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates, Most: open.admin.MostRefused}
+	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates, Doors: d.metrics.Doors, Most: open.admin.MostRefused}
 	list := []actor{
 		{"reloads", func(ctx context.Context) error { return d.reloads(ctx, hup) }},
 		{"lame duck", d.lameDuck},

@@ -31,6 +31,7 @@ type shared struct {
 	metrics *observe.Metrics
 	files   *descriptors.Account // of the process
 	crowd   *askers.Crowd
+	counts  ingress.AllCounts
 	tail    *observe.Tail   // the last lines of the log
 	spool   *observe.Spool  // through which they go out
 	tracer  *tracing.Tracer // set before anything serves; nil = nothing is traced
@@ -137,7 +138,7 @@ func (sh *shared) retune(cfg *config.Config) {
 // kit returns what sh lends to who builds servers.
 func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *protocol.Kit {
 	return &protocol.Kit{
-		Log: sh.log, Clock: sh.clock, Descriptors: sh.files, Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), Askers: sh.crowd.Of, Own: sh.metrics.Own,
+		Log: sh.log, Clock: sh.clock, Descriptors: sh.files, Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), Askers: sh.crowd.Of, Counts: sh.counts.Of, Own: sh.metrics.Own,
 		Register: func(all ...prometheus.Collector) error {
 			for _, c := range all {
 				if err := sh.metrics.Register(c); err != nil {

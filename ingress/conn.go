@@ -40,7 +40,7 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	err := c.Conn.Close()
-	c.door.open.Add(-1)
+	c.door.counts.open.Add(-1)
 	if c.served {
 		c.door.o.Descriptors.Release(1) // the others go with the handler
 	} else {

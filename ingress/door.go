@@ -22,11 +22,8 @@ type Door struct {
 
 	scarcer Seldom // connections that were refused for want of descriptors
 
-	usher    Usher        // nil = nobody: clients are turned away without a word
-	open     atomic.Int64 // open or waiting to come in
-	queued   atomic.Int64
-	accepted atomic.Uint64
-	refused  [refusals]atomic.Uint64
+	usher  Usher   // nil = nobody: clients are turned away without a word
+	counts *Counts // of all doors that the ingress has
 }
 
 // An Usher is a [Handler] that tells clients why they are turned away, in the
@@ -47,7 +44,8 @@ type doorLimits struct {
 	bucket *limiter.Bucket // nil = unlimited
 }
 
-// Status is a snapshot of a door's counts, each exact by itself.
+// Status is a snapshot of a door and of the counts of its ingress, each exact by
+// itself.
 type Status struct {
 	Open     int64           // connections that are in
 	Queued   int64           // connections waiting for a token
@@ -56,11 +54,15 @@ type Status struct {
 	Refused  []uint64        // connections refused since the start, indexed by [Refusal]
 	Tokens   float64         // tokens left, negative when owed; +Inf when unlimited
 	Bucket   *limiter.Bucket // where they are; nil = unlimited
+
+	Responses []uint64       // of the backends, since the start, indexed by [Response]
+	Invalid   []InvalidCount // requests that the gate answered because they could not be forwarded; without zeros
 }
 
 // NewDoor returns a door. name is the ingress's, for logs.
 func NewDoor(name string, o Options) *Door {
 	d := &Door{name: name, o: o.WithDefaults()}
+	d.counts = d.o.Counts
 	d.Apply(o.Connections)
 	return d
 }
@@ -87,14 +89,8 @@ func (d *Door) Apply(c Connections) {
 // Status returns the door's counts.
 func (d *Door) Status() Status {
 	l := d.limits.Load()
-	queued := d.queued.Load()
-	s := Status{
-		Open: max(d.open.Load()-queued, 0), Queued: queued, MaxOpen: l.maxOpen(),
-		Accepted: d.accepted.Load(), Refused: make([]uint64, refusals), Tokens: l.bucket.Tokens(d.o.Clock.Now()), Bucket: l.bucket,
-	}
-	for i := range d.refused {
-		s.Refused[i] = d.refused[i].Load()
-	}
+	s := Status{MaxOpen: l.maxOpen(), Tokens: l.bucket.Tokens(d.o.Clock.Now()), Bucket: l.bucket}
+	d.counts.status(&s)
 	return s
 }
 
@@ -102,9 +98,9 @@ func (d *Door) Status() Status {
 // on descriptors. When there is none it closes c and returns nil.
 func (d *Door) enter(c net.Conn) *conn {
 	l := d.limits.Load()
-	open := d.open.Add(1)
+	open := d.counts.open.Add(1)
 	if open > l.maxOpen() || !d.provide(c) {
-		d.open.Add(-1)
+		d.counts.open.Add(-1)
 		d.refuse(c, OverOpen)
 		return nil
 	}
@@ -147,8 +143,8 @@ type debt struct {
 // pay waits until the debt is paid and reports whether c may come in. When the
 // client goes away first, or ctx is done, the token goes back.
 func (d *Door) pay(ctx context.Context, c *conn, owed debt) bool {
-	d.queued.Add(1)
-	defer d.queued.Add(-1)
+	d.counts.queued.Add(1)
+	defer d.counts.queued.Add(-1)
 	why, ok := watch(ctx, c.Conn, owed.wait)
 	if ok {
 		owed.paid.Settle()
@@ -162,7 +158,7 @@ func (d *Door) pay(ctx context.Context, c *conn, owed debt) bool {
 // opened counts a connection that came in.
 func (d *Door) opened(c *conn) {
 	c.in = true
-	d.accepted.Add(1)
+	d.counts.accepted.Add(1)
 	d.o.Observer.Opened()
 }
 
@@ -200,7 +196,7 @@ func (d *Door) usherOut(c net.Conn, why Refusal) {
 // Count counts a refusal, also of a connection that came in and whose handshake
 // failed. It does not close c.
 func (d *Door) Count(c net.Conn, why Refusal) {
-	d.refused[why].Add(1)
+	d.counts.refused[why].Add(1)
 	d.o.Observer.Refused(why)
 	d.o.Log.Debug("connection refused", slog.String("ingress", d.name),
 		slog.String("reason", why.String()), slog.String("client", c.RemoteAddr().String()))

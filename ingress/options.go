@@ -46,6 +46,9 @@ type Options struct {
 	// PerClient is how many descriptors a client takes, its own included: a wire
 	// gate connects to the backend for each. 0 = 1.
 	PerClient int
+	// Counts are those of the ingress, which servers that follow each other share; nil =
+	// of this one alone.
+	Counts *Counts
 	// Clock is read once per connection; nil = the process's monotonic clock.
 	Clock limiter.Clock
 	// Observer is told of connections; nil = nobody.
@@ -182,6 +185,9 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Descriptors == nil {
 		o.Descriptors = descriptors.New(nil)
+	}
+	if o.Counts == nil {
+		o.Counts = &Counts{}
 	}
 	o.PerClient = Or(o.PerClient, 1)
 	o.DrainTimeout = Or(o.DrainTimeout, DefaultDrainTimeout)

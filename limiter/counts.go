@@ -29,6 +29,7 @@ type counts struct {
 	fates            fates
 	gaveUp           atomic.Uint64 // gone while waiting
 	exempted         atomic.Uint64
+	unheard          atomic.Uint64 // those of wasted that ended as Success; not beside it, where it would move the fates
 	discarded        [discardedCount]atomic.Uint64
 	classes          classCounts
 }
@@ -51,6 +52,7 @@ func (c *counts) add(o *counts, marked mark) {
 		plus(&c.ignored, &o.ignored)
 		plus(&c.left, &o.left)
 		plus(&c.wasted, &o.wasted)
+		plus(&c.unheard, &o.unheard)
 		plus(&c.waits, &o.waits)
 		if n := o.waiting.Load(); n != 0 {
 			c.waiting.Add(n)
@@ -112,6 +114,7 @@ type Counts struct {
 	GaveUp             uint64 // callers that went away while they waited
 	Abandoned          uint64 // callers that went away while the backend worked for them
 	Wasted             uint64 // of these, the ones whose work has ended
+	Unheard            uint64 // of these, the ones that ended as Success: answered well, to nobody
 	Dropped, Ignored   uint64 // permits ended with that outcome
 	// Busy is the time for which permits that ended as Success were held, added
 	// up: with [Counts.Succeeded] it is the mean latency between two snapshots,
@@ -149,7 +152,7 @@ func (c *Counts) Received() uint64 {
 // snapshot reads the counts.
 func (c *counts) snapshot() Counts {
 	s := Counts{
-		Exempted: c.exempted.Load(), GaveUp: c.gaveUp.Load(), Abandoned: c.left.Load(), Wasted: c.wasted.Load(),
+		Exempted: c.exempted.Load(), GaveUp: c.gaveUp.Load(), Abandoned: c.left.Load(), Wasted: c.wasted.Load(), Unheard: c.unheard.Load(),
 		Dropped: c.dropped.Load(), Ignored: c.ignored.Load(), Busy: time.Duration(c.busy.Load()),
 		Waits: c.waits.Load(), Waited: time.Duration(c.waiting.Load()),
 		Discarded: map[string]uint64{

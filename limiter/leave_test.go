@@ -71,6 +71,9 @@ func TestLeaveKeepsThePermit(t *testing.T) {
 	a.End(limiter.Success)
 	a.Leave()
 	p = g.Status().Partitions[0]
+	if p.Counts.Unheard != 1 {
+		t.Errorf("%d were answered well to nobody; want 1 of the 2 successes", p.Counts.Unheard)
+	}
 	if p.InFlight != 0 || p.Abandoned != 0 || p.Counts.Abandoned != 1 || p.Counts.Wasted != 1 || p.WastedShare != 0.5 || len(limit.left) != 1 {
 		t.Errorf("after all ended: %+v; want half of the work wasted, and nothing left", p)
 	}

@@ -108,6 +108,7 @@ func minus(after, before limiter.Counts) limiter.Counts {
 		{&after.GaveUp, &before.GaveUp},
 		{&after.Abandoned, &before.Abandoned},
 		{&after.Wasted, &before.Wasted},
+		{&after.Unheard, &before.Unheard},
 		{&after.Dropped, &before.Dropped},
 		{&after.Ignored, &before.Ignored},
 		{&after.Waits, &before.Waits},

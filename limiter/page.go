@@ -118,7 +118,17 @@ type Glance struct {
 	WouldRefuse             uint64 // shadow mode
 	Dropped, Succeeded      uint64 // permits ended with that outcome
 	Busy                    time.Duration
+	Refusals                Refusals // Refused by cause, read as of now; nil = nobody was refused
 }
+
+// Refusals are counts of refused requests by cause.
+type Refusals interface {
+	// By returns the count of a cause, by its position in [Causes].
+	By(cause int) uint64
+}
+
+// By implements [Refusals].
+func (f *fates) By(cause int) uint64 { return f[cause].refused() }
 
 // Glances reads every partition, in no order. It allocates nothing but what the
 // limits' own methods do, and slows no decision down.
@@ -149,7 +159,9 @@ func (s *partitionSpec) glance() Glance {
 		BaseRTT: s.baseRTT(), Why: s.why(), Admitted: p.tally.granted(),
 		Busy: time.Duration(c.busy.Load()),
 	}
-	v.Refused, v.WouldRefuse = c.fates.sum(marked)
+	if v.Refused, v.WouldRefuse = c.fates.sum(marked); v.Refused > 0 {
+		v.Refusals = &c.fates
+	}
 	rest := uint64(held)
 	if marked&endMark != 0 {
 		v.Dropped = c.dropped.Load()

@@ -238,6 +238,9 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	if permit.word&permitLeft != 0 {
 		p.left.Add(-1)
 		p.counts.wasted.Add(1)
+		if o == Success {
+			p.counts.unheard.Add(1)
+		}
 	}
 	p.tally.release()
 	if permit.word&permitTotal != 0 {

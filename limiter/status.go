@@ -84,6 +84,7 @@ type LabelStatus struct {
 	Algorithm  string
 	Partitions int
 	Limit      int
+	Asked      int // Limit of those partitions alone that were asked for something
 	InFlight   int
 	Abandoned  int // of those in flight, the ones whose callers have gone
 	// WastedShare is as in [PartitionStatus], over all of them.
@@ -222,6 +223,7 @@ type labelSum struct {
 	first      *partitionSpec
 	partitions int
 	limit      int64
+	asked      int64 // the same of those that were asked
 	held, left int64
 	queued     int64
 	baseRTT    time.Duration
@@ -245,10 +247,14 @@ func (l *labelSums) add(row *labelSum, s *partitionSpec) {
 	p := s.part
 	l.threshold = min(l.threshold, s.shed.Threshold())
 	row.partitions++
+	asked := int64(0)
+	if p.tally.granted() > 0 || p.marks.get()&(endMark-1) != 0 {
+		asked = s.bound()
+	}
 	if s.is(shared) {
-		row.limit = max(row.limit, s.bound())
+		row.limit, row.asked = max(row.limit, s.bound()), max(row.asked, asked)
 	} else {
-		row.limit += s.bound()
+		row.limit, row.asked = row.limit+s.bound(), row.asked+asked
 	}
 	row.held += p.tally.held()
 	row.left += int64(max(p.left.Load(), 0))
@@ -261,7 +267,7 @@ func (l *labelSums) add(row *labelSum, s *partitionSpec) {
 // status words the sum.
 func (l *labelSum) status() LabelStatus {
 	s := LabelStatus{
-		Label: l.first.part.label, Algorithm: l.first.algorithm(), Partitions: l.partitions, Limit: int(l.limit),
+		Label: l.first.part.label, Algorithm: l.first.algorithm(), Partitions: l.partitions, Limit: int(l.limit), Asked: int(l.asked),
 		InFlight: int(l.held), Abandoned: int(l.left), Queued: int(l.queued), BaseRTT: l.baseRTT, Counts: l.counts.snapshot(),
 	}
 	s.Counts.Admitted = l.admitted

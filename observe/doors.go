@@ -23,6 +23,7 @@ func (m *Metrics) WatchDoor(name string, d DoorReader) (stop func()) { return m.
 type doors struct {
 	open, waiting, maxOpen     family
 	accepted, rejected, tokens family
+	responses, invalid         family
 
 	mu   sync.Mutex // guards read
 	read map[string]DoorReader
@@ -30,13 +31,15 @@ type doors struct {
 
 func newDoors(tokens family) *doors {
 	return &doors{
-		open:     newGauge("connections_open", "Connections that are open."),
-		waiting:  newGauge("connections_waiting", "Connections that wait for a token before they come in."),
-		maxOpen:  newGauge("connections_max_open", "Bound on connections that are open or waiting."),
-		accepted: newCounter("connections_accepted_total", "Connections that came in."),
-		rejected: newCounter("connections_rejected_total", "Connections that were closed before they came in."),
-		tokens:   tokens,
-		read:     map[string]DoorReader{},
+		open:      newGauge("connections_open", "Connections that are open."),
+		waiting:   newGauge("connections_waiting", "Connections that wait for a token before they come in."),
+		maxOpen:   newGauge("connections_max_open", "Bound on connections that are open or waiting."),
+		accepted:  newCounter("connections_accepted_total", "Connections that came in."),
+		rejected:  newCounter("connections_rejected_total", "Connections that were closed before they came in."),
+		responses: newCounter("backend_responses_total", "Answers of the backend, by class of status, or by whether they were errors."),
+		invalid:   newCounter("requests_invalid_total", "Requests that the gate answered by itself because they cannot be forwarded."),
+		tokens:    tokens,
+		read:      map[string]DoorReader{},
 	}
 }
 
@@ -51,6 +54,18 @@ func (d *doors) watch(name string, r DoorReader) (stop func()) {
 			delete(d.read, name)
 		}
 	}
+}
+
+// Doors reads the connections of every ingress.
+func (m *Metrics) Doors() map[string]ingress.Status {
+	m.doors.mu.Lock()
+	read := maps.Clone(m.doors.read)
+	m.doors.mu.Unlock()
+	out := make(map[string]ingress.Status, len(read))
+	for name, r := range read {
+		out[name] = r.Status()
+	}
+	return out
 }
 
 // collect implements [source].
@@ -69,6 +84,14 @@ func (d *doors) collect(b *builder) {
 			if int(why) < len(s.Refused) {
 				b.add(&d.rejected, float64(s.Refused[why]), in, pair("reason", why.String()))
 			}
+		}
+		for _, class := range ingress.Responses() {
+			if int(class) < len(s.Responses) && s.Responses[class] > 0 {
+				b.add(&d.responses, float64(s.Responses[class]), b.label("class", class.String()), in)
+			}
+		}
+		for _, i := range s.Invalid {
+			b.add(&d.invalid, float64(i.Count), in, b.label("status", i.Name()))
 		}
 		if !math.IsInf(s.Tokens, 0) {
 			b.add(&d.tokens, s.Tokens, pair("bucket", "connections"), in)

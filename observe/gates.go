@@ -108,7 +108,7 @@ func newGateFamilies() gateFamilies {
 		draining:   newGauge("ingress_draining", "1 once the ingress admits nothing new."),
 		mode:       newGauge("ingress_mode", "1 for the mode that is in force."),
 		partitions: newGauge("partitions", "Partitions that exist, clients' keys included."),
-		permits:    newGauge("permits_limit", "Permits that may be held at once over all partitions: the sum of their limits, bounded by the total."),
+		permits:    newGauge("permits_limit", "Permits that may be held at once over the partitions that were asked for something: the sum of their limits, bounded by the total."),
 		total:      newGauge("permits_total_limit", "Hard bound on permits over all partitions; 0 = none."),
 		lastHint:   newGauge("last_retry_hint_seconds", "The wait that the last refused request was told."),
 	}
@@ -123,7 +123,7 @@ func (f *gateFamilies) collect(b *builder, ingress *dto.LabelPair, s *limiter.St
 	var exempted uint64
 	sum := 0
 	for i := range s.Labels {
-		sum += s.Labels[i].Limit
+		sum += s.Labels[i].Asked
 		exempted += s.Labels[i].Counts.Exempted
 	}
 	b.add(&f.exempted, float64(exempted), ingress)
@@ -203,6 +203,7 @@ func (f *bucketFamilies) collect(b *builder, ingress *dto.LabelPair, name string
 // labelFamilies are the metrics that exist for each label of partitions.
 type labelFamilies struct {
 	received, admitted, rejected, wouldReject, gaveUp, abandoned family
+	unheard                                                      family
 	discarded, limit, inFlight, queued, baseRTT, state           family
 	causes                                                       []cause // in the order of limiter.Causes
 }
@@ -215,6 +216,7 @@ func newLabelFamilies() labelFamilies {
 		wouldReject: newCounter("requests_would_reject_total", "Requests that passed in shadow mode and would have been refused."),
 		gaveUp:      newCounter("requests_gave_up_total", "Requests whose caller went away while they waited."),
 		abandoned:   newCounter("requests_abandoned_total", "Requests whose caller went away while the backend worked for them."),
+		unheard:     newCounter("requests_unheard_total", "Requests that ended well after their caller had gone."),
 		discarded:   newCounter("latency_samples_discarded_total", "Latencies that taught no limit."),
 		limit:       newGauge("concurrency_limit", "Permits that may be held at once, bounded by the total; for the partitions of clients' keys together, their sum."),
 		inFlight:    newGauge("requests_in_flight", "Permits held."),
@@ -237,6 +239,7 @@ func (f *labelFamilies) collect(b *builder, ingress *dto.LabelPair, l *limiter.L
 	b.add(&f.admitted, float64(c.Admitted), both...)
 	b.add(&f.gaveUp, float64(c.GaveUp), both...)
 	b.add(&f.abandoned, float64(c.Abandoned), both...)
+	b.add(&f.unheard, float64(c.Unheard), both...)
 	for _, why := range f.causes {
 		b.add(&f.rejected, float64(c.RejectedBy[why.Cause]), ingress, why.limit, partition, why.reason)
 		if n := c.WouldRejectBy[why.Cause]; n > 0 {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/observe"
 )
@@ -121,4 +122,36 @@ func TestSummary(t *testing.T) {
 			t.Errorf("second line = %s; want the end of the rejections", lines[1])
 		}
 	})
+}
+
+// 240 uploads that were too large were in no line of the log.
+func TestSummaryOfInvalidRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		invalid := []ingress.InvalidCount{{Status: 400, Count: 7}}
+		summary := &observe.Summary{
+			Log:   slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+			Gates: func() []observe.StatusReader { return nil },
+			Doors: func() map[string]ingress.Status { return map[string]ingress.Status{"orders": {Invalid: invalid}} },
+		}
+		go summary.Run(t.Context())
+		synctest.Wait()
+		invalid = []ingress.InvalidCount{{Status: 400, Count: 8}, {Status: 413, Count: 240}}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		want := `{"level":"INFO","msg":"answering invalid requests","ingress":"orders","invalid_per_second":24.1,"statuses":{"400":0.1,"413":24}}` + "\n"
+		if got := out.String(); got != want {
+			t.Errorf("log %s; want %s", got, want)
+		}
+	})
+}
+
+// withoutTime leaves out when a line was written.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -23,12 +24,16 @@ type Summary struct {
 	Interval time.Duration
 	// Gates returns the gates that exist now.
 	Gates func() []StatusReader
+	// Doors returns what the ingresses count of connections and of what they answer;
+	// nil = invalid requests are not told.
+	Doors func() map[string]ingress.Status
 	// Most returns the partition of an ingress for which most is refused, a
 	// client's key perhaps, and how much per second; nil = the label that metrics
 	// carry is told.
 	Most func(ingress string) (partition string, perSecond float64)
 
-	last map[string]tally // by ingress; of the last report
+	last    map[string]tally          // by ingress; of the last report
+	invalid map[string]map[int]uint64 // by ingress and status; of the last report
 }
 
 // tally is what a report is the difference of.
@@ -49,12 +54,42 @@ func (s *Summary) Run(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	s.last = s.read()
+	s.reportInvalid(ctx, interval)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 			s.report(ctx, interval)
+			s.reportInvalid(ctx, interval)
+		}
+	}
+}
+
+// reportInvalid logs how many requests were answered since they cannot be forwarded, a
+// line per ingress. The first call logs nothing.
+func (s *Summary) reportInvalid(ctx context.Context, interval time.Duration) {
+	if s.Doors == nil {
+		return
+	}
+	before := s.invalid
+	s.invalid = map[string]map[int]uint64{}
+	for name, door := range s.Doors() {
+		now := map[int]uint64{}
+		s.invalid[name] = now
+		total := 0.0
+		var statuses []any
+		for _, i := range door.Invalid {
+			now[i.Status] = i.Count
+			if n := i.Count - min(before[name][i.Status], i.Count); n > 0 {
+				rate := float64(n) / interval.Seconds()
+				total += rate
+				statuses = append(statuses, slog.Float64(i.Name(), rate))
+			}
+		}
+		if before != nil && total > 0 {
+			s.Log.LogAttrs(ctx, slog.LevelInfo, "answering invalid requests", slog.String("ingress", name),
+				slog.Float64("invalid_per_second", total), slog.Group("statuses", statuses...))
 		}
 	}
 }
@@ -129,7 +164,7 @@ func (s *Summary) reportGate(ctx context.Context, name string, interval time.Dur
 	}
 	if s.Most != nil && total > 0 {
 		if key, rate := s.Most(name); rate > 0 {
-			worst, most = key, rate
+			worst, most = key, min(rate, total) // its rate is of now, the total of the whole interval
 		}
 	}
 	attrs := []slog.Attr{

@@ -62,6 +62,11 @@ type Ingress struct {
 	Requests    *Bucket      `json:"requests,omitempty"`
 	Connections *Connections `json:"connections,omitempty"`
 	Counts      Counts       `json:"counts"` // over all partitions
+	// Responses are the backend's answers, by class: 2xx to 5xx, or ok and error; without
+	// zeros. Invalid are the requests that the gate answered by itself because they
+	// cannot be forwarded, by status; without zeros.
+	Responses map[string]uint64 `json:"responses,omitempty"`
+	Invalid   map[string]uint64 `json:"invalid,omitempty"`
 	// Limit adds the limits of all partitions up that were asked, listed or not,
 	// bounded by Total; 0 = none was.
 	Limit int `json:"limit"`

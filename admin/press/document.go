@@ -68,6 +68,7 @@ func newIngress(in *Ingress) status.Ingress {
 		Counts: sum, Partitions: []status.Partition{}, PartitionCount: g.PartitionCount, Details: in.Details,
 	}
 	d.Classes = newClasses(g)
+	d.Responses, d.Invalid = newResponses(in.Connections)
 	for i := range g.Shapes {
 		s := &g.Shapes[i]
 		d.Shapes = append(d.Shapes, status.Shape{
@@ -82,6 +83,23 @@ func newIngress(in *Ingress) status.Ingress {
 		d.Backends = append(d.Backends, b)
 	}
 	return d
+}
+
+// newResponses counts what was answered, by the backend and by the gate itself.
+func newResponses(c *ingress.Status) (backend, gate map[string]uint64) {
+	if c == nil {
+		return nil, nil
+	}
+	backend, gate = map[string]uint64{}, map[string]uint64{}
+	for _, class := range ingress.Responses() {
+		if int(class) < len(c.Responses) && c.Responses[class] > 0 {
+			backend[class.String()] = c.Responses[class]
+		}
+	}
+	for _, i := range c.Invalid {
+		gate[i.Name()] = i.Count
+	}
+	return backend, gate
 }
 
 // newClasses words who goes first, nil where nobody does.

@@ -33,6 +33,7 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 		return nil, err
 	}
 	o.Log, o.Observer, o.Askers = k.Log, counts.of(in.Name), k.Askers(in.Name)
+	o.Counts = k.counts(in.Name)
 	s, err := mongogate.New(g, o)
 	if err != nil {
 		return nil, err

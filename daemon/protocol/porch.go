@@ -18,7 +18,7 @@ const forever = 24 * time.Hour
 func (p *Protocol) porch(k *Kit, in *config.Ingress) (ingress.Options, *keys.Ring, error) {
 	o := ingress.Options{
 		Connections: connections(&in.Connections), ProxyProtocol: in.ProxyProtocol, ProxyFrom: prefixes(in.ProxyProtocolFrom),
-		Clock: k.Clock, Log: k.Log, Descriptors: k.Descriptors, DrainTimeout: DrainTimeout(in),
+		Clock: k.Clock, Log: k.Log, Descriptors: k.Descriptors, Counts: k.counts(in.Name), DrainTimeout: DrainTimeout(in),
 	}
 	ring, err := p.keys(k, in)
 	if ring != nil && !p.BeginsTLS {

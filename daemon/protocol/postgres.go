@@ -32,6 +32,7 @@ func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate, c *p
 		return nil, err
 	}
 	o.Log, o.Askers = k.Log, k.Askers(in.Name)
+	o.Counts = k.counts(in.Name)
 	var s *postgresgate.Server
 	w, err := p.Wire(k, in, func(t *tls.Config) (ingress.Handler, error) {
 		o.TLS = t

@@ -90,6 +90,9 @@ type Kit struct {
 	Clock *clock.Guard
 	// Descriptors is the account of what clients of all ingresses take.
 	Descriptors *descriptors.Account
+	// Counts returns what an ingress counts over all its servers; nil = each counts
+	// for itself.
+	Counts func(ingress string) *ingress.Counts
 	// Register adds collectors to the daemon's metrics.
 	Register func(all ...prometheus.Collector) error
 	// Hello describes an ingress to clients that select servers, and whether it
@@ -102,6 +105,14 @@ type Kit struct {
 	// HTTPObserver returns who follows the requests of an HTTP ingress; nil =
 	// nobody.
 	HTTPObserver func(ingress string) httpgate.Observer
+}
+
+// counts returns what the servers of an ingress count in.
+func (k *Kit) counts(name string) *ingress.Counts {
+	if k.Counts == nil {
+		return &ingress.Counts{}
+	}
+	return k.Counts(name)
 }
 
 // Opened is a protocol of which servers can be built.

@@ -44,6 +44,7 @@ func (p *Protocol) newPulsar(k *Kit, counts *pulsarMetrics, in *config.Ingress, 
 		return nil, err
 	}
 	o.Log, o.Observer, o.Askers = k.Log, counts.of(in.Name), k.Askers(in.Name)
+	o.Counts = k.counts(in.Name)
 	s, err := pulsargate.New(g, o)
 	if err != nil {
 		return nil, err

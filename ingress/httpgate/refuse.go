@@ -111,7 +111,10 @@ func readAway(w http.ResponseWriter, r *http.Request) bool {
 // reason than overload. The document is a plain RFC 9457 problem: clients must not
 // take it for a rejection, after which work is known not to have run. It reports
 // whether the connection must be cut.
-func (*route) Problem(w http.ResponseWriter, r *http.Request, status int, detail string) (cut bool) {
+func (rt *route) Problem(w http.ResponseWriter, r *http.Request, status int, detail string) (cut bool) {
+	if status < 500 || status == http.StatusNotImplemented { // it is the client's fault
+		rt.counts.Invalid(status)
+	}
 	buf, _ := documents.Get().(*[]byte)
 	b := append((*buf)[:0], `{"type":"about:blank","title":`...)
 	b = strconv.AppendQuote(b, http.StatusText(status))

@@ -3,9 +3,11 @@ package httpgate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/exchange"
 	"github.com/admitd/admitd/limiter"
 )
@@ -18,6 +20,7 @@ const helloPath = "/v1/hello"
 type route struct {
 	o      Options
 	gate   *limiter.Gate
+	counts *ingress.Counts
 	id     *identifier
 	out    exchange.Route // of those that are admitted
 	worded *wordings
@@ -32,7 +35,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if status, detail := rt.unacceptable(r); status != 0 {
-		if rt.Problem(w, r, status, detail) {
+		if rt.turnBack(w, r, status, detail) {
 			panic(http.ErrAbortHandler)
 		}
 		return
@@ -46,6 +49,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if cut { // the only way to tell the client that the answer is not whole
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// errInvalid is why a request is not forwarded whatever the load is.
+var errInvalid = errors.New("httpgate: invalid request")
+
+// turnBack answers a request that is not forwarded whatever the load is. It reports
+// whether the connection must be cut.
+func (rt *route) turnBack(w http.ResponseWriter, r *http.Request, status int, detail string) (cut bool) {
+	if rt.o.Observer != nil {
+		if _, span := rt.o.Observer.Begin(r); span != nil {
+			defer span.End(Result{Status: status, Outcome: limiter.Ignored, Err: fmt.Errorf("%w: %s", errInvalid, detail)})
+		}
+	}
+	return rt.Problem(w, r, status, detail)
 }
 
 // observed is serve for requests that somebody follows.

@@ -35,6 +35,7 @@ type Server struct {
 	tunnels *ingress.Strays
 	orphans *ingress.Strays // connections to the backend whose callers have left
 	health  *ingress.Health
+	counts  *ingress.Counts
 	steps   *doorstep.Steps // connections of clients
 	streams *streams.Server // sessions of HTTP/2
 	retries atomic.Uint64
@@ -51,8 +52,12 @@ type Server struct {
 // wrong.
 func New(gate *limiter.Gate, o Options) (*Server, error) {
 	o = o.WithDefaults()
+	if o.Ingress.Counts == nil {
+		o.Ingress.Counts = &ingress.Counts{}
+	}
 	s := &Server{
-		gate: gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: ingress.NewStrays(), orphans: ingress.NewStrays(),
+		counts: o.Ingress.Counts,
+		gate:   gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: ingress.NewStrays(), orphans: ingress.NewStrays(),
 		log: o.Ingress.Log, timeout: o.Ingress.DrainTimeout, drain: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.health = ingress.NewHealth().Log(gate.Name(), s.log)
@@ -60,11 +65,11 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.streams = streams.New(streams.Options{
-		Name: gate.Name(), Log: s.log, Streams: maxStreams, Visit: func() streams.Visit { return &visit{s: s} }, Handler: s,
+		Name: gate.Name(), Log: s.log, Streams: maxStreams, Visit: func() streams.Visit { return &visit{s: s} }, Handler: s, Counts: s.counts,
 	}, o.streams())
 	s.steps = doorstep.New(doorstep.Options{
 		Name: gate.Name(), Door: s.door, TLS: o.Ingress.TLS, Log: s.log, Drain: s.timeout, Visit: func() doorstep.Visit { return &visit{s: s} },
-		Streams: s.streams,
+		Streams: s.streams, Counts: s.counts,
 	}, o.bounds())
 	s.http = &http.Server{
 		Handler:           s,
@@ -101,8 +106,8 @@ func (s *Server) Apply(o Options) error {
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
 	o = o.WithDefaults()
-	rt := &route{o: o, gate: s.gate, worded: newWordings()}
-	rt.out = exchange.Route{Options: o.exchange(), Gate: rt, Clock: s.gate, Retries: &s.retries, Tunnels: s.tunnels, Orphans: s.orphans}
+	rt := &route{o: o, gate: s.gate, counts: s.counts, worded: newWordings()}
+	rt.out = exchange.Route{Options: o.exchange(), Gate: rt, Clock: s.gate, Counts: s.counts, Retries: &s.retries, Tunnels: s.tunnels, Orphans: s.orphans}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
 	if old := s.route.Load(); old != nil && old.out.Pool.WillDo(o.upstream()) {

@@ -1,22 +1,26 @@
 package mongogate_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/admitd/admitd/askers"
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/mongogate"
 )
 
-// Who makes the load is told by application, client and command, refused or not.
+// Who makes the load is told by application, client and command, refused or not; of the
+// server's answers it is counted which are errors, handshakes and refusals apart.
 func TestAskers(t *testing.T) {
 	b := startScript(t)
 	var board askers.Board
 	now := time.Unix(1e9, 0)
 	board.Turn(now)
-	_, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}, Askers: &board})
+	counts := &ingress.Counts{}
+	_, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}, Askers: &board, Counts: counts})
 	c := dial(t, addr)
 	hello := msg(1, 0, bson.D{
 		{Key: "hello", Value: 1}, {Key: "client", Value: bson.D{{Key: "application", Value: bson.D{{Key: "name", Value: "batch"}}}}}, {Key: "$db", Value: "admin"},
@@ -33,6 +37,13 @@ func TestAskers(t *testing.T) {
 	expectRefusal(t, other, 3)
 	write(t, up, reply(2, ok()))
 	readFrame(t, c)
+	write(t, c, msg(4, 0, cmd("aggregate")))
+	readFrame(t, up)
+	write(t, up, reply(4, bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 2}}))
+	readFrame(t, c)
+	if got, want := counts.Responses(), map[ingress.Response]uint64{ingress.ResponseOK: 1, ingress.ResponseError: 1}; !maps.Equal(got, want) {
+		t.Errorf("responses %v; want %v", got, want)
+	}
 	board.Turn(now.Add(time.Second))
 	names := func(kind askers.Kind, byRefused bool) (out []string) {
 		for _, r := range board.Top(kind, 5, byRefused) {

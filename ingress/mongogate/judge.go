@@ -105,6 +105,7 @@ func (ses *session) judged(r *relay.Session, m *mongowire.Message, length int) {
 		return
 	}
 	re := readReply(m.Body)
+	r.Responded(re.failed || re.aborted)
 	if !ses.who.loggedIn {
 		ses.s.login.saw(&re, a.data)
 	}

@@ -82,6 +82,8 @@ type Options struct {
 	// the gate fail commands.
 	TestCommands bool
 
+	// Counts counts what the backend answers; nil = nobody does.
+	Counts *ingress.Counts
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
 	// Observer is told what the limiter does not count; nil = nobody.

@@ -61,7 +61,7 @@ func New(g relay.Gate, o Options) (*Server, error) {
 	s.dialer = relay.NewDialer(o.Backends, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
 	s.corridor = relay.New(g, relay.Options{
 		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,
-		Cancel: o.CancelAbandoned, Log: o.Log,
+		Cancel: o.CancelAbandoned, Log: o.Log, Counts: o.Counts,
 	})
 	return s, nil
 }

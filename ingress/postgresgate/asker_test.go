@@ -1,20 +1,24 @@
 package postgresgate_test
 
 import (
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/admitd/admitd/askers"
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/postgresgate"
 )
 
-// Who makes the load is told by user and statement, refused or not.
+// Who makes the load is told by user and statement, refused or not; of the server's
+// answers it is counted which are errors, logins and refusals apart.
 func TestAskers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var board askers.Board
 		board.Turn(time.Now())
-		sc := stage(t, policy(1, 0), postgresgate.Options{Askers: &board})
+		counts := &ingress.Counts{}
+		sc := stage(t, policy(1, 0), postgresgate.Options{Askers: &board, Counts: counts})
 		c, up, ended := sc.login("user", "eve", "database", "shop")
 		say(c, query("select 1"))
 		expect(t, up, query("select 1"))
@@ -23,7 +27,14 @@ func TestAskers(t *testing.T) {
 		hear(t, other) // that it is refused
 		say(up, script(pg('C', "SELECT 1\x00"), ready('I')))
 		hear(t, c)
+		say(c, query("select wrong"))
+		expect(t, up, query("select wrong"))
+		say(up, script(pg('E', "SERROR\x00C42703\x00Mno\x00\x00"), ready('I')))
+		hear(t, c)
 		synctest.Wait()
+		if got, want := counts.Responses(), map[ingress.Response]uint64{ingress.ResponseOK: 1, ingress.ResponseError: 1}; !maps.Equal(got, want) {
+			t.Errorf("responses %v; want %v", got, want)
+		}
 		time.Sleep(time.Second)
 		board.Turn(time.Now())
 		users, refused := board.Top(askers.ByUser, 5, false), board.Top(askers.ByUser, 5, true)

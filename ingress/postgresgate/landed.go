@@ -66,6 +66,9 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 	b := &s.back
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.status != 0 && (b.failed || b.refusal == nil) { // neither the login nor what was refused here
+		rs.Responded(b.failed)
+	}
 	if len(m.Bytes) > headerLen {
 		s.srv.counters.opens(b.status, m.Bytes[headerLen])
 		b.status = m.Bytes[headerLen]

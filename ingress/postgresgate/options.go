@@ -72,6 +72,8 @@ type Options struct {
 	// gone: the server then stops at its next interrupt.
 	CancelAbandoned bool
 
+	// Counts counts what the backend answers; nil = nobody does.
+	Counts *ingress.Counts
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
 	// Log is told how connections end and backends answer, as by [relay.Options],

@@ -67,7 +67,7 @@ func New(g relay.Gate, o Options) (*Server, error) {
 	}
 	s.corridor = relay.New(g, relay.Options{
 		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Cancel: o.CancelAbandoned, Window: 2 * seen,
-		Log: o.Log,
+		Log: o.Log, Counts: o.Counts,
 	})
 	return s, nil
 }

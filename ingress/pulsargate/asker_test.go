@@ -1,22 +1,26 @@
 package pulsargate_test
 
 import (
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/admitd/admitd/askers"
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/pulsargate"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/pulsarwire"
 )
 
-// Who makes the load is told by topic, whatever the partition.
+// Who makes the load is told by topic, whatever the partition; of the broker's answers it
+// is counted which are errors.
 func TestAskers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var board askers.Board
+		counts := &ingress.Counts{}
 		board.Turn(time.Now())
-		p := play(t, pulsargate.Options{Askers: &board}, &limiter.Policy{}, unaware())
+		p := play(t, pulsargate.Options{Askers: &board, Counts: counts}, &limiter.Policy{}, unaware())
 		p.client.open(1, "persistent://shop/orders/new-partition-3")
 		synctest.Wait()
 		p.broker.command(pulsarwire.TypeProducerSuccess, pulsarwire.ProducerSuccess{RequestID: 101, Name: "p"}.Append(nil))
@@ -25,6 +29,9 @@ func TestAskers(t *testing.T) {
 		synctest.Wait()
 		p.broker.store(1, 5)
 		time.Sleep(time.Second)
+		if got, want := counts.Responses(), map[ingress.Response]uint64{ingress.ResponseOK: 6}; !maps.Equal(got, want) { // the producer's, and its messages'
+			t.Errorf("responses %v; want %v", got, want)
+		}
 		board.Turn(time.Now())
 		if ops := board.Top(askers.ByOperation, 5, false); len(ops) != 1 || ops[0].Name != "send persistent://shop/orders/new" || ops[0].Received < 4 || ops[0].Received > 6 {
 			t.Errorf("by operation %+v; want about five messages a second to the topic", ops)

@@ -23,12 +23,15 @@ func (s *session) Landed(r *relay.Session, m relay.Message) (relay.Verdict, erro
 	}
 	switch c.Type {
 	case pulsarwire.TypeSendReceipt:
+		r.Responded(false)
 		d, err := pulsarwire.DecodeSendReceipt(c.Body)
 		return relay.Verdict{Last: err == nil && s.landed(d.ProducerID, d.SequenceID, limiter.Success)}, err
 	case pulsarwire.TypeSendError:
+		r.Responded(true)
 		d, err := pulsarwire.DecodeSendError(c.Body)
 		return relay.Verdict{Last: err == nil && s.landed(d.ProducerID, d.SequenceID, judge(d.Code))}, err
 	case pulsarwire.TypeProducerSuccess, pulsarwire.TypeSuccess, pulsarwire.TypeError:
+		r.Responded(c.Type == pulsarwire.TypeError)
 		id, err := pulsarwire.DecodeRequestID(c.Body, 1)
 		if err == nil {
 			err = s.answered(id, c.Type)

@@ -58,6 +58,8 @@ type Options struct {
 	CancelAbandoned bool
 	// Dial connects to a broker, before TLS; nil = TCP.
 	Dial relay.DialFunc
+	// Counts counts what the backend answers; nil = nobody does.
+	Counts *ingress.Counts
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
 	// Observer is told what the limiter cannot count; nil = nobody.

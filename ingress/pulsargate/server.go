@@ -57,7 +57,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	dialer := relay.NewDialer([]string{o.Backend}, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
 	dialer.Health().Keep(s.brokers.named()...)
 	s.corridor = relay.New(gate, relay.Options{
-		Dialer: dialer, Log: o.Log, Patience: o.StallTimeout, Greeting: o.DialTimeout, Window: pulsarwire.HeaderSize + maxCommand,
+		Dialer: dialer, Log: o.Log, Counts: o.Counts, Patience: o.StallTimeout, Greeting: o.DialTimeout, Window: pulsarwire.HeaderSize + maxCommand,
 		Finish: finishTime, Cancel: o.CancelAbandoned,
 	})
 	return s, nil

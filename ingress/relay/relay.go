@@ -185,6 +185,8 @@ type Options struct {
 	// for backends that stop working then. Otherwise the work is finished, and
 	// holds its permit until it is.
 	Cancel bool
+	// Counts counts what the backend answers; see [Session.Responded]. nil = nobody does.
+	Counts *ingress.Counts
 	// Log is told how connections end, at debug, and at info of those that end badly,
 	// all of a second in one line; and of how the backends answer. nil = nobody is.
 	Log *slog.Logger

@@ -203,6 +203,15 @@ func (s *Session) Connect(address string) error {
 	return nil
 }
 
+// Responded counts an answer of the backend to a request. Only from Landed.
+func (s *Session) Responded(failed bool) {
+	response := ingress.ResponseOK
+	if failed {
+		response = ingress.ResponseError
+	}
+	s.c.o.Counts.Responded(response)
+}
+
 // serve runs the client's side until the session is over, and calls ended then,
 // or until that side sleeps.
 func (s *Session) serve(ctx context.Context, ended func(error)) (over bool) {

@@ -1,10 +1,12 @@
 package doorstep
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -120,6 +122,22 @@ func (d *doorstep) Read(p []byte) (int, error) {
 		}
 	}
 	return d.Conn.Read(p)
+}
+
+// ownAnswer stands behind the first line of the answers that net/http writes to what
+// it cannot read as a request. No handler's answer begins so: it has a date.
+const ownAnswer = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+
+// Write implements net.Conn for net/http, and counts the requests that net/http answers
+// without asking the handler.
+func (d *doorstep) Write(p []byte) (int, error) {
+	const first = "HTTP/1.1 "
+	if end := bytes.IndexByte(p[:min(len(p), usual)], '\r'); end > len(first)+len("400") && bytes.HasPrefix(p[end:], []byte(ownAnswer)) {
+		if status, err := strconv.Atoi(string(p[len(first) : len(first)+3])); err == nil {
+			d.s.o.Counts.Invalid(status)
+		}
+	}
+	return d.Conn.Write(p)
 }
 
 // enter goes from one phase to the next, unless the connection was closed

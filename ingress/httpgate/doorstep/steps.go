@@ -27,9 +27,10 @@ type Bounds struct {
 
 // Options are what [New] needs; all of it, but for TLS.
 type Options struct {
-	Name    string        // of the ingress, for logs
-	Door    *ingress.Door // which counts handshakes that failed
-	TLS     *tls.Config   // of clients; nil = they come without
+	Name    string          // of the ingress, for logs
+	Door    *ingress.Door   // which counts handshakes that failed
+	Counts  *ingress.Counts // of requests that net/http answers by itself; nil = nobody counts
+	TLS     *tls.Config     // of clients; nil = they come without
 	Log     *slog.Logger
 	Drain   time.Duration   // for which a drain waits at most
 	Visit   func() Visit    // makes one; it is used again and again

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
 	"github.com/admitd/admitd/limiter"
 )
@@ -160,12 +161,14 @@ func (x *exchange) readAnswer() error {
 		}
 		if x.head.Status >= 200 {
 			x.rt.Backend.Answered()
+			x.rt.Counts.Responded(ingress.ResponseTo(x.head.Status))
 			return nil
 		}
 		if x.head.Status == http.StatusSwitchingProtocols {
 			if x.upgrade == "" {
 				return fmt.Errorf("%w: switches protocols unasked", upstream.ErrBadResponse)
 			}
+			x.rt.Counts.Responded(ingress.Response2xx)
 			return nil
 		}
 		x.interim(&x.head)

@@ -64,6 +64,7 @@ type Route struct {
 	Clock   *limiter.Gate // of which only the clock is read
 	Pool    *upstream.Pool
 	Backend *ingress.Backend
+	Counts  *ingress.Counts // of the answers
 	Retries *atomic.Uint64  // counts requests that were sent again
 	Tunnels *ingress.Strays // connections of clients that switched protocols
 	Orphans *ingress.Strays // connections to the backend whose callers have left

@@ -140,6 +140,7 @@ func (h *hearing) takeRequest(st *stream) error {
 
 // tooLong answers a request whose fields are too long.
 func (h *hearing) tooLong(st *stream) {
+	h.ss.s.o.Counts.Invalid(http.StatusRequestHeaderFieldsTooLarge)
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
 	block := appendField(nil, ":status", "431")

@@ -41,9 +41,10 @@ type Bounds struct {
 type Options struct {
 	Name    string // of the ingress, for logs
 	Log     *slog.Logger
-	Streams int          // requests in flight on a session
-	Visit   func() Visit // makes one; it is used again and again
-	Handler http.Handler // of what no visit takes
+	Streams int             // requests in flight on a session
+	Visit   func() Visit    // makes one; it is used again and again
+	Handler http.Handler    // of what no visit takes
+	Counts  *ingress.Counts // of requests that are answered here since they are invalid; nil = nobody counts
 }
 
 // Server is the sessions of a gate. It is safe for concurrent use.
