@@ -29,6 +29,8 @@ type Reading struct {
 	Partitions iter.Seq[limiter.Glance] // nil = none
 	Backends   []ingress.BackendStatus
 	Ungated    int64 // open connections of which nothing is admitted
+	// Connections are those of its clients, with what was answered; nil = not counted.
+	Connections *ingress.Status
 	// Source tells where a setting was written, such as admitd.yaml:9: "total",
 	// "requests.rate", or the "rate" of a partition; "" = it cannot be told, or it
 	// is a default. nil = it never can.
@@ -54,6 +56,10 @@ type record struct {
 	status    limiter.Status
 	backends  []ingress.BackendStatus
 	ungated   int64
+	quiet     time.Time     // since when permits are held and nothing is answered; zero = something is
+	quietAt   totals        // of then
+	took      time.Duration // mean latency when something was answered last; 0 = nothing was
+	errors    usually       // share of the backend's answers that are errors
 	recall    func(partition string, key bool) (Baseline, bool)
 	source    func(setting, partition string) string
 	window    []totals // the last readings, the oldest first
@@ -71,14 +77,26 @@ type totals struct {
 	at                                 time.Time
 	received, admitted, refused, would uint64
 	failed, succeeded                  uint64
+	left                               uint64 // callers, before they were answered
+	ended                              uint64 // permits
+	answers                            answers
 	busy, waited                       time.Duration
 	byCause                            map[limiter.Cause]uint64
+}
+
+// answers count what was answered.
+type answers struct {
+	all, errors uint64         // by the backend
+	status      bool           // the errors are statuses of HTTP
+	invalid     map[int]uint64 // by the gate itself, by status; 0 = any other
 }
 
 // pace is what happens per second.
 type pace struct {
 	received, admitted, refused, would, failed float64
-	rtt, base, wait                            time.Duration // 0 = unknown
+	left, ended, answered, errors, invalid     float64
+	rtt, base, usual, wait                     time.Duration // 0 = unknown; usual = the base of calm days
+	status                                     int           // with which the gate answers most of what is invalid
 	cause                                      limiter.Cause // of most refusals
 	limit                                      int           // over the partitions that were asked, bounded by the total
 }
@@ -130,6 +148,7 @@ func (r *record) take(now time.Time, in *Reading) {
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
 		r.window, r.roll, r.histories, r.latencies = nil, roll{}, 0, latencies{} // another gate under its name, or the process slept
+		r.quiet = time.Time{}
 	}
 	r.window = append(r.window, t)
 	if len(r.window) > paceOver+1 {
@@ -141,6 +160,7 @@ func (r *record) take(now time.Time, in *Reading) {
 	r.latencies.take(in.Latencies)
 	r.own.take(in.Own)
 	r.pace = r.paceNow()
+	r.watchAnswers(seconds)
 	r.remember(now)
 }
 
@@ -155,6 +175,8 @@ func newTotals(now time.Time, in *Reading) totals {
 		t.busy += c.Busy
 		t.waited += c.Waited
 		t.succeeded += c.Succeeded(l.InFlight)
+		t.left += c.Abandoned + c.GaveUp
+		t.ended += c.Admitted - min(c.Admitted, uint64(max(l.InFlight, 0)))
 		for cause, n := range c.RejectedBy {
 			t.byCause[cause] += n
 			t.refused += n
@@ -168,7 +190,33 @@ func newTotals(now time.Time, in *Reading) totals {
 			t.failed += n
 		}
 	}
+	t.answers = newAnswers(in.Connections)
 	return t
+}
+
+// newAnswers adds up what was answered.
+func newAnswers(c *ingress.Status) (a answers) {
+	if c == nil {
+		return a
+	}
+	for _, class := range ingress.Responses() {
+		if int(class) >= len(c.Responses) {
+			break
+		}
+		n := c.Responses[class]
+		a.all += n
+		if class.Failed() {
+			a.errors += n
+			a.status = a.status || class == ingress.Response5xx && n > 0
+		}
+	}
+	for _, i := range c.Invalid {
+		if a.invalid == nil {
+			a.invalid = map[int]uint64{}
+		}
+		a.invalid[i.Status] = i.Count
+	}
+	return a
 }
 
 // paceNow takes the rates between the first and the last reading of the window.
@@ -187,13 +235,22 @@ func (r *record) paceSince(t time.Time) pace {
 func (r *record) paceFrom(n int) (p pace) {
 	first, last := &r.window[n], &r.window[len(r.window)-1]
 	seconds := last.at.Sub(first.at).Seconds()
-	p.limit, p.base = r.overAll()
+	p.limit, p.base, p.usual = r.overAll()
 	if seconds <= 0 {
 		return p
 	}
 	per := func(from, to uint64) float64 { return float64(to-min(from, to)) / seconds }
 	p.received, p.admitted = per(first.received, last.received), per(first.admitted, last.admitted)
 	p.refused, p.would, p.failed = per(first.refused, last.refused), per(first.would, last.would), per(first.failed, last.failed)
+	p.left, p.ended = per(first.left, last.left), per(first.ended, last.ended)
+	p.answered, p.errors = per(first.answers.all, last.answers.all), per(first.answers.errors, last.answers.errors)
+	worst := 0.0
+	for status, n := range last.answers.invalid {
+		rate := per(first.answers.invalid[status], n)
+		if p.invalid += rate; rate > worst || rate == worst && status < p.status {
+			worst, p.status = rate, status
+		}
+	}
 	if n := last.succeeded - min(first.succeeded, last.succeeded); n > 0 && last.busy > first.busy {
 		p.rtt = (last.busy - first.busy) / time.Duration(n)
 	}

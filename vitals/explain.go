@@ -122,8 +122,11 @@ func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Glance) {
 	if g.BaseRTT > 0 && moved(p.base.RTT, g.BaseRTT) {
 		before := p.base.RTT
 		p.base = Baseline{RTT: g.BaseRTT, Learned: now, InFlight: g.InFlight}
-		if kept, ok := r.kept(g); ok && before == 0 && !moved(kept.RTT, g.BaseRTT) {
-			p.base, p.base.Kept = kept, true
+		if kept, ok := r.kept(g); ok && before == 0 {
+			p.usual = float64(kept.RTT) // also when it is another now: that may be a brown-out
+			if !moved(kept.RTT, g.BaseRTT) {
+				p.base, p.base.Kept = kept, true
+			}
 		}
 	}
 	if p.first.IsZero() {
@@ -258,10 +261,11 @@ func (p *partition) sentences(r *record, now time.Time) (text []string) {
 		text = append(text, fmt.Sprintf("The total of %d %s over all partitions is used up, and binds before it.", total, plural(total, "permit")))
 	}
 	if p.refused > least {
-		text = append(text, number(p.refused)+"/s are refused.")
-		if r.pace.refused > least {
-			text = append(text, "The ingress refuses most for: "+r.limitName()+".")
+		refused := number(p.refused) + "/s are refused"
+		if cause, known := p.cause(); known {
+			refused += ": " + r.nameOf(cause, g.Name)
 		}
+		text = append(text, refused+".")
 	}
 	return text
 }

@@ -27,11 +27,11 @@ func TestExplainNamesWhatRefuses(t *testing.T) {
 					Rejected: map[labels.Reason]uint64{by.Reason: refused}, RejectedBy: map[limiter.Cause]uint64{by: refused},
 				}}},
 			},
-			Partitions: slices.Values([]limiter.Glance{{Name: "default", Limit: 20, Refused: refused}}),
+			Partitions: slices.Values([]limiter.Glance{{Name: "default", Limit: 20, Refused: refused, Refusals: byCause{by: refused}}}),
 		}})
 	}
 	e, ok := book.Explain("orders", "default", begin.Add(4*time.Second))
-	if want := "/s are refused. The ingress refuses most for: request rate, the ingress may take 150/s."; !ok || !strings.HasSuffix(strings.TrimSpace(e.Text), want) {
+	if want := "/s are refused: request rate, the ingress may take 150/s."; !ok || !strings.HasSuffix(strings.TrimSpace(e.Text), want) {
 		t.Errorf("text %q; want it to end with %q", e.Text, want)
 	}
 }

@@ -19,7 +19,53 @@ type partition struct {
 	series  *Series   // nil = it is not among those that are asked most
 	first   time.Time // it was seen
 	base    Baseline
+	usual   float64  // ns: the latency without load of calm days; 0 = unknown
 	changes []Change // of its limit, the oldest first
+	causes  *causes  // why it is refused; nil = it is not, or too many others are asked more
+}
+
+// causes are why a partition is refused: counts by the position in [limiter.Causes], as of
+// the last reading, and the rates per second, smoothed.
+type causes struct {
+	counts []uint64
+	rates  []float64
+}
+
+// watchCauses notes why the partition is refused, of one that is asked much.
+func (p *partition) watchCauses(of limiter.Refusals, seconds float64) {
+	if p.refused <= least || of == nil || p.rank == keptRanks && p.causes == nil {
+		p.causes = nil
+		return
+	}
+	n := len(limiter.Causes())
+	first := p.causes == nil
+	if first {
+		p.causes = &causes{counts: make([]uint64, n), rates: make([]float64, n)}
+	}
+	for i := range n {
+		count := of.By(i)
+		if !first && seconds > 0 {
+			p.causes.rates[i] += smooth * (float64(count-min(p.causes.counts[i], count))/seconds - p.causes.rates[i])
+		}
+		p.causes.counts[i] = count
+	}
+}
+
+// cause returns why most of what the partition is refused is; false when it is not known.
+func (p *partition) cause() (limiter.Cause, bool) {
+	if p.causes == nil {
+		return limiter.Cause{}, false
+	}
+	best := -1
+	for i, rate := range p.causes.rates {
+		if rate > least && (best < 0 || rate > p.causes.rates[best]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return limiter.Cause{}, false
+	}
+	return limiter.Causes()[best], true
 }
 
 // second is what happened in a partition since the last reading, per second.
@@ -40,6 +86,7 @@ type roll struct {
 	ranked  []*partition // the busiest, the first of them first
 	limit   int          // of those that were asked, added up
 	base    float64      // ns, weighted by how much is asked of each
+	usual   float64      // ns, of calm days, weighted alike
 	weight  float64      // requests per second of those whose base is known
 	most    *partition   // for which most is refused; nil = for nobody
 }
@@ -88,7 +135,7 @@ func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Gla
 	l := &r.roll
 	l.reading++
 	l.charted, l.ranked = l.charted[:0], l.ranked[:0]
-	l.limit, l.base, l.weight, l.most = 0, 0, 0, nil
+	l.limit, l.base, l.usual, l.weight, l.most = 0, 0, 0, 0, nil
 	seen := 0
 	for g := range all {
 		p := l.at(g.Number)
@@ -106,6 +153,8 @@ func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Gla
 			p.active += smooth * (refused + float64(p.now.admitted) - p.active)
 		}
 		r.watchLimit(now, p, &g)
+		p.watchBase(g.BaseRTT, seconds)
+		p.watchCauses(g.Refusals, seconds)
 		p.last, p.reading = g, l.reading
 		l.add(p)
 		seen++
@@ -161,23 +210,45 @@ func (l *roll) add(p *partition) {
 	if p.last.BaseRTT > 0 && p.active > least {
 		l.weight += p.active
 		l.base += p.active * float64(p.last.BaseRTT)
+		l.usual += p.active * p.usual
 	}
 	if m := l.most; p.refused > 0 && (m == nil || p.refused > m.refused || p.refused == m.refused && p.last.Name < m.last.Name) {
 		l.most = p
 	}
 }
 
+// The base of calm days follows one that is lower within a minute, and one that is
+// higher within a day: a base that a limit has learned in a brown-out is not calm.
+const (
+	usualFalls = time.Minute
+	usualRises = 24 * time.Hour
+)
+
+// watchBase has the base of calm days follow the one that the limit believes in.
+func (p *partition) watchBase(base time.Duration, seconds float64) {
+	switch now := float64(base); {
+	case now <= 0 || seconds <= 0:
+	case p.usual == 0:
+		p.usual = now
+	case now < p.usual:
+		p.usual += (now - p.usual) * min(seconds/usualFalls.Seconds(), 1)
+	default:
+		p.usual += (now - p.usual) * min(seconds/usualRises.Seconds(), 1)
+	}
+}
+
 // overAll returns the sum of the limits, and the latency without load weighted by
-// what the partitions are asked.
-func (r *record) overAll() (limit int, rtt time.Duration) {
+// what the partitions are asked, now and on calm days.
+func (r *record) overAll() (limit int, rtt, usual time.Duration) {
 	limit = r.roll.limit
 	if r.status.Total > 0 {
 		limit = min(limit, r.status.Total)
 	}
 	if r.roll.weight > 0 {
 		rtt = time.Duration(math.Round(r.roll.base / r.roll.weight))
+		usual = time.Duration(math.Round(r.roll.usual / r.roll.weight))
 	}
-	return limit, rtt
+	return limit, rtt, usual
 }
 
 // most returns the partition for which most is refused.

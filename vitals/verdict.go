@@ -31,16 +31,20 @@ type Condition string
 
 // The conditions, the one that is told first on top.
 const (
-	Measuring     Condition = "measuring"     // too little was seen to say anything
-	BackendDown   Condition = "backend_down"  // no backend answers anything
-	BackendsDown  Condition = "backends_down" // some of several do not
-	BackendFails  Condition = "backend_fails" // some requests get no answer
-	Draining      Condition = "draining"      // nothing new is admitted
-	Refusing      Condition = "refusing"      // some requests are refused
-	WouldRefuse   Condition = "would_refuse"  // shadow mode lets pass what it would refuse
-	Idle          Condition = "idle"          // nobody asks
-	BackendIsSlow Condition = "backend_slow"  // it answers everything, and late
-	Admitting     Condition = "admitting"     // everything is admitted, and answered
+	Measuring     Condition = "measuring"      // too little was seen to say anything
+	BackendDown   Condition = "backend_down"   // no backend answers anything
+	BackendsDown  Condition = "backends_down"  // some of several do not
+	BackendSilent Condition = "backend_silent" // requests are in flight, and none is answered
+	BackendFails  Condition = "backend_fails"  // some requests get no answer
+	BackendErrors Condition = "backend_errors" // many of its answers are errors
+	Draining      Condition = "draining"       // nothing new is admitted
+	CallersLeave  Condition = "callers_leave"  // many of them before they are answered
+	Refusing      Condition = "refusing"       // some requests are refused
+	Invalid       Condition = "invalid"        // many requests are not such as could be forwarded
+	WouldRefuse   Condition = "would_refuse"   // shadow mode lets pass what it would refuse
+	Idle          Condition = "idle"           // nobody asks
+	BackendIsSlow Condition = "backend_slow"   // it answers everything, and late
+	Admitting     Condition = "admitting"      // everything is admitted, and answered
 )
 
 // levels is the one table of how bad each condition is, and of what is told to
@@ -52,11 +56,15 @@ var levels = []struct { //nolint:gochecknoglobals // a table
 }{
 	{Measuring, LevelNone, "Measuring"},
 	{BackendDown, LevelBad, "The backend answers nothing"},
+	{BackendSilent, LevelBad, "The backend does not answer"},
 	{BackendsDown, LevelBad, "Some backends answer nothing"},
 	{BackendFails, LevelBad, "Requests fail at the backend"},
+	{BackendErrors, LevelBad, "The backend answers with errors"},
 	{Draining, LevelWarn, "Draining"},
+	{CallersLeave, LevelWarn, "Callers leave before they are answered"},
 	{Refusing, LevelWarn, "Requests are refused"},
 	{WouldRefuse, LevelWarn, "Shadow mode: some would be refused"},
+	{Invalid, LevelWarn, "Many requests are invalid"},
 	{Idle, LevelNone, "No traffic at the moment"},
 	{BackendIsSlow, LevelWarn, "The backend is slow"},
 	{Admitting, LevelOK, "Everything is admitted"},
@@ -114,21 +122,28 @@ func (r *record) judge(now time.Time) Verdict {
 	}
 	p := &r.pace
 	backend := p.backend()
+	left, leaving := p.leftNote()
+	invalid, invalidFirst := p.invalidNote()
+	notes := sentence(left) + sentence(invalid)
 	switch {
 	case r.status.Draining:
 		return Draining.verdict("Draining: nothing new is admitted.")
+	case leaving:
+		return CallersLeave.verdict("%s%s%s%s", left, r.alsoRefused(), sentence(invalid), sentence(backend))
 	case p.refused > least:
-		return r.refusing()
+		return r.refusing(notes)
 	case r.status.Mode == limiter.Shadow && p.would > least:
 		return WouldRefuse.verdict("Shadow mode: would refuse %s of %s/s. %s", percent(p.would/p.received), number(p.received), backend)
+	case invalidFirst:
+		return Invalid.verdict("%s The other %s/s are admitted.%s%s", invalid, number(p.admitted), sentence(left), sentence(backend))
 	case p.received < least && r.status.InFlight == 0:
 		return Idle.verdict("No traffic at the moment.")
 	}
-	text := fmt.Sprintf("Everything is admitted: %s/s.%s", number(p.admitted), modeNote(r.status.Mode))
-	if p.base > 0 && p.rtt > slowBy*p.base {
-		return BackendIsSlow.verdict("%s The backend is slow: %s, %.1f× its base of %s.", text, millis(p.rtt), p.rtt.Seconds()/p.base.Seconds(), millis(p.base))
+	text := fmt.Sprintf("Everything is admitted: %s/s.%s%s%s", number(p.admitted), modeNote(r.status.Mode), notes, sentence(backend))
+	if p.isSlow() {
+		return BackendIsSlow.verdict("%s", text)
 	}
-	return Admitting.verdict("%s %s", text, backend)
+	return Admitting.verdict("%s", text)
 }
 
 // judgeBackends words what makes callers fail.
@@ -153,6 +168,11 @@ func (r *record) judgeBackends(now time.Time) (v Verdict, found bool) {
 	switch {
 	case len(down) > 0 && len(down) == asked:
 		return r.dead(now, down[0]), true
+	}
+	if v, found = r.silent(now); found {
+		return v, true
+	}
+	switch {
 	case len(down) > 0:
 		var names []string
 		for _, b := range down {
@@ -164,9 +184,9 @@ func (r *record) judgeBackends(now time.Time) (v Verdict, found bool) {
 		if total := max(p.admitted, p.failed); total > 0 {
 			share = fmt.Sprintf("%s of %s/s failed", percent(p.failed/total), number(total))
 		}
-		return BackendFails.verdict("The backend fails: %s (%s). %s", share, cause, p.backend()), true
+		return BackendFails.verdict("The backend fails: %s (%s).%s%s", share, cause, r.alsoRefused(), sentence(p.backend())), true
 	}
-	return v, false
+	return r.erring()
 }
 
 // failureAge is how old the last failure may be to be the cause of those that
@@ -178,7 +198,9 @@ func (r *record) dead(now time.Time, b *ingress.BackendStatus) Verdict {
 	p := r.paceSince(b.Since) // what was answered before did not fail
 	since := age(now.Sub(b.Since))
 	switch {
-	case p.admitted < least && p.refused < least:
+	case p.admitted < least && p.refused > least:
+		return BackendDown.verdict("Backend answers nothing (%s) for %s. All of %s/s are refused: %s.", b.Cause, since, number(p.refused), r.limitName())
+	case p.admitted < least:
 		return BackendDown.verdict("Backend answers nothing (%s) for %s; last asked %s ago.", b.Cause, since, age(now.Sub(b.LastFail)))
 	case p.refused > least:
 		return BackendDown.verdict("Backend answers nothing: 100 %% of %s/s failed (%s) for %s. %s/s more are refused: %s.",
@@ -188,7 +210,7 @@ func (r *record) dead(now time.Time, b *ingress.BackendStatus) Verdict {
 }
 
 // refusing words who is refused, and by what.
-func (r *record) refusing() Verdict {
+func (r *record) refusing(notes string) Verdict {
 	p := &r.pace
 	whom := ""
 	if name, rate := r.most(); rate > least && p.cause.Limit == labels.ByTotal {
@@ -196,7 +218,7 @@ func (r *record) refusing() Verdict {
 	} else if rate > least {
 		whom = fmt.Sprintf(", most for %s (%s/s)", name, number(rate))
 	}
-	v := Refusing.verdict("Refusing %s of %s/s: %s%s. %s", percent(p.refused/max(p.received, p.refused)), number(p.received), r.limitName(), whom, p.backend())
+	v := Refusing.verdict("Refusing %s of %s/s: %s%s. %s", percent(p.refused/max(p.received, p.refused)), number(p.received), r.limitName(), whom, strings.TrimSpace(notes+sentence(p.backend())))
 	v.Told += ": " + strings.ReplaceAll(string(p.cause.Reason), "_", " ")
 	return v
 }
@@ -213,21 +235,49 @@ func modeNote(m limiter.Mode) string {
 	}
 }
 
+// reference returns the latency without load that the present one is compared with:
+// the one of calm days, which a brown-out does not move, where that is lower.
+func (p *pace) reference() time.Duration {
+	if p.usual > 0 && p.usual < p.base {
+		return p.usual
+	}
+	return p.base
+}
+
+// isSlow reports whether the backend takes much longer than without load.
+func (p *pace) isSlow() bool {
+	base := p.reference()
+	return base > 0 && p.rtt > slowBy*base
+}
+
 // backend words how long the backend takes.
 func (p *pace) backend() string {
+	base := p.reference()
 	switch {
 	case p.rtt <= 0:
 		return ""
-	case p.base <= 0:
+	case base <= 0:
 		return "Backend at " + millis(p.rtt) + "."
 	}
-	return fmt.Sprintf("Backend at %s, %.1f× its base.", millis(p.rtt), p.rtt.Seconds()/p.base.Seconds())
+	ratio := p.rtt.Seconds() / base.Seconds()
+	switch {
+	case ratio < 0.5: // answers that cost nothing
+		return fmt.Sprintf("Backend at %s, below its base of %s.", millis(p.rtt), millis(base))
+	case p.isSlow():
+		return fmt.Sprintf("The backend is slow: %s, %.1f× its base of %s.", millis(p.rtt), ratio, millis(base))
+	}
+	return fmt.Sprintf("Backend at %s, %.1f× its base.", millis(p.rtt), ratio)
 }
 
 // limitName words the limit that refuses most, what it stands at, and where that
 // was written.
 func (r *record) limitName() string {
-	cause := r.pace.cause
+	name, _ := r.most()
+	return r.nameOf(r.pace.cause, name)
+}
+
+// nameOf words the limit that refuses a partition for a cause.
+func (r *record) nameOf(cause limiter.Cause, partition string) string {
 	reason := strings.ReplaceAll(string(cause.Reason), "_", " ")
 	switch cause.Limit {
 	case labels.ByTotal:
@@ -238,8 +288,8 @@ func (r *record) limitName() string {
 		}
 		return reason + " of the ingress"
 	case labels.ByPartition:
-		if name, _ := r.most(); cause.Reason.ByRate() {
-			return reason + r.written("rate", name)
+		if cause.Reason.ByRate() {
+			return reason + r.written("rate", partition)
 		}
 	case labels.ByFleet:
 		return reason + ", shared by the gates of the fleet"

@@ -185,7 +185,8 @@ func TestNoVerdictWithoutData(t *testing.T) {
 // Red is for callers that fail through nobody's wish, and nothing else.
 func TestRedIsForFailures(t *testing.T) {
 	for _, c := range vitals.Conditions() {
-		bad := c == vitals.BackendDown || c == vitals.BackendsDown || c == vitals.BackendFails
+		bad := c == vitals.BackendDown || c == vitals.BackendsDown || c == vitals.BackendFails ||
+			c == vitals.BackendSilent || c == vitals.BackendErrors
 		if (c.Level() == vitals.LevelBad) != bad {
 			t.Errorf("%s has level %q", c, c.Level())
 		}

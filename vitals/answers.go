@@ -1,0 +1,180 @@
+package vitals
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/admitd/admitd/limiter"
+)
+
+const (
+	// silentAfter is for how long nothing may be answered until a backend with
+	// requests in flight is said to be silent; at least silentTimes what it usually
+	// takes, and silentUnknown while that is not known.
+	silentAfter   = 2 * time.Second
+	silentTimes   = 10
+	silentUnknown = 10 * time.Second
+
+	// A backend of HTTP fails when this share of its answers are 5xx, or failsRisen of
+	// them and failsTimes the usual share. In other protocols an error is often the
+	// client's fault: there errorsShare of them must be, or failsShare and errorsTimes
+	// the usual share.
+	failsShare  = 0.1
+	failsRisen  = 0.02
+	failsTimes  = 5
+	errorsShare = 0.5
+	errorsTimes = 3
+	// fewErrors is how many errors among the last readings say nothing yet.
+	fewErrors = 2
+
+	// tellShare is from which share of the requests on it is the first thing to be
+	// told that callers leave, or that their requests are invalid.
+	tellShare = 0.1
+)
+
+// usually is a figure as it was over the last half hour. The zero value knows
+// nothing.
+type usually struct {
+	value float64
+	over  time.Duration // for which it was seen
+}
+
+// usuallyOver is how far back the figure goes, and usuallyKnown how long it must
+// have been seen.
+const (
+	usuallyOver  = 30 * time.Minute
+	usuallyKnown = time.Minute
+)
+
+// see takes what the figure was for a time.
+func (u *usually) see(v float64, d time.Duration) {
+	u.over += d
+	u.value += (v - u.value) * min(d.Seconds()/min(u.over, usuallyOver).Seconds(), 1)
+}
+
+// risen reports whether a share is many times what it usually is.
+func (u *usually) risen(v, times float64) bool {
+	return u.over >= usuallyKnown && v >= times*u.value
+}
+
+// watchAnswers notes since when nothing is answered, and which share of the answers
+// are errors. It is told of each reading, after the pace was taken.
+func (r *record) watchAnswers(seconds float64) {
+	n := len(r.window)
+	if n < 2 {
+		return
+	}
+	before, last := &r.window[n-2], &r.window[n-1]
+	moved := last.ended != before.ended || last.answers.all != before.answers.all || last.failed != before.failed
+	switch {
+	case moved || r.status.InFlight == 0:
+		r.quiet, r.quietAt = time.Time{}, totals{}
+	case r.quiet.IsZero():
+		r.quiet, r.quietAt = before.at, *before
+	}
+	if all := last.answers.all - min(before.answers.all, last.answers.all); all > 0 && seconds > 0 {
+		errors := last.answers.errors - min(before.answers.errors, last.answers.errors)
+		r.errors.see(float64(errors)/float64(all), time.Duration(min(seconds, stale.Seconds())*float64(time.Second)))
+	}
+	if r.pace.rtt > 0 {
+		r.took = r.pace.rtt
+	}
+}
+
+// silent words a backend that has requests and answers none of them.
+func (r *record) silent(now time.Time) (v Verdict, found bool) {
+	if r.quiet.IsZero() || r.status.Mode == limiter.Off && r.took == 0 {
+		return v, false
+	}
+	p, last := &r.pace, &r.window[len(r.window)-1]
+	usual := max(p.usual, p.base, r.took)
+	patience := max(silentAfter, silentTimes*usual)
+	if usual == 0 {
+		patience = silentUnknown
+	}
+	lasted := now.Sub(r.quiet)
+	if lasted < patience || last.received == r.quietAt.received { // what is held may be idle
+		return v, false
+	}
+	text := fmt.Sprintf("The backend does not answer: %d in flight, and none was answered for %s", r.status.InFlight, age(lasted))
+	if usual > 0 {
+		text += fmt.Sprintf("; usually it takes %s", millis(nonZero(p.reference(), usual)))
+	}
+	return BackendSilent.verdict("%s.%s", text, r.alsoRefused()), true
+}
+
+// nonZero returns v, or other where v is zero.
+func nonZero(v, other time.Duration) time.Duration {
+	if v == 0 {
+		return other
+	}
+	return v
+}
+
+// alsoRefused is a sentence about what is refused besides; "" = nothing is.
+func (r *record) alsoRefused() string {
+	if r.pace.refused <= least {
+		return ""
+	}
+	return fmt.Sprintf(" %s/s are refused: %s.", number(r.pace.refused), r.limitName())
+}
+
+// erring words a backend that answers with errors.
+func (r *record) erring() (v Verdict, found bool) {
+	p := &r.pace
+	first, last := &r.window[0], &r.window[len(r.window)-1]
+	if p.answered <= least || last.answers.errors-min(first.answers.errors, last.answers.errors) < fewErrors {
+		return v, false
+	}
+	share := p.errors / p.answered
+	if last.answers.status {
+		if share < failsShare && (share < failsRisen || !r.errors.risen(share, failsTimes)) {
+			return v, false
+		}
+		return BackendErrors.verdict("The backend answers %s of %s/s with a status of 5xx.%s%s", percent(share), number(p.answered), r.alsoRefused(), sentence(p.backend())), true
+	}
+	if share < errorsShare && (share < failsShare || !r.errors.risen(share, errorsTimes)) {
+		return v, false
+	}
+	return BackendErrors.verdict("The backend answers %s of %s/s with errors.%s%s", percent(share), number(p.answered), r.alsoRefused(), sentence(p.backend())), true
+}
+
+// sentence puts a space before a sentence.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " " + s
+}
+
+// invalidWords say what is wrong with requests that are answered with a status.
+var invalidWords = map[int]string{ //nolint:gochecknoglobals // a table
+	400: "malformed", 408: "too slow", 413: "body too large", 421: "for another host", 431: "header too large", 501: "not supported", 505: "not supported",
+}
+
+// invalid words the requests that cannot be forwarded; "" = there are few. first says
+// that it is what is to be told first.
+func (p *pace) invalidNote() (text string, first bool) {
+	if p.invalid <= least {
+		return "", false
+	}
+	share, status := p.invalid/(p.received+p.invalid), "an error"
+	if p.status > 0 {
+		status = fmt.Sprint(p.status)
+	}
+	if words := invalidWords[p.status]; words != "" {
+		status += ", " + words
+	}
+	return fmt.Sprintf("%s of %s/s are invalid, and answered by the gate (%s).", percent(share), number(p.received+p.invalid), status), share >= tellShare
+}
+
+// leftNote words the callers that leave; "" = there are few. first says that it is
+// what is to be told first.
+func (p *pace) leftNote() (text string, first bool) {
+	share := p.left / max(p.received, p.left)
+	if p.left <= least || math.IsNaN(share) || share < 0.01 {
+		return "", false
+	}
+	return fmt.Sprintf("%s of %s/s leave before they are answered.", percent(share), number(p.received)), share >= tellShare && p.left > p.refused
+}
