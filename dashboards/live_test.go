@@ -42,6 +42,9 @@ func empty() map[string]string {
 		"alert AdmitdExemptMany":              "few requests of the scene are exempt",
 		"alert AdmitdGateSlow":                "one request in sixteen is measured, which is less than one a second here",
 		"alert AdmitdBackendFailing":          "every backend of the scene answers",
+		"alert AdmitdBackendErrors":           "few of the answers are errors",
+		"alert AdmitdCallersLeave":            "few callers leave",
+		"alert AdmitdInvalidRequests":         "few requests are invalid",
 		"alert AdmitdTunerReverted":           "nothing is changed, so that nothing is taken back",
 	}
 }

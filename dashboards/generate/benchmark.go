@@ -88,12 +88,12 @@ func (s side) whole(metric, more string) string {
 // totals are the figures to compare runs by.
 func (s side) totals() []panel {
 	run := " of run " + strings.ToUpper(s.letter)
-	bucket := sum("le", s.whole("admitd_request_duration_seconds_bucket", `outcome!="ignored"`))
+	bucket := sum("le", s.whole("admitd_request_duration_seconds_bucket", `outcome="success"`))
 	return []panel{
 		{
 			kind: number, title: "Goodput" + run, unit: perSecond, w: 3, h: 4,
 			about:   "Requests answered well per second, over the whole time range (" + s.name + ").",
-			queries: []query{{sum("", s.whole("admitd_permits_ended_total", `outcome="success"`)), "goodput"}},
+			queries: []query{{sum("", s.whole("admitd_permits_ended_total", `outcome="success"`)) + " - " + sum("", s.whole("admitd_requests_unheard_total", "")), "goodput"}},
 		},
 		{
 			kind: number, title: "Refused share" + run, unit: share, w: 3, h: 4,
@@ -102,12 +102,12 @@ func (s side) totals() []panel {
 		},
 		{
 			kind: number, title: "p50" + run, unit: seconds, w: 3, h: 4,
-			about:   "Median time permits were held, over the whole time range (" + s.name + ").",
+			about:   "Median time that requests which were answered well held their permits, over the whole time range (" + s.name + ").",
 			queries: []query{{"histogram_quantile(0.5, " + bucket + ")", "p50"}},
 		},
 		{
 			kind: number, title: "p99" + run, unit: seconds, w: 3, h: 4,
-			about:   "99 of 100 permits were held at most this long, over the whole time range (" + s.name + ").",
+			about:   "99 of 100 requests that were answered well held their permits at most this long, over the whole time range (" + s.name + ").",
 			queries: []query{{"histogram_quantile(0.99, " + bucket + ")", "p99"}},
 		},
 	}
@@ -117,7 +117,7 @@ func (s side) totals() []panel {
 func (s side) lines() []panel {
 	run := ", run " + strings.ToUpper(s.letter)
 	quantile := func(q string) string {
-		return "histogram_quantile(" + q + ", " + sum("le", s.per("admitd_request_duration_seconds_bucket", `outcome!="ignored"`)) + ")"
+		return "histogram_quantile(" + q + ", " + sum("le", s.per("admitd_request_duration_seconds_bucket", `outcome="success"`)) + ")"
 	}
 	return []panel{
 		{
@@ -125,7 +125,7 @@ func (s side) lines() []panel {
 			about: "Requests per second received, answered well, and refused.",
 			queries: []query{
 				{sum("", s.per("admitd_requests_received_total", "")), "offered"},
-				{sum("", s.per("admitd_permits_ended_total", `outcome="success"`)), "good"},
+				{sum("", s.per("admitd_permits_ended_total", `outcome="success"`)) + " - " + sum("", s.per("admitd_requests_unheard_total", "")), "good"},
 				{sum("", s.per("admitd_requests_rejected_total", "")), "rejected"},
 			},
 		},

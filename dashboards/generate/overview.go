@@ -27,8 +27,8 @@ func glance() []panel {
 	return []panel{
 		{
 			kind: number, title: "Goodput", unit: perSecond, w: 4, h: 4,
-			about:   "Requests per second that were admitted and that the backend answered well.",
-			queries: []query{{sum("", per("admitd_permits_ended_total", gate+`,outcome="success"`)), "goodput"}},
+			about:   "Requests per second that the backend answered well, to callers that were still there.",
+			queries: []query{{goodput("", gate), "goodput"}},
 		},
 		{
 			kind: number, title: "Refused share", unit: share, w: 4, h: 4, steps: []step{{0.01, "yellow"}, {0.1, "red"}},
@@ -37,12 +37,12 @@ func glance() []panel {
 		},
 		{
 			kind: number, title: "p99 of admitted", unit: seconds, w: 4, h: 4,
-			about:   "99 of 100 admitted requests held their permit at most this long, the time in the backend.",
+			about:   "99 of 100 requests that were answered well held their permit at most this long, the time in the backend.",
 			queries: []query{{quantile(0.99, "", gate), "p99"}},
 		},
 		{
 			kind: number, title: "Limit in use", unit: share, w: 4, h: 4, steps: []step{{0.8, "yellow"}, {0.95, "red"}},
-			about:   "Permits held as a share of all limits together. Near 100 % the next request is queued or refused.",
+			about:   "Permits held as a share of the limits of all partitions that were asked. Near 100 % the next request is queued or refused.",
 			queries: []query{{over(sum("", is("admitd_requests_in_flight", gate)), sum("", is("admitd_permits_limit", gate))), "in use"}},
 		},
 		{
@@ -63,11 +63,14 @@ func shedding() []panel {
 	return []panel{
 		{
 			kind: stacked, title: "What became of requests", unit: perSecond, w: 12,
-			about: "Requests per second by their end: admitted ones by outcome (dropped: the backend failed or timed out; ignored: no fair sample), refused ones, and those whose caller left while waiting.",
+			about: "Requests per second by their end: those answered well, those answered to nobody since the caller had left, admitted ones of another outcome (dropped: the backend failed or timed out; ignored: no fair sample), refused ones, those whose caller left while waiting, and those that were no valid requests.",
 			queries: []query{
-				{sum("outcome", per("admitd_permits_ended_total", gate)), "{{outcome}}"},
+				{goodput("", gate), "answered"},
+				{sum("", per("admitd_requests_unheard_total", gate)), "answered to nobody"},
+				{sum("outcome", per("admitd_permits_ended_total", gate+`,outcome!="success"`)), "{{outcome}}"},
 				{sum("", per("admitd_requests_rejected_total", gate)), "rejected"},
 				{sum("", per("admitd_requests_gave_up_total", gate)), "gave up"},
+				{sum("", per("admitd_requests_invalid_total", gate)), "invalid"},
 			},
 		},
 		{
@@ -89,11 +92,11 @@ func shedding() []panel {
 }
 
 func backend() []panel {
-	slow := "histogram_quantile(0.5, " + sum("ingress, partition, le", per("admitd_request_duration_seconds_bucket", gate+`,outcome!="ignored"`)) + ")"
+	slow := "histogram_quantile(0.5, " + sum("ingress, partition, le", per("admitd_request_duration_seconds_bucket", gate+`,outcome="success"`)) + ")"
 	return []panel{
 		{
 			kind: series, title: "Latency of admitted requests against no load", unit: seconds, w: 12,
-			about: "p50 and p99 of the time permits were held, and the largest latency without load that a limit believes in. p50 far above it: the backend queues.",
+			about: "p50 and p99 of the time that requests which were answered well held their permits, and the largest latency without load that a limit believes in. p50 far above it: the backend queues.",
 			queries: []query{
 				{quantile(0.5, "", gate), "p50"},
 				{quantile(0.99, "", gate), "p99"},
@@ -118,6 +121,19 @@ func backend() []panel {
 			kind: stacked, title: "Failed by cause", unit: perSecond, w: 12,
 			about:   "Requests per second that were admitted and got no answer from the backend, by what it did: it could not be reached, hung up, was silent for too long, answered with nonsense.",
 			queries: []query{{sum("ingress, cause", per("admitd_backend_failures_total", gate)), "{{ingress}} {{cause}}"}},
+		},
+		{
+			kind: stacked, title: "Answers by class", unit: perSecond, w: 12,
+			about:   "Answers of the backend per second, by class of status; of wire protocols, whether they were errors.",
+			queries: []query{{sum("class", per("admitd_backend_responses_total", gate)), "{{class}}"}},
+		},
+		{
+			kind: series, title: "Callers that leave", unit: share, w: 12, steps: []step{{0.01, "yellow"}, {0.1, "red"}},
+			about: "Share of the requests whose caller went away before it was answered: while it waited in the gate, and while the backend worked for it.",
+			queries: []query{
+				{over(sum("ingress", per("admitd_requests_gave_up_total", gate)), sum("ingress", per("admitd_requests_received_total", gate))), "{{ingress}} while waiting"},
+				{over(sum("ingress", per("admitd_requests_abandoned_total", gate)), sum("ingress", per("admitd_requests_received_total", gate))), "{{ingress}} while the backend worked"},
+			},
 		},
 		{
 			kind: states, title: "Backends", unit: count, w: 12, words: []word{{1, "up", "green"}, {0, "down", "red"}},

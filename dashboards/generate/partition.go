@@ -49,7 +49,7 @@ func partitionNow() []panel {
 		{
 			kind: number, title: "Goodput", unit: perSecond, w: 4, h: 4,
 			about:   "Requests per second that were admitted and answered well.",
-			queries: []query{{sum("", per("admitd_permits_ended_total", part+`,outcome="success"`)), "goodput"}},
+			queries: []query{{goodput("", part), "goodput"}},
 		},
 		{
 			kind: number, title: "Refused share", unit: share, w: 4, h: 4, steps: []step{{0.01, "yellow"}, {0.1, "red"}},

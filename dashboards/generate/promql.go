@@ -30,14 +30,20 @@ func aggregate(how, by, expr string) string {
 // over divides; nothing comes of a divisor that is zero.
 func over(a, b string) string { return fmt.Sprintf("%s / (%s > 0)", a, b) }
 
-// quantile of the latency of permits that were not ignored, from the classic
-// buckets: native ones are not everywhere.
+// quantile of the latency of what was answered well, from the classic buckets: native
+// ones are not everywhere. A backend that refuses connections is quick at that.
 func quantile(q float64, by, selector string) string {
 	if by != "" {
 		by += ", "
 	}
 	return fmt.Sprintf("histogram_quantile(%v, %s)", q,
-		sum(by+"le", per("admitd_request_duration_seconds_bucket", selector+`,outcome!="ignored"`)))
+		sum(by+"le", per("admitd_request_duration_seconds_bucket", selector+`,outcome="success"`)))
+}
+
+// goodput is how many requests per second were answered well to callers that were still
+// there.
+func goodput(by, selector string) string {
+	return sum(by, per("admitd_permits_ended_total", selector+`,outcome="success"`)) + " - " + sum(by, per("admitd_requests_unheard_total", selector))
 }
 
 // is selects a metric.
