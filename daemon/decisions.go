@@ -142,25 +142,36 @@ func (c *counter) Form(name, partition string) labels.HTTPForm {
 	}
 }
 
-// Quota implements [envoy.Quotas]. Where nothing is to be refused there is
-// nothing to share either. Of a rate that several gates share this one gives away
-// its even part: what Envoys use by themselves is not settled in the group.
-func (c *counter) Quota(name, partition string) (limiter.Rate, bool) {
+// Quota implements [envoy.Quotas]: of the rates of the key and of the ingress the
+// smaller one. Where nothing is to be refused there is nothing to share either. Of
+// a rate that several gates share this one gives away its even part: what Envoys
+// use by themselves is not settled in the group.
+func (c *counter) Quota(name, partition string) (q envoy.Quota, ok bool) {
 	in, f := c.fronts.ingress(name), c.fronts.front(name)
 	if in == nil || f == nil {
-		return limiter.Rate{}, false
+		return q, false
 	}
 	if in.Mode != limiter.Enforce.String() {
-		return limiter.Rate{}, true
+		return q, true
 	}
-	rate := f.gate.Rate(partition)
+	own, whole, blocked := f.gate.Rates(partition)
+	own, whole = c.part(own), c.part(whole)
+	q = envoy.Quota{Rate: own, Blocked: blocked}
+	if !(own.PerSecond > 0) || whole.PerSecond > 0 && whole.PerSecond < own.PerSecond {
+		q.Rate, q.Whole = whole, true
+	}
+	return q, true
+}
+
+// part is what this gate may give away of a rate.
+func (c *counter) part(rate limiter.Rate) limiter.Rate {
 	if gates := rate.Sharers; gates > 0 {
 		if group := c.fronts.club.status(); group != nil {
 			gates = max(group.Gates, 1)
 		}
 		rate.PerSecond /= float64(gates)
 	}
-	return rate, true
+	return rate
 }
 
 // decisions is the listener of those who ask; the zero value is none.

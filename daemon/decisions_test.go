@@ -12,7 +12,8 @@ import (
 
 // What Envoys may share among them is the rate that would refuse: none where
 // nothing is refused, and of a rate that gates share only this gate's part. Each
-// gate once gave away the whole of it.
+// gate once gave away the whole of it, and to a tenant of partitions.default.rate
+// that nobody had asked for yet everything.
 func TestQuotasOfEnvoys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
@@ -21,6 +22,9 @@ func TestQuotasOfEnvoys(t *testing.T) {
 	}{
 		"of the ingress":      {"ingresses: [ { name: shop, requests: { rate: 100 } } ]", "a", 100},
 		"of a partition":      {"ingresses: [ { name: shop, requests: { rate: 100 }, partitions: { named: [ { name: gold, match: gold, rate: 10 } ] } } ]", "gold", 10},
+		"of every tenant":     {"ingresses: [ { name: shop, partitions: { by: header:T, default: { rate: 10 } } } ]", "a", 10},
+		"of a prefix":         {"ingresses: [ { name: shop, partitions: { by: header:T, named: [ { name: gold, match: g-*, rate: 10 } ] } } ]", "g-1", 10},
+		"the smaller one":     {"ingresses: [ { name: shop, requests: { rate: 5 }, partitions: { by: header:T, default: { rate: 10 } } } ]", "a", 5},
 		"none":                {"ingresses: [ { name: shop } ]", "a", 0},
 		"in shadow mode":      {"ingresses: [ { name: shop, mode: shadow, requests: { rate: 100 } } ]", "a", 0},
 		"shared by four":      {"fleet: { gates: 4, redis: { addresses: [\"127.0.0.1:1\"] } }\ningresses: [ { name: shop, requests: { rate: 100, shared: true } } ]", "a", 25},
@@ -42,6 +46,20 @@ func TestQuotasOfEnvoys(t *testing.T) {
 				t.Error("an ingress that is not there has a quota")
 			}
 		})
+	}
+}
+
+// A tenant that is blocked kept its whole share.
+func TestQuotaOfABlockedTenant(t *testing.T) {
+	r := run(t, "admin: { listen: \"127.0.0.1:0\" }\ningresses: [ { name: shop, partitions: { by: header:T, default: { rate: 10 } } } ]\n")
+	if status, answer := r.ask(http.MethodPatch, "/v1/ingresses/shop", `{"overrides": {"acme": {"rate": 0}}}`); status != http.StatusOK {
+		t.Fatalf("PATCH = %d %s", status, answer)
+	}
+	if q, _ := r.Quota("shop", "acme"); !q.Blocked {
+		t.Errorf("Quota of acme = %+v; want that nothing passes", q)
+	}
+	if q, _ := r.Quota("shop", "other"); q.Blocked || q.PerSecond != 10 {
+		t.Errorf("Quota of other = %+v; want its 10 a second", q)
 	}
 }
 

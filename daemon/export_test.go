@@ -6,6 +6,7 @@ import (
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/decide"
+	"github.com/admitd/admitd/decide/envoy"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -46,7 +47,7 @@ func Build(cfg *config.Config, in *config.Ingress) (server bool, prepare func() 
 func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.face.hello(name) }
 
 // Quota is what Envoys may share, for tests.
-func (d *Daemon) Quota(ingress, partition string) (limiter.Rate, bool) {
+func (d *Daemon) Quota(ingress, partition string) (envoy.Quota, bool) {
 	return d.counter.Quota(ingress, partition)
 }
 

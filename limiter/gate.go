@@ -145,6 +145,22 @@ func (g *Gate) Rate(name string) Rate {
 	return s.ingress.Rate()
 }
 
+// Rates returns the rates that bind the requests of a key, its own and the gate's,
+// without making the key a partition. The zero Rate = unlimited; blocked says that
+// every request of the key is refused.
+func (g *Gate) Rates(key string) (own, gate Rate, blocked bool) {
+	t := g.roster.table.Load()
+	s := t.lookup(key)
+	if s == nil && (key == DefaultPartition || key == OverflowPartition) {
+		s = t.overflow
+	}
+	policy := t.policy.ofKey(key)
+	if s != nil {
+		policy = s.policy
+	}
+	return policy.Rate, t.policy.Rate, policy.Blocked && t.policy.Mode == Enforce
+}
+
 // Shape returns the shape with the given hash, which name describes; it is asked
 // for only when the shape is new. nil when the policy learns nothing. Shapes that
 // are asked for least make room for new ones, at most an eighth of them a

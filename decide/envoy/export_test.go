@@ -25,17 +25,31 @@ func NewLedger(q Quotas) Ledger { return Ledger{newLedger(q), map[string]*client
 // Report takes in what one Envoy used of an ingress and returns what it is told:
 // the share, or that its bucket is abandoned.
 func (l Ledger) Report(now time.Time, name, ingress string, asked uint64, elapsed time.Duration) (share float64, abandoned bool) {
+	shares, gone := l.ReportOf(now, name, ingress, "acme", asked, elapsed)
+	return shares["acme"], gone["acme"]
+}
+
+// ReportOf is Report for the bucket of a tenant; it returns everything that the
+// Envoy is told, by tenant.
+func (l Ledger) ReportOf(now time.Time, name, ingress, tenant string, asked uint64, elapsed time.Duration) (shares map[string]float64, abandoned map[string]bool) {
 	c := l.clients[name]
 	if c == nil {
 		c = newClient()
 		l.clients[name] = c
 	}
-	id := &quotav3.BucketId{Bucket: map[string]string{"tenant": "acme"}}
-	l.report(now, c, usage{id: id, key: keyOf(id), name: quotaName{ingress, "acme"}, asked: asked, elapsed: elapsed})
+	id := &quotav3.BucketId{Bucket: map[string]string{"tenant": tenant}}
+	l.report(now, c, usage{id: id, key: keyOf(id), ingress: ingress, part: tenant, asked: asked, elapsed: elapsed})
+	shares, abandoned = map[string]float64{}, map[string]bool{}
 	for _, a := range l.take(c) {
-		share, abandoned = a.rate.PerSecond, a.abandon
+		of := a.id.GetBucket()["tenant"]
+		if abandoned[of] = a.abandon; !a.abandon {
+			shares[of] = a.rate.PerSecond
+		}
+		if a.blocked {
+			shares[of] = -1
+		}
 	}
-	return share, abandoned
+	return shares, abandoned
 }
 
 // Quotas returns how many quotas somebody shares.

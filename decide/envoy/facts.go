@@ -48,7 +48,7 @@ type facts struct {
 	id      string // of the permit; "" = none is held
 	ttl     time.Duration
 	ends    bool // the permit, instead of asking for one
-	looks   bool // asks for nothing
+	looks   bool // asks whether one more would be admitted, and takes nothing
 	outcome limiter.Outcome
 }
 

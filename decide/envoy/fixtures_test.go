@@ -36,6 +36,9 @@ func (d *daemon) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, erro
 	case d.last <- *a:
 	default:
 	}
+	if a.Cost == 0 {
+		a.Cost = 1
+	}
 	if a.Ingress != "orders" {
 		return limiter.Permit{}, decide.ErrUnknownIngress
 	}
@@ -44,8 +47,13 @@ func (d *daemon) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, erro
 
 func (d *daemon) Form(string, string) labels.HTTPForm { return d.form }
 
-func (d *daemon) Quota(ingress, partition string) (limiter.Rate, bool) {
-	return d.gate.Rate(partition), ingress == "orders"
+func (d *daemon) Quota(ingress, partition string) (envoy.Quota, bool) {
+	own, whole, blocked := d.gate.Rates(partition)
+	q := envoy.Quota{Rate: own, Blocked: blocked}
+	if own.PerSecond == 0 {
+		q.Rate, q.Whole = whole, true
+	}
+	return q, ingress == "orders"
 }
 
 // dial serves d on a loopback port until the test ends and connects to it.

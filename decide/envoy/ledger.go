@@ -14,6 +14,9 @@ const (
 	forgetAfter = 10 * time.Minute      // a bucket that nobody used is abandoned
 	demandHalf  = time.Second           // in which what a bucket was seen to want counts half; reports are averages already
 	shortest    = 50 * time.Millisecond // a report of less is none: a bucket's first one
+	sweepEvery  = 10 * time.Second      // between two looks for buckets that nobody uses
+	fewBuckets  = 128                   // of one rate: the shares of all are found at every report
+	splitCost   = 10 * time.Microsecond // for each of more: so long they are not found again
 )
 
 // ledger knows which Envoys share which rates. It is safe for concurrent use.
@@ -24,24 +27,31 @@ type ledger struct {
 	shared map[quotaName]*quota
 }
 
-// quotaName is a partition of an ingress.
-type quotaName struct{ ingress, partition string }
+// quotaName is a rate: of a partition, or of all of an ingress.
+type quotaName struct {
+	ingress, partition string
+	whole              bool // of the ingress; partition is ""
+}
 
 // quota is a rate and the buckets that share it.
 type quota struct {
 	buckets []*bucket
+	next    time.Time // when the shares of all may be found again
 }
 
 // bucket is a part of a quota in one Envoy.
 type bucket struct {
-	id     *quotav3.BucketId
-	name   quotaName
-	client *client
-	want   float64       // requests per second, decayed; < 0 = it has not reported yet
-	at     time.Time     // of the last report
-	every  time.Duration // between reports
-	used   time.Time     // when it last had a request
-	share  float64       // that it was assigned last; < 0 = none yet
+	id      *quotav3.BucketId
+	key     string // of the id
+	name    quotaName
+	part    string // the partition
+	client  *client
+	want    float64       // requests per second, decayed; < 0 = it has not reported yet
+	at      time.Time     // of the last report
+	every   time.Duration // between reports
+	used    time.Time     // when it last had a request
+	share   float64       // that it was assigned last; < 0 = none yet
+	blocked bool          // it was told that nothing passes
 }
 
 // client is one Envoy.
@@ -49,6 +59,7 @@ type client struct {
 	buckets map[string]*bucket // by the key of the bucket's id
 	out     map[string]*action // what it must be told, by the same key
 	wake    chan struct{}      // of capacity 1: there is something to tell
+	swept   time.Time          // when buckets that nobody uses were looked for
 	gone    bool               // its stream has ended: a report that is still being read counts for nothing
 }
 
@@ -56,6 +67,7 @@ type client struct {
 type action struct {
 	id      *quotav3.BucketId
 	rate    limiter.Rate // the share; the zero Rate = everything passes
+	blocked bool         // nothing does
 	abandon bool
 }
 
@@ -69,7 +81,8 @@ func newClient() *client {
 type usage struct {
 	id      *quotav3.BucketId
 	key     string // of the id
-	name    quotaName
+	ingress string
+	part    string // the partition
 	asked   uint64 // requests, allowed or denied
 	elapsed time.Duration
 }
@@ -77,39 +90,72 @@ type usage struct {
 // report notes what a client has used as of now and what everybody's shares are
 // from now on. ok is false for an ingress that is not known.
 func (l *ledger) report(now time.Time, c *client, u usage) (ok bool) {
-	rate, ok := l.quotas.Quota(u.name.ingress, u.name.partition)
+	quota, ok := l.quotas.Quota(u.ingress, u.part)
 	if !ok {
 		return false
+	}
+	name := quotaName{u.ingress, u.part, quota.Whole}
+	if quota.Whole {
+		name.partition = ""
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.gone {
 		return true
 	}
+	if now.Sub(c.swept) >= sweepEvery {
+		c.swept = now
+		l.sweepLocked(now, c, u.key)
+	}
 	b := c.buckets[u.key]
+	if b != nil && b.name != name { // the configuration has changed: another rate binds it
+		want := *b
+		l.leaveLocked(b)
+		b = l.joinLocked(now, c, &u, name)
+		b.want, b.at, b.every, b.used = want.want, want.at, want.every, want.used
+	}
 	if b == nil {
 		if len(c.buckets) >= maxBuckets {
 			return true // Envoy does as no_assignment_behavior says
 		}
-		b = l.joinLocked(now, c, u)
+		b = l.joinLocked(now, c, &u, name)
 	}
-	b.count(now, u)
+	b.count(now, &u)
+	if b.blocked = quota.Blocked; b.blocked {
+		b.want = 0 // what is refused anyway takes no share from others
+	}
 	if now.Sub(b.used) > forgetAfter {
-		l.leaveLocked(b)
-		c.tell(u.key, &action{id: u.id, abandon: true})
+		l.abandonLocked(b)
 	}
-	l.splitLocked(now, u.name, rate, b)
+	l.splitLocked(now, name, quota.Rate, b)
 	return true
 }
 
+// sweepLocked abandons the buckets of a client that nobody has used for long, but
+// for the one that is reported: Envoy says nothing of buckets that nobody asks. Who
+// shared with them hears of it with its next report. l.mu is held.
+func (l *ledger) sweepLocked(now time.Time, c *client, but string) {
+	for key, b := range c.buckets {
+		if key != but && now.Sub(b.used) > forgetAfter {
+			l.abandonLocked(b)
+		}
+	}
+}
+
+// abandonLocked takes a bucket out and has its Envoy forget it. l.mu is held.
+func (l *ledger) abandonLocked(b *bucket) {
+	l.leaveLocked(b)
+	b.client.tell(b.key, &action{id: b.id, abandon: true})
+}
+
 // joinLocked adds a bucket to its quota. l.mu is held.
-func (l *ledger) joinLocked(now time.Time, c *client, u usage) *bucket {
-	q := l.shared[u.name]
+func (l *ledger) joinLocked(now time.Time, c *client, u *usage, name quotaName) *bucket {
+	q := l.shared[name]
 	if q == nil {
 		q = &quota{}
-		l.shared[u.name] = q
+		l.shared[name] = q
 	}
-	b := &bucket{id: u.id, name: u.name, client: c, want: -1, at: now, used: now, share: -1}
+	b := &bucket{id: u.id, key: u.key, name: name, part: u.part, client: c, want: -1, at: now, used: now, share: -1}
 	q.buckets = append(q.buckets, b)
 	c.buckets[u.key] = b
 	return b
@@ -117,7 +163,7 @@ func (l *ledger) joinLocked(now time.Time, c *client, u usage) *bucket {
 
 // count takes a report into what the bucket wants. The first one only says that
 // the bucket is there.
-func (b *bucket) count(now time.Time, u usage) {
+func (b *bucket) count(now time.Time, u *usage) {
 	if u.asked > 0 {
 		b.used = now
 	}
@@ -149,12 +195,23 @@ func (b *bucket) wanted(now time.Time) float64 {
 	}
 }
 
-// splitLocked tells everybody whose share has changed, and the one who asked.
+// splitLocked tells everybody whose share has changed, and the one who asked; of
+// a rate that very many share only the latter, until it is time to look at all again.
 // l.mu is held.
 func (l *ledger) splitLocked(now time.Time, name quotaName, rate limiter.Rate, asked *bucket) {
 	q := l.shared[name]
 	if q == nil {
 		return
+	}
+	if asked != nil && now.Before(q.next) {
+		if asked.share < 0 {
+			asked.share = quantised(rate.PerSecond / float64(len(q.buckets)))
+		}
+		asked.tell(rate)
+		return
+	}
+	if n := len(q.buckets); n > fewBuckets {
+		q.next = now.Add(time.Duration(n) * splitCost)
 	}
 	wants := make([]float64, len(q.buckets))
 	for i, b := range q.buckets {
@@ -166,9 +223,14 @@ func (l *ledger) splitLocked(now time.Time, name quotaName, rate limiter.Rate, a
 			continue
 		}
 		b.share = shares[i]
-		part := limiter.Rate{PerSecond: shares[i], BurstSeconds: rate.BurstSeconds}
-		b.client.tell(keyOf(b.id), &action{id: b.id, rate: part})
+		b.tell(rate)
 	}
+}
+
+// tell leaves word of the bucket's share of a rate. The ledger's lock is held.
+func (b *bucket) tell(rate limiter.Rate) {
+	rate.PerSecond = b.share
+	b.client.tell(b.key, &action{id: b.id, rate: rate, blocked: b.blocked})
 }
 
 // leave takes a client out; the others share what it had.
@@ -178,15 +240,15 @@ func (l *ledger) leave(now time.Time, c *client) {
 	c.gone = true
 	for _, b := range c.buckets {
 		l.leaveLocked(b)
-		if rate, ok := l.quotas.Quota(b.name.ingress, b.name.partition); ok {
-			l.splitLocked(now, b.name, rate, nil)
+		if quota, ok := l.quotas.Quota(b.name.ingress, b.part); ok && quota.Whole == b.name.whole {
+			l.splitLocked(now, b.name, quota.Rate, nil)
 		}
 	}
 }
 
 // leaveLocked takes a bucket out of its quota. l.mu is held.
 func (l *ledger) leaveLocked(b *bucket) {
-	delete(b.client.buckets, keyOf(b.id))
+	delete(b.client.buckets, b.key)
 	q := l.shared[b.name]
 	for i, other := range q.buckets {
 		if other == b {

@@ -93,7 +93,7 @@ func (s *quotaService) hear(c *client, domain string, u *quotav3.RateLimitQuotaU
 		return err
 	}
 	ok := s.ledger.report(time.Now(), c, usage{
-		id: u.GetBucketId(), key: keyOf(u.GetBucketId()), name: quotaName{domain, f.ask.Partition},
+		id: u.GetBucketId(), key: keyOf(u.GetBucketId()), ingress: domain, part: f.ask.Partition,
 		asked: u.GetNumRequestsAllowed() + u.GetNumRequestsDenied(), elapsed: u.GetTimeElapsed().AsDuration(),
 	})
 	if !ok {
@@ -126,7 +126,7 @@ func response(all []*action) *quotav3.RateLimitQuotaResponse {
 		} else {
 			told.BucketAction = &quotav3.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_{
 				QuotaAssignmentAction: &quotav3.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction{
-					AssignmentTimeToLive: durationpb.New(assignmentTTL), RateLimitStrategy: strategy(a.rate),
+					AssignmentTimeToLive: durationpb.New(assignmentTTL), RateLimitStrategy: strategy(a.rate, a.blocked),
 				},
 			}
 		}
@@ -138,7 +138,10 @@ func response(all []*action) *quotav3.RateLimitQuotaResponse {
 // strategy words a share as a token bucket, the one form of a rate that Envoy's
 // filter knows. Equal shares are worded alike: a bucket whose numbers stay keeps
 // its tokens.
-func strategy(r limiter.Rate) *typev3.RateLimitStrategy {
+func strategy(r limiter.Rate, blocked bool) *typev3.RateLimitStrategy {
+	if blocked {
+		return &typev3.RateLimitStrategy{Strategy: &typev3.RateLimitStrategy_BlanketRule_{BlanketRule: typev3.RateLimitStrategy_DENY_ALL}}
+	}
 	if !(r.PerSecond > 0) {
 		return &typev3.RateLimitStrategy{Strategy: &typev3.RateLimitStrategy_BlanketRule_{BlanketRule: typev3.RateLimitStrategy_ALLOW_ALL}}
 	}

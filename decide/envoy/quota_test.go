@@ -1,7 +1,9 @@
 package envoy_test
 
 import (
+	"maps"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -231,6 +233,74 @@ func TestUnusedBucketsAreAbandoned(t *testing.T) {
 	}
 	if _, abandoned := l.Report(now.Add(10*time.Minute+5*time.Second), "a", "orders", 0, 5*time.Second); !abandoned || l.Quotas() != 0 {
 		t.Errorf("abandoned: %v, quotas %d; want it forgotten", abandoned, l.Quotas())
+	}
+}
+
+// What an Envoy says nothing more of was never abandoned: once it had had 10,000
+// tenants, a new one never got an assignment.
+func TestSilentBucketsMakeRoom(t *testing.T) {
+	const most = 10_000
+	l := envoy.NewLedger(newDaemon(rates(1000, 1)))
+	now := time.Now()
+	for i := range most {
+		l.ReportOf(now, "a", "orders", strconv.Itoa(i), 1, 0)
+	}
+	if shares, _ := l.ReportOf(now, "a", "orders", "one too many", 1, 0); len(shares) != 0 {
+		t.Errorf("the 10,001st is told %v; want nothing, as there is no room", shares)
+	}
+	now = now.Add(10*time.Minute + time.Second)
+	shares, abandoned := l.ReportOf(now, "a", "orders", "0", 50, 5*time.Second)
+	if len(abandoned) != most || abandoned["0"] || abandoned["1"] == false || !near(shares["0"], 1000) {
+		t.Errorf("%d buckets are told of, the reported one abandoned: %v, with %v; want the others abandoned", len(abandoned), abandoned["0"], shares["0"])
+	}
+	if shares, _ := l.ReportOf(now, "a", "orders", "new", 50, 0); !(shares["new"] > 400) {
+		t.Errorf("a new one is told %v; want a share", shares)
+	}
+}
+
+// Partitions without a rate of their own share that of the ingress, and each was
+// given all of it. One that is blocked is told that nothing passes, and takes
+// nothing from the others; when its rate changes it moves.
+func TestQuotasByPartition(t *testing.T) {
+	policy := func(own float64, blocked bool) *limiter.Policy {
+		p := rates(1000, 1)
+		p.Named = []limiter.PartitionPolicy{{Name: "vip", Match: "vip", Rate: limiter.Rate{PerSecond: own, BurstSeconds: 1}, Blocked: blocked}}
+		return p
+	}
+	d := newDaemon(policy(0, false))
+	l := envoy.NewLedger(d)
+	now := time.Now()
+	told := map[string]float64{}
+	report := func(tenant string) {
+		now = now.Add(5 * time.Second)
+		shares, _ := l.ReportOf(now, "e", "orders", tenant, 50_000, 5*time.Second)
+		maps.Copy(told, shares)
+	}
+	for _, step := range []struct {
+		policy *limiter.Policy
+		want   map[string]float64
+		quotas int
+	}{
+		{policy(0, false), map[string]float64{"a": 500, "vip": 500}, 1},
+		{policy(300, false), map[string]float64{"a": 1000, "vip": 300}, 2},
+		{policy(300, true), map[string]float64{"a": 1000, "vip": -1}, 2},
+		{policy(0, true), map[string]float64{"a": 970, "vip": -1}, 1},
+		{policy(0, false), map[string]float64{"a": 500, "vip": 500}, 1},
+	} {
+		d.gate.Apply(step.policy)
+		for range 3 {
+			report("a")
+			report("vip")
+		}
+		report("a")
+		for tenant, want := range step.want {
+			if got := told[tenant]; got != want && !near(got, want) {
+				t.Errorf("own %v, blocked %v: %s has %v; want %v", step.policy.Named[0].Rate.PerSecond, step.policy.Named[0].Blocked, tenant, got, want)
+			}
+		}
+		if n := l.Quotas(); n != step.quotas {
+			t.Errorf("%d rates are shared; want %d", n, step.quotas)
+		}
 	}
 }
 

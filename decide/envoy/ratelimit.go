@@ -81,7 +81,7 @@ func (s *RateLimitService) read(req *ratelimitv3.RateLimitRequest, d *commonv3.R
 	}
 	f.ask.Cost = float64(max(req.GetHitsAddend(), 1))
 	if hits := d.GetHitsAddend(); hits != nil {
-		f.ask.Cost, f.looks = float64(hits.GetValue()), hits.GetValue() == 0
+		f.ask.Cost, f.looks = float64(hits.GetValue()), hits.GetValue() == 0 // who looks asks for what the operation costs
 	} else if f.ask.Operation != "" && req.GetHitsAddend() == 0 {
 		f.ask.Cost = 0 // what the operation costs
 	}
@@ -92,14 +92,15 @@ func (s *RateLimitService) read(req *ratelimitv3.RateLimitRequest, d *commonv3.R
 // decide asks the gate about one descriptor, or ends its permit. The error is for
 // the caller, who then does what failure_mode_deny says.
 func (s *RateLimitService) decide(ctx context.Context, d *decision) (err error) {
-	switch {
-	case d.ends:
+	if d.ends {
 		s.desk.End(d.id, d.outcome) // one that has expired was ended then
-		return nil
-	case d.looks:
 		return nil
 	}
 	d.permit, err = s.desk.Admit(ctx, &d.ask)
+	if d.looks && err == nil { // it would be admitted, and takes nothing
+		undo([]decision{*d})
+		d.permit = limiter.Permit{}
+	}
 	return d.settle(s.desk, err)
 }
 

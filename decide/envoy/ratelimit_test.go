@@ -109,6 +109,35 @@ func TestAllOrNone(t *testing.T) {
 	}
 }
 
+// Who looks was told that all is well whatever was left: at an empty bucket, and of a
+// tenant that is blocked. It is told what a request would be, and takes nothing.
+func TestLooking(t *testing.T) {
+	d := newDaemon(&limiter.Policy{
+		Rate:  limiter.Rate{PerSecond: 0.001, BurstSeconds: 2_000}, // two tokens
+		Named: []limiter.PartitionPolicy{{Name: "bad", Match: "bad", Blocked: true}},
+	})
+	c := dial(t, d, decide.Options{})
+	look := func(pairs ...string) ratelimitv3.RateLimitResponse_Code {
+		t.Helper()
+		return should(t, c, hits(0, descriptor(pairs...))).GetOverallCode()
+	}
+	for range 5 {
+		if got := look("tenant", "a", "request_id", "1"); got != okay {
+			t.Fatalf("with two tokens left: %v; want OK, and nothing taken", got)
+		}
+	}
+	if got := look("tenant", "bad"); got != over {
+		t.Errorf("of a blocked tenant: %v; want over", got)
+	}
+	should(t, c, hits(2, descriptor("tenant", "a")))
+	if got := look("tenant", "b"); got != over {
+		t.Errorf("at an empty bucket: %v; want over", got)
+	}
+	if n := d.gate.Status().InFlight; n != 0 {
+		t.Errorf("in flight = %d after looking; want none", n)
+	}
+}
+
 // A permit is held until the stream is done, whose status judges it; one that is
 // never ended expires.
 func TestPermitsOfStreams(t *testing.T) {

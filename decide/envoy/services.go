@@ -17,11 +17,22 @@ import (
 
 // Quotas tells the rates that Envoys may share. Safe for concurrent use.
 type Quotas interface {
-	// Quota returns the rate of a partition that this gate may give away: the
-	// configured one, or its share of it where several gates have one together.
-	// The zero Rate = nobody is to be held back. ok is false for an ingress that
-	// is not known.
-	Quota(ingress, partition string) (rate limiter.Rate, ok bool)
+	// Quota returns what this gate may give away to the requests of a partition
+	// key. ok is false for an ingress that is not known.
+	Quota(ingress, partition string) (q Quota, ok bool)
+}
+
+// Quota is a rate that Envoys share.
+type Quota struct {
+	// Rate is the configured one, or the gate's share of it where several gates have
+	// one together. The zero Rate = nobody is to be held back.
+	limiter.Rate
+
+	// Blocked says that nothing passes.
+	Blocked bool
+	// Whole says that the rate is that of the ingress, which all its partitions
+	// share, and not of the partition alone.
+	Whole bool
 }
 
 // Options of [New]. Quotas is required.
