@@ -255,3 +255,36 @@ func TestRefusalNamesTheLimit(t *testing.T) {
 		})
 	}
 }
+
+// A stall is contended when somebody else goes without a permit because of it, and
+// excessive beyond half of the limit.
+func TestStall(t *testing.T) {
+	clock := &stoppedClock{}
+	policy := limiter.PartitionPolicy{Name: "a", NewLimit: newFixed(3), Signature: "3"}
+	g := limiter.New("g", &limiter.Policy{Named: []limiter.PartitionPolicy{policy}, Total: 3}, limiter.Options{Clock: clock})
+	a, _ := g.TryAdmit(0, limiter.Request{Key: "a"})
+	b, _ := g.TryAdmit(0, limiter.Request{Key: "a"})
+	first, second := a.Stall(), b.Stall()
+	if first.Contended() || !first.Excessive() {
+		t.Errorf("contended %v, excessive %v; want the latter", first.Contended(), first.Excessive())
+	}
+	second.End()
+	if first.Excessive() {
+		t.Error("one of three is excessive")
+	}
+	c, _ := g.TryAdmit(0, limiter.Request{Key: "other"})
+	if !first.Contended() {
+		t.Error("not contended, want so while the total is full")
+	}
+	c.End(limiter.Ignored)
+	if first.Contended() {
+		t.Error("contended, although nobody has asked in vain")
+	}
+	first.End()
+	a.End(limiter.Ignored)
+	b.End(limiter.Ignored)
+	var zero limiter.Permit
+	if s := zero.Stall(); s.Contended() || s.Excessive() {
+		t.Error("a permit that is none is stalled")
+	}
+}

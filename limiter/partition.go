@@ -26,6 +26,7 @@ type partition struct {
 	touched lastUse      // the last request or end of one
 	asked   lastUse      // the last time that somebody wanted to know how long a permit is held
 	left    atomic.Int32 // permits held whose callers have gone
+	stalled atomic.Int32 // permits held whose callers do not take the answer
 	marks   marks        // where counts are other than 0
 
 	counts counts

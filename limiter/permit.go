@@ -342,3 +342,47 @@ func (p *Permit) Carried(bytes int64) {
 		p.spec.part.gate.shapes.Carried(p.shape, uint64(bytes))
 	}
 }
+
+// Stall is a permit whose request waits for its caller, which does not take the
+// answer, and not for the backend. The zero Stall is none.
+type Stall struct {
+	part    *partition
+	refused uint64 // for want of a permit, when it began
+	total   bool   // it is one of the total too
+}
+
+// Stall notes that the permit, which is held, waits for its caller, until
+// [Stall.End] is called. It is safe for concurrent use.
+func (p *Permit) Stall() Stall {
+	if p.spec == nil {
+		return Stall{}
+	}
+	part := p.spec.part
+	part.stalled.Add(1)
+	return Stall{part: part, refused: part.counts.fates.forPermit((*fate).refused), total: permitWord(atomic.LoadUint64((*uint64)(&p.word)))&permitTotal != 0}
+}
+
+// End ends the stall. It is called once.
+func (s Stall) End() {
+	if s.part != nil {
+		s.part.stalled.Add(-1)
+	}
+}
+
+// Contended reports whether others go without a permit meanwhile: the partition has
+// refused somebody for want of one since the stall began, somebody waits, or the total
+// is full.
+func (s Stall) Contended() bool {
+	if s.part == nil {
+		return false
+	}
+	total := s.part.spec.Load().whole()
+	return s.part.queued.Load() > 0 || s.part.counts.fates.forPermit((*fate).refused) > s.refused ||
+		s.total && total > 0 && s.part.gate.line.inTotal.Load() >= total
+}
+
+// Excessive reports whether more permits than half of the partition's limit, and more
+// than one, are stalled.
+func (s Stall) Excessive() bool {
+	return s.part != nil && int64(s.part.stalled.Load()) > max(s.part.spec.Load().bound()/2, 1)
+}
