@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate"
 	"github.com/admitd/admitd/internal/testkit/rawhttp2"
@@ -420,6 +422,50 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			t.Errorf("HTTP/%s: outcome %v, want ignored", proto, e.outcome)
 		}
 		resp.Body.Close()
+	}
+}
+
+// Clients that take nothing of their answers give permits up while others are refused,
+// long before their grace is over; see TestStalledAnswers of package exchange.
+func TestStalledAnswersMakeRoom(t *testing.T) {
+	for _, proto := range []string{"HTTP/1.1", "HTTP/2"} {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			backend := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/long" {
+					_, _ = w.Write(make([]byte, 64<<20))
+				}
+			})
+			two := limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return fixed(2) }}}
+			g := start(t, backend, two, httpgate.Options{BodyGrace: time.Hour, StreamIdle: time.Hour})
+			if proto == "HTTP/2" {
+				c := lane{}.speak(t, g.addr, rawhttp2.Options{Stingy: true, Settings: []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}})
+				c.Ask(1, "GET", "/long")
+				c.Ask(3, "GET", "/long")
+			} else {
+				for range 2 {
+					c, _ := dial(t, g.addr)
+					_, _ = io.WriteString(c, "GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
+				}
+			}
+			if !until(func() bool { return g.gate.Status().InFlight == 2 }) {
+				t.Fatal("no permits are held")
+			}
+			client, began := newClient(t, "1"), time.Now()
+			if !until(func() bool {
+				resp, err := client.Get(g.url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = resp.Body.Close()
+				return resp.StatusCode == http.StatusOK
+			}) {
+				t.Errorf("others are refused for %v", time.Since(began))
+			}
+			if n := g.gate.Status().InFlight; n != 1 {
+				t.Errorf("%d permits are held, want the one that clients may stall", n)
+			}
+		})
 	}
 }
 

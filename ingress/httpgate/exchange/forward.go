@@ -41,6 +41,8 @@ type exchange struct {
 	body upstream.Body // of the answer, once its head was passed on
 	out  []byte        // the request as it is sent
 	buf  []byte        // bodyBuffer bytes
+
+	watch *stallWatch // of writes to the client
 }
 
 // Serve takes a request to its end, or until its caller has left. It ends the
@@ -51,6 +53,7 @@ func (rt *Route) Serve(a *Admitted) Result {
 	returned := false
 	defer func() {
 		if !returned { // forwarding panicked
+			x.watch.end()
 			x.permit.End(limiter.Dropped)
 		}
 	}()
@@ -65,7 +68,7 @@ func (rt *Route) Serve(a *Admitted) Result {
 
 // exchanges holds exchanges for their buffers.
 var exchanges = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is global by nature
-	return &exchange{buf: make([]byte, bodyBuffer), out: make([]byte, 0, 4<<10)}
+	return &exchange{buf: make([]byte, bodyBuffer), out: make([]byte, 0, 4<<10), watch: newStallWatch()}
 }}
 
 // begin makes x the exchange of an admitted request.
@@ -79,7 +82,7 @@ func (x *exchange) begin(rt *Route, a *Admitted) {
 // release returns x to the pool.
 func (x *exchange) release() {
 	x.head.Reset()
-	*x = exchange{buf: x.buf, out: x.out[:0], head: x.head}
+	*x = exchange{buf: x.buf, out: x.out[:0], head: x.head, watch: x.watch}
 	if cap(x.out) > 2*bodyBuffer {
 		x.out = make([]byte, 0, 4<<10)
 	}

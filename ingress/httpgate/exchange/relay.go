@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
@@ -19,6 +20,8 @@ type answer struct {
 	stream  bool      // of events: it has no end
 	taken   int64     // bytes of the body that the client took
 	touched time.Time // when the bounds were last moved; zero = never
+	sending int64     // gate's clock when that began which waits for the client
+	watched bool      // what waits for the client is
 }
 
 // relay passes the answer on. The permit's latency ends with the last byte
@@ -199,14 +202,36 @@ func (a *answer) finish() {
 
 // flush sends the client what was written so far.
 func (a *answer) flush() error {
-	a.allow()
-	before := a.clock.Now()
-	err := a.rc.Flush()
-	a.leaveOut(before)
-	if err != nil {
+	a.beginSending()
+	if err := a.endSending(a.rc.Flush()); err != nil {
 		return clientError(err)
 	}
 	return nil
+}
+
+// beginSending is the beginning of what may have to wait for the client.
+func (a *answer) beginSending() {
+	a.allow()
+	a.sending = a.clock.Now()
+	if a.bc == nil || a.stream {
+		return // no permit is held, or not for this
+	}
+	a.watch.begin(a.rc, &a.permit)
+	a.watched = true
+}
+
+// endSending is its end, with err. A write that was made to fail has failed, even when
+// it succeeded first.
+func (a *answer) endSending(err error) error {
+	a.leaveOut(a.sending)
+	if !a.watched {
+		return err
+	}
+	a.watched = false
+	if a.watch.end() && err == nil {
+		err = os.ErrDeadlineExceeded
+	}
+	return err
 }
 
 // write writes to the client. When there is more than one write, the time they
@@ -216,12 +241,10 @@ func (a *answer) write(p []byte, only bool) error {
 		_, err := a.w.Write(p)
 		return err
 	}
-	a.allow()
-	before := a.clock.Now()
+	a.beginSending()
 	_, err := a.w.Write(p)
-	a.leaveOut(before)
 	a.taken += int64(len(p))
-	return err
+	return a.endSending(err)
 }
 
 // allow bounds what is written next, now and then: by the client's silence and
