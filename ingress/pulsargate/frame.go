@@ -36,6 +36,8 @@ func (s *session) Size(from relay.Side, b []byte) (total, need int, err error) {
 	}
 	h, err := pulsarwire.ParseHeader(b, bound, bound)
 	switch {
+	case err != nil && from == relay.Client && s.r == nil && b[0] == 0x16 && b[1] == 3: // a handshake record
+		return 0, 0, fmt.Errorf("%w: the client begins TLS, and the ingress has no tls", pulsarwire.ErrMalformed)
 	case err != nil:
 		return 0, 0, err
 	case h.Total <= wholeFrame:

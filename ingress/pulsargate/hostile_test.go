@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +50,31 @@ func TestImpossibleFramesEndTheConnection(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that begins TLS with an ingress that has none reaches no broker, and the
+// log says why: it said only that a frame of 369 MB is too large.
+func TestTLSWithoutTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		near, far := net.Pipe()
+		s, err := pulsargate.New(limiter.New("q", off(), limiter.Options{}), pulsargate.Options{
+			Backend: "b:1", Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Dial: func(context.Context, string) (net.Conn, error) {
+				t.Error("the broker was dialled")
+				return nil, net.ErrClosed
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = near.Write([]byte{0x16, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) }()
+		s.ServeConn(t.Context(), far)
+		_ = near.Close()
+		if !strings.Contains(log.String(), "begins TLS") {
+			t.Errorf("the log says %q", log.String())
+		}
+	})
 }
 
 // A peer that stops in the middle of a frame, or does not read, is given up
