@@ -13,7 +13,7 @@ const Code = 462
 // CodeName is the symbolic name of [Code].
 const CodeName = "IngressRequestRateLimitExceeded"
 
-// Error labels. A client may retry only when an error carries both.
+// Error labels. A client may retry only when an error carries the first two.
 const (
 	// SystemOverloaded says that the server refused because it is overloaded:
 	// back off before trying again.
@@ -21,6 +21,10 @@ const (
 	// Retryable says that no work ran, so that a retry is safe whatever the
 	// operation is.
 	Retryable = "RetryableError"
+	// NoWritesPerformed says to MongoDB drivers that a write was not carried out by
+	// this attempt: one that retries a write whose first attempt ended in a network
+	// error reports that error, not this refusal. Only MongoDB's refusals carry it.
+	NoWritesPerformed = "NoWritesPerformed"
 )
 
 // HTTP headers of a rejection and of the client's announcement.

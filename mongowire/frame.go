@@ -27,6 +27,16 @@ const (
 	OpMsg         Opcode = 2013
 )
 
+// Request reports whether clients send frames of the opcode. Servers close the
+// connection on any other.
+func (op Opcode) Request() bool {
+	switch op {
+	case OpUpdate, OpInsert, OpQuery, OpGetMore, OpDelete, OpKillCursors, OpCompressed, OpMsg:
+		return true
+	}
+	return false
+}
+
 // Flags of OP_MSG.
 const (
 	FlagChecksum       = 1 << 0

@@ -142,8 +142,7 @@ func (p *failPoints) take(command []byte, app string) (failPoint, bool) {
 // other. done tells that it decided; an error closes the connection.
 func (ses *session) failed(h mongowire.Header, k command) (v relay.Verdict, done bool, err error) {
 	if k.class == classFailPoint {
-		v, err = ses.answer(h, ses.s.points.configure(ses.f.name, ses.f.body))
-		return v, true, err
+		return ses.answer(h, ses.s.points.configure(ses.f.name, ses.f.body)), true, nil
 	}
 	fp, ok := ses.s.points.take(ses.f.name, ses.who.application)
 	if !ok {
@@ -158,8 +157,7 @@ func (ses *session) failed(h mongowire.Header, k command) (v relay.Verdict, done
 	case ses.f.noReply && fp.code != 0:
 		return relay.Verdict{Action: relay.Swallow}, true, nil
 	case fp.code != 0:
-		v, err = ses.answer(h, fp.document())
-		return v, true, err
+		return ses.answer(h, fp.document()), true, nil
 	case fp.writeErr != nil:
 		ses.asked.inject = fp.written()
 		return relay.Verdict{Expect: true}, true, nil

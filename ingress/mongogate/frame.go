@@ -2,6 +2,7 @@ package mongogate
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/mongowire"
@@ -22,6 +23,9 @@ func (ses *session) Size(from relay.Side, b []byte) (total, need int, err error)
 		return 0, 0, nil
 	}
 	h, err := mongowire.ReadHeader(b, ses.s.o.MaxMessageBytes)
+	if from == relay.Client && (err != nil || !h.Op.Request()) {
+		return 0, 0, notRequest(h, b, err)
+	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -29,6 +33,19 @@ func (ses *session) Size(from relay.Side, b []byte) (total, need int, err error)
 		return h.Length, startMin, nil
 	}
 	return h.Length, h.Length, nil
+}
+
+// notRequest returns why the frame that begins with b, of which reading the header h
+// returned err, is none that clients send. Nothing of it reaches the backend.
+func notRequest(h mongowire.Header, b []byte, err error) error {
+	const handshake, clientHello = 0x16, 1
+	if b[0] == handshake && b[1] == 3 && b[5] == clientHello && b[9] == 3 {
+		return fmt.Errorf("%w: the client begins TLS, and the ingress has no tls", mongowire.ErrFrame)
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: opcode %d, length %d", mongowire.ErrFrame, h.Op, h.Length)
 }
 
 // replyQueryFailure is a flag of OP_REPLY.

@@ -2,10 +2,16 @@ package mongogate
 
 import (
 	"bytes"
+	"crypto/tls"
+	"errors"
 	"net/netip"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/admitd/admitd/askers"
+	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/mongowire"
 )
 
@@ -138,4 +144,68 @@ func authenticated(reply []byte) bool {
 func replyOK(reply []byte) bool {
 	ok, found := mongowire.Lookup(reply, "ok")
 	return found && ok.Truthy()
+}
+
+const (
+	// unreachableMax bounds how long a hello waits for a backend that cannot be
+	// reached: as long as drivers look for a server by default.
+	unreachableMax = 30 * time.Second
+	// redialEvery is how often a backend that cannot be reached is dialled for all
+	// hellos that wait.
+	redialEvery = 250 * time.Millisecond
+)
+
+// outage paces the attempts to reach a backend again. The zero value is a backend
+// that is not known to be unreachable. It is safe for concurrent use.
+type outage struct{ next atomic.Int64 } // monotonic ns of the next attempt; 0 = at once
+
+// mayDial reports whether the caller is to dial now. During an outage one in
+// redialEvery may.
+func (o *outage) mayDial(now int64) bool {
+	next := o.next.Load()
+	return next == 0 || now >= next && o.next.CompareAndSwap(next, now+int64(redialEvery))
+}
+
+// ended notes that the backend was reached.
+func (o *outage) ended() {
+	if o.next.Load() != 0 {
+		o.next.Store(0)
+	}
+}
+
+// goesOn notes that the backend was not reached at now.
+func (o *outage) goesOn(now int64) { o.next.Store(now + int64(redialEvery)) }
+
+// reach connects to the backend for a hello. While it cannot be reached the hello
+// waits, at most unreachableMax, as it would in front of an unreachable server: a
+// driver takes a connection that is closed during the handshake for worse, and some
+// fail their operations at once.
+func (ses *session) reach(r *relay.Session) (wait bool, err error) {
+	now, o := r.Now(), &ses.s.outage
+	if r.Backend() == "" && !o.mayDial(now) {
+		err = relay.ErrUnreachable
+	} else if err = r.Connect(""); err == nil {
+		o.ended()
+		return false, nil
+	} else {
+		o.goesOn(r.Now())
+	}
+	switch {
+	case !comesBack(err):
+		return false, err
+	case r.Draining():
+		return false, relay.ErrDrained
+	case ses.giveUp == 0:
+		ses.giveUp = now + int64(unreachableMax)
+	case now >= ses.giveUp:
+		return false, err
+	}
+	time.AfterFunc(redialEvery, r.Wake)
+	return true, nil
+}
+
+// comesBack reports whether waiting may help after a failed attempt to connect.
+func comesBack(err error) bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return !untrusted && !ingress.LacksDescriptors(err)
 }

@@ -52,7 +52,7 @@ type verdict uint8
 const (
 	identified verdict = iota
 	needMore           // facts may stand behind the bytes that are there
-	opaque             // not a command: a legacy or unknown opcode
+	opaque             // not a command: a legacy opcode
 	broken             // not the protocol
 )
 
@@ -70,6 +70,9 @@ func identify(h mongowire.Header, b []byte, f *facts, open *mongowire.Opener) ve
 		}
 		op, b, whole, cut = o.Op, o.Bytes, o.Whole, o.Cut
 		f.op = op
+	}
+	if !op.Request() || op == mongowire.OpCompressed { // inside another one
+		return broken
 	}
 	if op != mongowire.OpMsg && op != mongowire.OpQuery {
 		f.noReply = op == mongowire.OpInsert || op == mongowire.OpUpdate || op == mongowire.OpDelete || op == mongowire.OpKillCursors

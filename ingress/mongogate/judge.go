@@ -26,9 +26,9 @@ func (ses *session) Landed(r *relay.Session, m relay.Message) (relay.Verdict, er
 	a := &ses.asked
 	ses.judge.find.Active = false
 	if !r.Owes() || (h.ResponseTo != a.id && (!a.streams || h.ResponseTo != a.stream)) {
-		return ses.strayed(), nil
+		ses.s.counters.swallowed.Add(1) // it answers a command that wanted no reply
+		return relay.Verdict{Action: relay.Swallow}, nil
 	}
-	ses.unsure.Store(0) // servers answer in order
 	if a.kind == kindHello && !m.Whole() {
 		return relay.Verdict{Action: relay.More}, tooLong(m.Final, h.Length)
 	}
@@ -58,17 +58,6 @@ func tooLong(final bool, length int) error {
 		return fmt.Errorf("%w: hello of %d bytes", mongowire.ErrFrame, length)
 	}
 	return nil
-}
-
-// strayed swallows a reply to a command that wanted none, unless it may be one
-// to a request of an unknown opcode.
-func (ses *session) strayed() relay.Verdict {
-	if ses.unsure.Load() > 0 {
-		ses.unsure.Add(-1)
-		return relay.Verdict{}
-	}
-	ses.s.counters.swallowed.Add(1)
-	return relay.Verdict{Action: relay.Swallow}
 }
 
 // Follow implements [relay.Follower]: the id of a cursor stands behind its
@@ -223,13 +212,16 @@ func readReply(body []byte) (r reply) {
 const codeCursorNotFound = 43
 
 // tooSlow reports whether an error code is one by which a server says that it
-// ran out of time.
+// ran out of time or is overloaded.
 func tooSlow(code int64) bool {
 	switch code {
 	case 50, // MaxTimeMSExpired
 		89,  // NetworkTimeout
 		202, // NetworkInterfaceExceededTimeLimit
-		262: // ExceededTimeLimit
+		262, // ExceededTimeLimit
+		462, // IngressRequestRateLimitExceeded, of a limiter or a gate behind this one
+		463, // IngressOperationRateLimitExceeded
+		473: // InterruptedDueToOverload
 		return true
 	}
 	return false

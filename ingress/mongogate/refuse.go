@@ -2,7 +2,6 @@ package mongogate
 
 import (
 	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
@@ -27,7 +26,7 @@ func appendRefusal(dst []byte, d *labels.Document, g Generation, o *Refusal) []b
 	dst = bsoncore.AppendStringElement(dst, "errmsg", d.Errmsg)
 	dst = bsoncore.AppendInt32Element(dst, "code", int32(d.Code))
 	dst = bsoncore.AppendStringElement(dst, "codeName", d.CodeName)
-	dst = appendLabels(dst, d.ErrorLabels, o.DenyRetries)
+	dst = appendLabels(dst, d.ErrorLabels, o.DenyRetries, labels.NoWritesPerformed)
 	if g == Hinted && d.BaseBackoffMS > 0 {
 		dst = bsoncore.AppendInt64Element(dst, "baseBackoffMS", d.BaseBackoffMS)
 	}
@@ -43,17 +42,20 @@ func appendRefusal(dst []byte, d *labels.Document, g Generation, o *Refusal) []b
 	return endDocument(dst, at)
 }
 
-// appendLabels appends the array of error labels.
-func appendLabels(dst []byte, names []string, denyRetries bool) []byte {
+// appendLabels appends the array of error labels: names, with denyRetries without
+// RetryableError, and then more. It has at most eight.
+func appendLabels(dst []byte, names []string, denyRetries bool, more ...string) []byte {
 	at, dst := bsoncore.AppendArrayElementStart(dst, "errorLabels")
 	keys := [...]string{"0", "1", "2", "3", "4", "5", "6", "7"}
 	i := 0
-	for _, l := range names[:min(len(names), len(keys))] {
-		if denyRetries && l == labels.Retryable {
-			continue
+	for _, part := range [...][]string{names, more} {
+		for _, l := range part {
+			if i == len(keys) || denyRetries && l == labels.Retryable {
+				continue
+			}
+			dst = bsoncore.AppendStringElement(dst, keys[i], l)
+			i++
 		}
-		dst = bsoncore.AppendStringElement(dst, keys[i], l)
-		i++
 	}
 	return endDocument(dst, at)
 }
@@ -84,12 +86,12 @@ func asRejection(err error) (*limiter.Rejection, bool) {
 
 // refuse answers a command that was not admitted, or drops it when its client
 // wants no reply.
-func (ses *session) refuse(h mongowire.Header, rej *limiter.Rejection, cost float64) (relay.Verdict, error) {
+func (ses *session) refuse(h mongowire.Header, rej *limiter.Rejection, cost float64) relay.Verdict {
 	ses.s.counters.rejected.Add(1)
 	if ses.f.noReply {
 		ses.s.counters.dropped.Add(1)
 		ses.s.o.Observer.FireAndForgetDropped()
-		return relay.Verdict{Action: relay.Swallow}, nil
+		return relay.Verdict{Action: relay.Swallow}
 	}
 	d := rej.Document(limiter.Request{Cost: cost, Class: ses.class, Deadline: ses.f.maxTime}, !ses.s.o.Refusal.NoHints)
 	ses.out = beginReply(ses.out[:0], h.ID, ses.f.op)
@@ -97,18 +99,10 @@ func (ses *session) refuse(h mongowire.Header, rej *limiter.Rejection, cost floa
 	if legacy(ses.f.op) && ses.f.body == nil {
 		markQueryFailure(ses.out)
 	}
-	return ses.reply(ses.out)
+	return relay.Verdict{Action: relay.Swallow, Answer: ses.out}
 }
 
 // answer replies to the frame with a document.
-func (ses *session) answer(h mongowire.Header, doc []byte) (relay.Verdict, error) {
-	return ses.reply(newReply(h.ID, ses.f.op, doc))
-}
-
-// reply answers with a frame, in its turn: nothing before it is unanswered.
-func (ses *session) reply(frame []byte) (relay.Verdict, error) {
-	if ses.unsure.Load() > 0 {
-		return relay.Verdict{}, fmt.Errorf("%w: cannot answer behind an unknown opcode", mongowire.ErrFrame)
-	}
-	return relay.Verdict{Action: relay.Swallow, Answer: frame}, nil
+func (ses *session) answer(h mongowire.Header, doc []byte) relay.Verdict {
+	return relay.Verdict{Action: relay.Swallow, Answer: newReply(h.ID, ses.f.op, doc)}
 }

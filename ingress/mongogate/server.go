@@ -32,6 +32,7 @@ type Server struct {
 	counters counters
 	login    credentials
 	dialer   *relay.Dialer
+	outage   outage
 	corridor *relay.Corridor
 }
 

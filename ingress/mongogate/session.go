@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/relay"
@@ -25,10 +24,12 @@ type session struct {
 	*desk              // while it inspects
 	class labels.Class // of the last command that was admitted or refused
 	out   []byte       // scratch for answers
+	// giveUp is when a hello that waits for the backend does so no longer, monotonic
+	// ns; 0 = none has waited.
+	giveUp int64
 
-	asked  asked
-	unsure atomic.Int32 // requests of an unknown opcode, of which no reply came yet
-	judge  judge        // only for the backend's side
+	asked asked
+	judge judge // only for the backend's side
 }
 
 // desk is what one needs to look at a message. It is taken for that alone: there are
@@ -120,14 +121,10 @@ func (ses *session) decide(r *relay.Session, h mongowire.Header, v verdict) (rel
 	f := &ses.f
 	k := ses.s.commands.find(f.name)
 	switch {
-	case v == opaque && !f.noReply && f.op != mongowire.OpGetMore:
-		ses.unsure.Add(1)
-		return relay.Verdict{}, nil
+	case v == opaque && f.op == mongowire.OpKillCursors:
+		k = ses.s.commands.find([]byte("killCursors"))
 	case v == opaque:
 		k = ses.s.commands.other
-		if f.op == mongowire.OpKillCursors {
-			k = ses.s.commands.find([]byte("killCursors"))
-		}
 	}
 	ses.asked = asked{id: h.ID, size: h.Length}
 	if ses.s.points != nil {
@@ -137,7 +134,7 @@ func (ses *session) decide(r *relay.Session, h mongowire.Header, v verdict) (rel
 	}
 	switch k.class {
 	case classHello:
-		return ses.hello(h)
+		return ses.hello(r, h)
 	case classAuth, classUngated:
 		return ses.passLogin(k), nil
 	default:
@@ -146,7 +143,7 @@ func (ses *session) decide(r *relay.Session, h mongowire.Header, v verdict) (rel
 }
 
 // hello passes a handshake. The first one says who the client is.
-func (ses *session) hello(h mongowire.Header) (relay.Verdict, error) {
+func (ses *session) hello(r *relay.Session, h mongowire.Header) (relay.Verdict, error) {
 	f, who := &ses.f, &ses.who
 	if !who.greeted {
 		who.greeted = true
@@ -156,7 +153,10 @@ func (ses *session) hello(h mongowire.Header) (relay.Verdict, error) {
 		ses.s.o.Observer.Handshake(who.generation)
 	}
 	if why := ses.s.hellos.refuse(&who.client); why != "" {
-		return ses.answer(h, appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", why))
+		return ses.answer(h, appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", why)), nil
+	}
+	if wait, err := ses.reach(r); wait || err != nil {
+		return relay.Verdict{Action: relay.Wait}, err
 	}
 	ses.asked.kind, ses.asked.user = kindHello, readUser(f.body, f.db)
 	_, ses.asked.login = mongowire.Lookup(f.body, "speculativeAuthenticate")
@@ -183,7 +183,7 @@ func (ses *session) admit(r *relay.Session, h mongowire.Header, k command) (rela
 		if !ses.s.ledger.continues(f) {
 			return ses.refuse(h, &limiter.Rejection{
 				Reason: labels.Draining, Ingress: ses.s.gate.Name(), Partition: limiter.DefaultPartition,
-			}, k.cost)
+			}, k.cost), nil
 		}
 		req.Exempt = true
 	}
@@ -197,7 +197,7 @@ func (ses *session) admit(r *relay.Session, h mongowire.Header, k command) (rela
 	rej, refused := asRejection(err)
 	switch {
 	case refused:
-		return ses.refuse(h, rej, k.cost)
+		return ses.refuse(h, rej, k.cost), nil
 	case err != nil:
 		c.interrupted.Add(1)
 		return relay.Verdict{}, err

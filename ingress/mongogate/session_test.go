@@ -187,7 +187,7 @@ func oneAtATime() *limiter.Policy {
 	return &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return fixed(1) }}}
 }
 
-// Frames pass byte for byte, whatever their size, opcode or flags.
+// Frames pass byte for byte, whatever their size or flags.
 func TestPassThrough(t *testing.T) {
 	b := startScript(t)
 	_, addr, _ := serve(t, &limiter.Policy{Mode: limiter.Off}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
@@ -199,7 +199,6 @@ func TestPassThrough(t *testing.T) {
 		"1 MiB":     msg(4, 0, cmd("insert"), sequence(bson.D{{Key: "a", Value: make([]byte, 1<<20)}})),
 		"db behind": msg(5, 0, bson.D{{Key: "insert", Value: "orders"}, {Key: "documents", Value: bson.A{bson.D{{Key: "a", Value: make([]byte, 300_000)}}}}, {Key: "$db", Value: "shop"}}),
 		"OP_QUERY":  query(6, "shop.$cmd", cmd("count")),
-		"unknown":   frame(7, 0, 4242, []byte("whatever")),
 	}
 	var up net.Conn
 	for name, f := range frames {
@@ -479,19 +478,48 @@ func TestWaitIsBoundedByMaxTime(t *testing.T) {
 	}
 }
 
-// An error of the backend that means overload passes unchanged.
+// An error of the backend that means overload passes unchanged, whatever its labels,
+// and counts as a drop.
 func TestBackendOverloadPasses(t *testing.T) {
+	overloaded, retryable, unwritten := "SystemOverloadedError", "RetryableError", "NoWritesPerformed"
 	b := startScript(t)
 	s, addr, _ := serve(t, &limiter.Policy{}, mongogate.Options{Backends: []string{b.l.Addr().String()}})
 	c := dial(t, addr)
-	write(t, c, msg(1, 0, cmd("find")))
-	up := b.accept(t)
-	readFrame(t, up)
-	overloaded := bson.D{{Key: "ok", Value: 0.0}, {Key: "code", Value: 462}, {Key: "errorLabels", Value: bson.A{"SystemOverloadedError"}}}
-	write(t, up, reply(1, overloaded))
-	expectFrame(t, c, reply(1, overloaded)) // RetryableError is not added
-	if n := s.Status().RequestRateLimiter.BackendOverloadErrors; n != 1 {
-		t.Errorf("%d overload errors counted, want 1", n)
+	var up net.Conn
+	var want int64
+	for i, tc := range []struct {
+		code   int32
+		labels bson.A
+		drops  bool
+	}{
+		{462, bson.A{overloaded}, true},
+		{463, bson.A{overloaded, retryable, unwritten}, true},
+		{463, nil, true},
+		{473, bson.A{overloaded}, true},
+		{473, nil, true},
+		{262, nil, true},
+		{9, bson.A{overloaded}, true},
+		{11000, nil, false},
+		{112, bson.A{"TransientTransactionError"}, false},
+	} {
+		id := int32(i + 1)
+		d := bson.D{{Key: "ok", Value: 0.0}, {Key: "code", Value: tc.code}}
+		if tc.labels != nil {
+			d = append(d, bson.E{Key: "errorLabels", Value: tc.labels})
+		}
+		write(t, c, msg(id, 0, cmd("find")))
+		if up == nil {
+			up = b.accept(t)
+		}
+		readFrame(t, up)
+		write(t, up, reply(id, d))
+		expectFrame(t, c, reply(id, d)) // no label is added
+		if tc.drops {
+			want++
+		}
+		if n := s.Status().RequestRateLimiter.BackendOverloadErrors; n != want {
+			t.Errorf("code %d with %v: %d overload errors counted, want %d", tc.code, tc.labels, n, want)
+		}
 	}
 }
 
