@@ -181,6 +181,7 @@ type Backend struct {
 	lastFail time.Time // zero = never
 	warned   time.Time // of the last line in the log
 	told     uint64    // failures that the lines so far spoke of
+	earlier  uint64    // failures of an outage that is over, of which no line spoke
 	saidDown bool      // the log says that it is down
 	lacked   time.Time // of the last line about descriptors
 }
@@ -208,8 +209,10 @@ func (b *Backend) recover(now time.Time) {
 		return
 	}
 	if b.saidDown && b.log != nil {
+		total := b.total()
 		b.log.Info("backend answers again", slog.String("ingress", b.ingress), slog.String("backend", b.address),
-			slog.Duration("was_down", now.Sub(b.since)))
+			slog.Duration("was_down", now.Sub(b.since)), slog.Uint64("failures", total-b.told))
+		b.told, b.warned = total, time.Time{} // the next failure is another outage's
 	}
 	b.streak, b.saidDown = 0, false
 	b.since = now
@@ -232,15 +235,25 @@ func (b *Backend) Failed(c Cause, err error) {
 		b.phase.Store(phaseFails)
 	}
 	b.streak++
+	if total := b.total() - 1; now.Sub(b.lastFail) >= warnEvery {
+		b.earlier, b.told = total-b.told, total // of an outage that is over
+	}
 	b.cause, b.lastFail = c, now
-	if b.log == nil || !b.warned.IsZero() && now.Sub(b.warned) < warnEvery {
+	down := b.isDown(now)
+	if b.log == nil || !b.warned.IsZero() && now.Sub(b.warned) < warnEvery && (b.saidDown || !down) {
 		return
 	}
 	total := b.total()
-	b.saidDown = b.isDown(now)
-	b.log.Warn("backend fails", slog.String("ingress", b.ingress), slog.String("backend", b.address),
-		slog.String("cause", c.String()), slog.Bool("down", b.saidDown), slog.Uint64("failures", total-b.told), slog.Any("error", err))
-	b.warned, b.told = now, total
+	b.saidDown = down
+	attrs := []any{
+		slog.String("ingress", b.ingress), slog.String("backend", b.address), slog.String("cause", c.String()),
+		slog.Bool("down", down), slog.Uint64("failures", total-b.told),
+	}
+	if b.earlier > 0 {
+		attrs = append(attrs, slog.Uint64("earlier_failures", b.earlier))
+	}
+	b.log.Warn("backend fails", append(attrs, slog.Any("error", err))...)
+	b.warned, b.told, b.earlier = now, total, 0
 }
 
 // LacksDescriptors reports whether err is that the process, or the machine, has no

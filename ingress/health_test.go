@@ -109,13 +109,52 @@ func TestHealthLogs(t *testing.T) {
 		}
 		h.Of("db:1").Answered()
 		h.Of("db:1").Answered()
-		for _, want := range []string{"down=false failures=1 ", "down=true failures=10 ", `msg="backend answers again" ingress=orders backend=db:1 was_down=25s`} {
+		for _, want := range []string{"down=false failures=1 ", "down=true failures=2 ", "down=true failures=10 ", `msg="backend answers again" ingress=orders backend=db:1 was_down=25s failures=2`} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, b.String())
 			}
 		}
-		if n := strings.Count(b.String(), "\n"); n != 4 {
-			t.Errorf("%d lines, want 4:\n%s", n, b.String())
+		if n := strings.Count(b.String(), "\n"); n != 5 {
+			t.Errorf("%d lines, want 5:\n%s", n, b.String())
+		}
+	})
+}
+
+// An outage of seven seconds was one failure in the log, its end was not told, and its
+// failures were told as those of the next one.
+func TestHealthLogsShortOutages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		h := ingress.NewHealth("db:1").Log("orders", slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "ingress" || a.Key == "backend" || a.Key == "error" || a.Key == "cause" {
+				return slog.Attr{}
+			}
+			return a
+		}})))
+		fail := func() { h.Of("db:1").Failed(ingress.Unreachable, errors.New("refused")) }
+		outage := func() {
+			for range 70 {
+				fail()
+				time.Sleep(100 * time.Millisecond)
+			}
+			h.Of("db:1").Answered()
+		}
+		outage()
+		time.Sleep(time.Minute)
+		for range 5 { // too short to be down
+			fail()
+		}
+		h.Of("db:1").Answered()
+		time.Sleep(time.Minute)
+		fail()
+		want := `msg="backend fails" down=false failures=1
+msg="backend fails" down=true failures=10
+msg="backend answers again" was_down=7s failures=59
+msg="backend fails" down=false failures=1
+msg="backend fails" down=false failures=1 earlier_failures=4
+`
+		if d := cmp.Diff(want, b.String()); d != "" {
+			t.Errorf("log (-want +got):\n%s", d)
 		}
 	})
 }

@@ -35,6 +35,9 @@ type roster struct {
 	retired      []retired
 	gone         counts // of dynamic partitions that exist no more
 	goneAdmitted uint64
+
+	removed         counts // of partitions of the configuration that exist no more
+	removedAdmitted uint64
 }
 
 // retired is a partition that requests may still hold, but none will find.
@@ -226,6 +229,9 @@ func (r *roster) forget(second int64) {
 		if old.part.isDynamic() {
 			r.gone.add(&old.part.counts, old.part.marks.get())
 			r.goneAdmitted += old.part.tally.granted()
+		} else {
+			r.removed.add(&old.part.counts, old.part.marks.get())
+			r.removedAdmitted += old.part.tally.granted()
 		}
 		return true
 	})

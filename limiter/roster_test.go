@@ -255,3 +255,39 @@ func names(partitions []limiter.PartitionStatus) (list []string) {
 	}
 	return list
 }
+
+// A reload that removed a partition took what it had counted out of the sums: counters of
+// the ingress fell, and Prometheus took that for exempt traffic of 170/s where none was.
+func TestSumsOutliveRemovedPartitions(t *testing.T) {
+	with := limiter.Policy{Classes: classes(), Named: []limiter.PartitionPolicy{{Name: "gold"}, {Name: "silver"}}}
+	without := limiter.Policy{Classes: classes(), Named: with.Named[1:]}
+	clock := &stoppedClock{}
+	g := limiter.New("g", &with, limiter.Options{Clock: clock})
+	for _, key := range []string{"gold", "gold", "silver"} {
+		p, err := g.TryAdmit(clock.Now(), limiter.Request{Key: key, Exempt: key == "gold"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.End(limiter.Success)
+	}
+	sums := func() (exempted, admitted, byClass uint64) {
+		s := g.Status()
+		exempted, admitted = s.Removed.Exempted, s.Removed.Admitted
+		for i := range s.Labels {
+			exempted, admitted = exempted+s.Labels[i].Counts.Exempted, admitted+s.Labels[i].Counts.Admitted
+		}
+		for _, c := range s.Classes {
+			byClass += c.Admitted + c.Exempted
+		}
+		return exempted, admitted, byClass
+	}
+	for name, policy := range map[string]*limiter.Policy{"gold removed": &without, "gold is back": &with, "gold removed again": &without} {
+		g.Apply(policy)
+		for range 3 { // at once, and when nobody can hold the partition any more
+			if exempted, admitted, byClass := sums(); exempted != 2 || admitted != 3 || byClass != 3 {
+				t.Errorf("%s: %d exempted, %d admitted, %d by class; want 2, 3, 3", name, exempted, admitted, byClass)
+			}
+			clock.now.Add(int64(time.Hour))
+		}
+	}
+}

@@ -42,6 +42,9 @@ type Status struct {
 	Partitions []PartitionStatus
 	// Labels sums the partitions under the names that metrics may carry.
 	Labels []LabelStatus
+	// Removed sums the partitions that the configuration names no more: without it what
+	// is counted over all partitions would fall when one is removed.
+	Removed Counts
 }
 
 // BucketStatus is a snapshot of a token bucket.
@@ -137,7 +140,9 @@ func (g *Gate) Page(o StatusOptions) Status {
 		s.Labels = append(s.Labels, row)
 	}
 	s.InFlight += int(gone.held)
-	s.classify(t, sums)
+	s.Removed = gone.removed.snapshot()
+	s.Removed.Admitted = gone.removedAdmitted
+	s.classify(t, sums, &gone.removed)
 	s.Shapes = g.Shapes(shownShapes)
 	return s
 }
@@ -154,12 +159,13 @@ func (g *Gate) Queue() (waiting int, bucket *BucketStatus) {
 }
 
 // classify tells what became of each class.
-func (s *Status) classify(t *table, sums *labelSums) {
+func (s *Status) classify(t *table, sums *labelSums, removed *counts) {
 	if t.policy.Classes == nil {
 		return
 	}
 	var c classCounts
-	exempted := uint64(0)
+	c.add(&removed.classes)
+	exempted := removed.exempted.Load()
 	for _, row := range sums.rows {
 		c.add(&row.counts.classes)
 		exempted += row.counts.exempted.Load()
@@ -172,6 +178,9 @@ type remains struct {
 	counts   counts // of those of clients' keys
 	admitted uint64
 	held     int64 // permits of all
+
+	removed         counts // of those of the configuration
+	removedAdmitted uint64
 }
 
 // snapshot returns the table, and what remains of those that are not in it.
@@ -179,13 +188,17 @@ func (r *roster) snapshot(now int64) (*table, *remains) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(now >> coarseShift)
-	rest := &remains{admitted: r.goneAdmitted}
+	rest := &remains{admitted: r.goneAdmitted, removedAdmitted: r.removedAdmitted}
 	rest.counts.add(&r.gone, anyMark)
+	rest.removed.add(&r.removed, anyMark)
 	for _, old := range r.retired {
 		rest.held += old.part.tally.held()
 		if old.part.isDynamic() {
 			rest.counts.add(&old.part.counts, old.part.marks.get())
 			rest.admitted += old.part.tally.granted()
+		} else {
+			rest.removed.add(&old.part.counts, old.part.marks.get())
+			rest.removedAdmitted += old.part.tally.granted()
 		}
 	}
 	return r.table.Load(), rest

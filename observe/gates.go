@@ -120,8 +120,7 @@ func newGateFamilies() gateFamilies {
 
 // collect emits them.
 func (f *gateFamilies) collect(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
-	var exempted uint64
-	sum := 0
+	exempted, sum := s.Removed.Exempted, 0
 	for i := range s.Labels {
 		sum += s.Labels[i].Asked
 		exempted += s.Labels[i].Counts.Exempted

@@ -106,15 +106,21 @@ func (s *Summary) read() map[string]tally {
 
 func newTally(status *limiter.Status) tally {
 	t := tally{rejected: map[labels.Reason]uint64{}, byLabel: map[string]uint64{}}
+	add := func(c *limiter.Counts) {
+		t.admitted += c.Admitted
+		for reason, n := range c.Rejected {
+			t.rejected[reason] += n
+		}
+		for _, n := range c.WouldReject {
+			t.inShadow += n
+		}
+	}
+	add(&status.Removed)
 	for i := range status.Labels {
 		l := &status.Labels[i]
-		t.admitted += l.Counts.Admitted
-		for reason, n := range l.Counts.Rejected {
-			t.rejected[reason] += n
+		add(&l.Counts)
+		for _, n := range l.Counts.Rejected {
 			t.byLabel[l.Label] += n
-		}
-		for _, n := range l.Counts.WouldReject {
-			t.inShadow += n
 		}
 	}
 	return t

@@ -167,23 +167,9 @@ func (r *record) take(now time.Time, in *Reading) {
 // newTotals adds the counts of an ingress up.
 func newTotals(now time.Time, in *Reading) totals {
 	t := totals{at: now, byCause: map[limiter.Cause]uint64{}}
+	t.add(&in.Gate.Removed, 0)
 	for i := range in.Gate.Labels {
-		l := &in.Gate.Labels[i]
-		c := &l.Counts
-		t.received += c.Received()
-		t.admitted += c.Admitted
-		t.busy += c.Busy
-		t.waited += c.Waited
-		t.succeeded += c.Succeeded(l.InFlight)
-		t.left += c.Abandoned + c.GaveUp
-		t.ended += c.Admitted - min(c.Admitted, uint64(max(l.InFlight, 0)))
-		for cause, n := range c.RejectedBy {
-			t.byCause[cause] += n
-			t.refused += n
-		}
-		for _, n := range c.WouldReject {
-			t.would += n
-		}
+		t.add(&in.Gate.Labels[i].Counts, in.Gate.Labels[i].InFlight)
 	}
 	for i := range in.Backends {
 		for _, n := range in.Backends[i].Failures {
@@ -192,6 +178,24 @@ func newTotals(now time.Time, in *Reading) totals {
 	}
 	t.answers = newAnswers(in.Connections)
 	return t
+}
+
+// add adds the counts of partitions of which inFlight permits are held.
+func (t *totals) add(c *limiter.Counts, inFlight int) {
+	t.received += c.Received()
+	t.admitted += c.Admitted
+	t.busy += c.Busy
+	t.waited += c.Waited
+	t.succeeded += c.Succeeded(inFlight)
+	t.left += c.Abandoned + c.GaveUp
+	t.ended += c.Admitted - min(c.Admitted, uint64(max(inFlight, 0)))
+	for cause, n := range c.RejectedBy {
+		t.byCause[cause] += n
+		t.refused += n
+	}
+	for _, n := range c.WouldReject {
+		t.would += n
+	}
 }
 
 // newAnswers adds up what was answered.
