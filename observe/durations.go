@@ -24,9 +24,11 @@ const (
 )
 
 // classicBuckets are upper bounds in seconds, from what a cache answers in to
-// what nobody waits for.
+// what nobody waits for. A quantile that is read from them is at most as far from the
+// truth as two neighbours are apart: a factor of 1.3 to 1.7.
 var classicBuckets = []float64{ //nolint:gochecknoglobals // a constant, were slices allowed to be
-	.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30,
+	.0005, .00075, .001, .0015, .0025, .0035, .005, .0075, .01, .015, .025, .035, .05, .075,
+	.1, .15, .25, .35, .5, .75, 1, 1.5, 2.5, 3.5, 5, 7.5, 10, 15, 20, 30,
 }
 
 // Gate returns the observer of one ingress's gate. Recorders are made once per
@@ -210,7 +212,7 @@ func newSeries(bounds []float64) *series {
 // series is one histogram with the last trace seen in each of its buckets.
 type series struct {
 	histogram prometheus.Histogram
-	traces    [16]atomic.Pointer[dto.Exemplar] // one per classic bucket, the last for +Inf
+	traces    [31]atomic.Pointer[dto.Exemplar] // one per classic bucket, the last for +Inf
 }
 
 // attach keeps a trace for the bucket of value, in seconds.

@@ -367,7 +367,7 @@ func TestFormats(t *testing.T) {
 	}
 	open := scrape("application/openmetrics-text; version=1.0.0")
 	for _, want := range []string{
-		`le="0.05"} 1 # {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 0.03`,
+		`le="0.035"} 1 # {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 0.03`,
 		`le="+Inf"} 1 # {trace_id="00f067aa0ba902b7"} 31`,
 	} {
 		if !strings.Contains(open, want) {
