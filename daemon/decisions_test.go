@@ -52,7 +52,7 @@ func TestQuotasOfEnvoys(t *testing.T) {
 // A tenant that is blocked kept its whole share.
 func TestQuotaOfABlockedTenant(t *testing.T) {
 	r := run(t, "admin: { listen: \"127.0.0.1:0\" }\ningresses: [ { name: shop, partitions: { by: header:T, default: { rate: 10 } } } ]\n")
-	if status, answer := r.ask(http.MethodPatch, "/v1/ingresses/shop", `{"overrides": {"acme": {"block": true}}}`); status != http.StatusOK {
+	if status, answer := r.ask(http.MethodPatch, "/v1/ingresses/shop", `{"overrides": {"acme": {"rate": "none"}}}`); status != http.StatusOK {
 		t.Fatalf("PATCH = %d %s", status, answer)
 	}
 	if q, _ := r.Quota("shop", "acme"); !q.Blocked {
