@@ -28,6 +28,10 @@ type Postgres struct {
 	// connections are counted. Otherwise a client that asks for TLS is answered
 	// that there is none.
 	PassTLS bool `yaml:"passTLS" default:"false"`
+	// A login over which the servers are asked, four times a second while a
+	// statement waits for a permit, which sessions wait for a lock: their permits
+	// are given back until they go on.
+	Activity PostgresActivity `yaml:"activity"`
 	// Backends beside the first one, host:port, that hold the same data;
 	// connections are spread in turn.
 	MoreBackends []string `yaml:"moreBackends" single:"true"`
@@ -37,6 +41,19 @@ type Postgres struct {
 	HandshakeTimeout Duration `yaml:"handshakeTimeout" default:"10s" min:"1ms" max:"10m"`
 	// How long a message on its way may stand still, in either direction.
 	FrameTimeout Duration `yaml:"frameTimeout" default:"30s" min:"1ms" max:"1h"`
+}
+
+// PostgresActivity is a login that reads pg_stat_activity of the backend, over
+// backendTLS if that is set. It needs the role pg_read_all_stats, which is part of
+// pg_monitor, and passes no limiter.
+type PostgresActivity struct {
+	// Name of the user. Empty: nobody is asked, and statements that have lasted
+	// much longer than usual leave a quarter of the limit to others.
+	User string `yaml:"user" default:""`
+	// File with the password; it is read at every connect. Empty: none is sent.
+	PasswordFile string `yaml:"passwordFile" default:"" reads:"file"`
+	// Database to log in to.
+	Database string `yaml:"database" default:"postgres"`
 }
 
 // protocolPostgres is what the configuration knows of PostgreSQL.
@@ -110,6 +127,9 @@ func checkPostgres(v validator, path string, p *Postgres) {
 		if !sqlState.MatchString(code) || code[:2] == "00" {
 			v.relate("must be five digits or capital letters, such as 53000", code, at)
 		}
+	}
+	if a := &p.Activity; a.User == "" && a.PasswordFile != "" {
+		v.relate("needs activity.user", a.PasswordFile, path+".activity.passwordFile")
 	}
 	for i, b := range p.MoreBackends {
 		v.dialAddress(v.at(path+".moreBackends", i), b)

@@ -13,6 +13,7 @@ import (
 	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
+	"github.com/admitd/admitd/tuner/sqlsource"
 )
 
 // protocolPostgres is what the daemon knows of PostgreSQL.
@@ -69,6 +70,10 @@ func postgresOptions(in *config.Ingress) (postgresgate.Options, error) {
 		o.FrameTimeout = time.Duration(c.FrameTimeout)
 		o.PerStatement, o.KeepInTransaction = c.Unit == "statement", c.IdleInTransaction == "keep"
 		o.PassTLS = c.PassTLS
+		if a := &c.Activity; a.User != "" {
+			login := sqlsource.Login{User: a.User, Database: a.Database, PasswordFile: a.PasswordFile, TLS: upstream}
+			o.Activity = func(address string) postgresgate.Activity { return sqlsource.NewActivity(address, login) }
+		}
 		o.GateSuperusers, o.Exempt.Users = c.GateSuperusers, c.ExemptUsers
 		o.SQLStates = map[labels.Reason]string{}
 		for reason, code := range c.SQLState {
@@ -96,7 +101,7 @@ func postgresCosts(c *config.Cost) map[string]float64 {
 type postgresCollector struct {
 	watched[*postgresgate.Server]
 
-	units, refused, opaque, open *prometheus.Desc
+	units, refused, opaque, open, suspended, failed *prometheus.Desc
 }
 
 func newPostgresCollector() *postgresCollector {
@@ -104,16 +109,18 @@ func newPostgresCollector() *postgresCollector {
 		return prometheus.NewDesc("admitd_postgres_"+name, help, append([]string{"ingress"}, more...), nil)
 	}
 	return &postgresCollector{
-		units:   desc("units_total", "Units of work that were decided about outside a transaction, by what they do.", "operation"),
-		refused: desc("units_refused_total", "Units of work that were refused, by what they do.", "operation"),
-		opaque:  desc("opaque_connections_total", "Connections whose encryption ends at the backend, so that their work could not be admitted."),
-		open:    desc("transactions_open", "Sessions that have a transaction open."),
+		units:     desc("units_total", "Units of work that were decided about outside a transaction, by what they do.", "operation"),
+		refused:   desc("units_refused_total", "Units of work that were refused, by what they do.", "operation"),
+		opaque:    desc("opaque_connections_total", "Connections whose encryption ends at the backend, so that their work could not be admitted."),
+		open:      desc("transactions_open", "Sessions that have a transaction open."),
+		suspended: desc("sessions_suspended", "Sessions whose statement waits for a lock, or has lasted much longer than usual, and which hold no permit meanwhile."),
+		failed:    desc("activity_errors_total", "Questions to servers, which sessions wait for a lock, that failed."),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *postgresCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.units, c.refused, c.opaque, c.open} {
+	for _, d := range []*prometheus.Desc{c.units, c.refused, c.opaque, c.open, c.suspended, c.failed} {
 		ch <- d
 	}
 }
@@ -127,6 +134,8 @@ func (c *postgresCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		emit(c.opaque, prometheus.CounterValue, s.Opaque)
 		emit(c.open, prometheus.GaugeValue, s.InTransaction)
+		emit(c.suspended, prometheus.GaugeValue, s.Suspended)
+		emit(c.failed, prometheus.CounterValue, s.ActivityErrors)
 		for name, of := range s.Operations {
 			emit(c.units, prometheus.CounterValue, of.Decided, name)
 			emit(c.refused, prometheus.CounterValue, of.Refused, name)

@@ -188,10 +188,11 @@ func ingressPostgres() []panel {
 		},
 		{
 			kind: series, title: "Transactions", unit: count, w: 8,
-			about: "Sessions that have a transaction open, beside the permits of those for whom the server works. Many more of the former: clients think while they hold locks. Connections that could not be looked into are counted too.",
+			about: "Sessions that have a transaction open, beside the permits of those for whom the server works. Many more of the former: clients think while they hold locks. Suspended sessions wait for a lock, or have a statement that lasts much longer than usual, and hold no permit meanwhile. Connections that could not be looked into are counted too.",
 			queries: []query{
 				{sum("ingress", is("admitd_postgres_transactions_open", gate)), "{{ingress}} open"},
 				{sum("ingress", is("admitd_requests_in_flight", gate)) + " and on (ingress) " + sum("ingress", is("admitd_postgres_transactions_open", gate)), "{{ingress}} at work"},
+				{sum("ingress", is("admitd_postgres_sessions_suspended", gate)), "{{ingress}} suspended"},
 				{sum("ingress", per("admitd_postgres_opaque_connections_total", gate)), "{{ingress}} opaque a second"},
 			},
 		},

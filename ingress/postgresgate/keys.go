@@ -1,6 +1,9 @@
 package postgresgate
 
-import "sync"
+import (
+	"encoding/binary"
+	"sync"
+)
 
 const (
 	// maxCancelKeys bounds the sessions that can be cancelled through the gate.
@@ -12,13 +15,21 @@ const (
 // cancelKeys tell which session, on which backend, a request to cancel is for.
 // Safe for concurrent use.
 type cancelKeys struct {
-	mu sync.Mutex // guards m
+	mu sync.Mutex // guards the fields below
 	m  map[string]*session
+	// processes is m by backend and process; nil = nobody asks.
+	processes map[process]*session
+}
+
+// process is a process of a backend.
+type process struct {
+	address string
+	id      uint32
 }
 
 // add notes the key, process and secret, of a session. Beyond the bound it
 // forgets nothing and notes nothing: the request then goes to any backend.
-func (k *cancelKeys) add(key []byte, s *session) {
+func (k *cancelKeys) add(key []byte, address string, s *session) {
 	if len(key) < 8 || len(key) > 4+maxSecret {
 		return
 	}
@@ -30,7 +41,18 @@ func (k *cancelKeys) add(key []byte, s *session) {
 	if len(k.m) < maxCancelKeys {
 		k.m[string(key)] = s
 		s.cancelKey = string(key)
+		if k.processes != nil {
+			s.pid = binary.BigEndian.Uint32(key)
+			k.processes[process{address, s.pid}] = s
+		}
 	}
+}
+
+// process returns the session of a process of a backend; nil = unknown.
+func (k *cancelKeys) process(address string, id uint32) *session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.processes[process{address, id}]
 }
 
 // remove forgets a session's key.
@@ -39,6 +61,12 @@ func (k *cancelKeys) remove(s *session) {
 	defer k.mu.Unlock()
 	if s.cancelKey != "" && k.m[s.cancelKey] == s {
 		delete(k.m, s.cancelKey)
+	}
+	if s.pid == 0 {
+		return
+	}
+	if p := (process{s.rs.Backend(), s.pid}); k.processes[p] == s {
+		delete(k.processes, p)
 	}
 }
 

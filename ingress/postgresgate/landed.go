@@ -52,7 +52,7 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 		s.back.setting(name, value)
 	case msgKeyData:
 		if m.Whole() {
-			s.srv.keys.add(m.Bytes[min(headerLen, len(m.Bytes)):], s)
+			s.srv.keys.add(m.Bytes[min(headerLen, len(m.Bytes)):], rs.Backend(), s)
 		}
 	}
 	return relay.Verdict{}, nil

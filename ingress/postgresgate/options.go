@@ -74,6 +74,10 @@ type Options struct {
 
 	// Counts counts what the backend answers; nil = nobody does.
 	Counts *ingress.Counts
+	// Activity asks a backend who waits for a lock, over a login that needs no
+	// permit: permits of sessions that do are given back. nil = nobody is asked.
+	Activity func(address string) Activity
+
 	// Askers counts who makes the load; nil = nobody does.
 	Askers *askers.Board
 	// Log is told how connections end and backends answer, as by [relay.Options],

@@ -20,6 +20,7 @@ type scene struct {
 	dials chan net.Conn
 	drain context.CancelFunc
 	ctx   context.Context // of all connections; done when the drain begins
+	pids  byte            // of the sessions that [scene.loginNew] began
 }
 
 // fixed is a limit that stays.
@@ -94,13 +95,26 @@ func (sc *scene) login(parameters ...string) (c, up net.Conn, ended <-chan struc
 // loginWith is login with settings that the server reports.
 func (sc *scene) loginWith(settings []byte, parameters ...string) (c, up net.Conn, ended <-chan struct{}) {
 	sc.t.Helper()
+	return sc.loginKey(1, settings, parameters...)
+}
+
+// loginNew is login to a process of the backend that no other session has.
+func (sc *scene) loginNew() (pid uint32, c, up net.Conn, ended <-chan struct{}) {
+	sc.t.Helper()
+	sc.pids++
+	c, up, ended = sc.loginKey(sc.pids, nil)
+	return uint32(sc.pids), c, up, ended
+}
+
+func (sc *scene) loginKey(pid byte, settings []byte, parameters ...string) (c, up net.Conn, ended <-chan struct{}) {
+	sc.t.Helper()
 	c, ended = sc.enter()
 	say(c, hello(parameters...))
 	up = sc.backend()
 	if _, err := readStartup(up); err != nil {
 		sc.t.Fatal(err)
 	}
-	key := "\x00\x00\x00\x01secr"
+	key := "\x00\x00\x00" + string([]byte{pid}) + "secr"
 	greeting := script(pg('R', "\x00\x00\x00\x00"), settings, pg('K', key), ready('I'))
 	say(up, greeting)
 	expect(sc.t, c, greeting)

@@ -30,6 +30,7 @@ type Server struct {
 	keys     cancelKeys
 	users    users
 	counters counters
+	suspends suspender
 	// passesTLS: TLS between client and backend is forwarded unread.
 	passesTLS bool
 	once      struct{ binding sync.Once }
@@ -65,9 +66,10 @@ func New(g relay.Gate, o Options) (*Server, error) {
 		s.direct = o.TLS.Clone()
 		s.direct.NextProtos = []string{"postgresql"}
 	}
+	s.suspends.begin(s)
 	s.corridor = relay.New(g, relay.Options{
 		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Cancel: o.CancelAbandoned, Window: 2 * seen,
-		Log: o.Log, Counts: o.Counts,
+		Log: o.Log, Counts: o.Counts, Queued: s.suspends.full,
 	})
 	return s, nil
 }

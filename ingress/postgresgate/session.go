@@ -22,7 +22,8 @@ type session struct {
 	prepared prepared
 	key      key
 
-	cancelKey string // guarded by the server's keys
+	cancelKey string // guarded by the server's keys, as is the next
+	pid       uint32 // of the backend's process; 0 = unknown
 	back      backend
 	unsent    unsent
 	answers   atomic.Int32 // how many of what the unit asked were answered

@@ -25,6 +25,12 @@ type Status struct {
 	// InTransaction is how many sessions have a transaction open. They may hold
 	// locks while nobody works for them.
 	InTransaction int64 `json:"inTransaction"`
+	// Suspended is how many sessions hold no permit while a statement of theirs
+	// waits for a lock at the server, or has lasted much longer than usual.
+	Suspended int64 `json:"suspended"`
+	// ActivityErrors counts questions to servers, who waits for a lock, that
+	// failed.
+	ActivityErrors int64 `json:"activityErrors"`
 	// Refused counts units of work that were refused.
 	Refused int64 `json:"refused"`
 	// Operations count units of work, decided about outside a transaction, by
@@ -42,6 +48,7 @@ type OperationStatus struct {
 func (s *Server) Status() Status {
 	c := &s.counters
 	st := Status{
+		Suspended: s.suspends.now.Load(), ActivityErrors: s.suspends.errors.Load(),
 		Connections: s.corridor.Sessions(), Opaque: c.opaque.Load(), OpaqueOpen: c.opaqueOpen.Load(), InTransaction: c.open.Load(), Operations: map[string]OperationStatus{},
 	}
 	for op := range c.units {

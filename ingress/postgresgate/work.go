@@ -222,6 +222,7 @@ func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
 	s.srv.saw(f, err)
 	if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
 		s.srv.counters.refused[st.Op].Add(1)
+		s.srv.suspends.full()
 		d := rej.Document(req, !s.srv.o.NoHints)
 		return appendRefusal(nil, &d, s.srv.o.SQLStates), errRefused
 	}

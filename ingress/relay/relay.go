@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
@@ -187,6 +188,9 @@ type Options struct {
 	Cancel bool
 	// Counts counts what the backend answers; see [Session.Responded]. nil = nobody does.
 	Counts *ingress.Counts
+	// Queued is called when a message begins to wait for its permit, by the
+	// client's side. It must not block. nil = nobody is told.
+	Queued func()
 	// Log is told how connections end, at debug, and at info of those that end badly,
 	// all of a second in one line; and of how the backends answer. nil = nobody is.
 	Log *slog.Logger
@@ -200,6 +204,7 @@ type Corridor struct {
 	watch    watch
 	sleepers sleepers
 	bad      ingress.Seldom // sessions that ended badly
+	ticks    atomic.Uint32
 }
 
 // New returns a corridor whose sessions are admitted by g.
@@ -225,6 +230,20 @@ func New(g Gate, o Options) *Corridor {
 
 // Backends returns how the backends answer.
 func (c *Corridor) Backends() []ingress.BackendStatus { return c.o.Dialer.health.Status(time.Now()) }
+
+// Tick divides time for [Turn.Suspend]: permits that are held already were taken
+// before the tick that it returns. It is safe for concurrent use.
+func (c *Corridor) Tick() uint32 { return c.ticks.Add(1) }
+
+// Each calls visit with every session, in no order, while no session can begin or
+// end: visit must not block. It is safe for concurrent use.
+func (c *Corridor) Each(visit func(s *Session)) {
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
+	for s := range c.watch.sessions {
+		visit(s)
+	}
+}
 
 // Sessions returns how many sessions there are.
 func (c *Corridor) Sessions() int64 { return c.watch.size() }

@@ -140,6 +140,9 @@ func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *
 	return s
 }
 
+// Protocol returns what was given to [Corridor.Begin].
+func (s *Session) Protocol() Protocol { return s.p }
+
 // Now returns the gate's monotonic clock in nanoseconds.
 func (s *Session) Now() int64 { return s.c.gate.Now() }
 

@@ -25,10 +25,14 @@ type Turn struct {
 	permit limiter.Permit
 	asked  limiter.Request // for it
 	held   bool            // the permit is not ended
+	tick   uint32          // of the corridor when the permit was taken
 	broken bool            // it was taken again since: its age says nothing
 	large  bool            // the message was sent later than it was decided about
 	left   bool            // the client has gone
-	sent   int64           // monotonic ns when the end of a large message was sent; 0 = it was not
+	// suspended: the permit was given back while the backend waits for somebody
+	// else, and the work is not over.
+	suspended bool
+	sent      int64 // monotonic ns when the end of a large message was sent; 0 = it was not
 }
 
 // Admit asks the gate for a permit, which the session holds until
@@ -118,7 +122,8 @@ func (t *Turn) hold(p limiter.Permit, asked limiter.Request) {
 		t.permit.End(limiter.Ignored)
 	}
 	t.permit, t.asked = p, asked
-	t.held, t.broken, t.large = true, false, false
+	t.held, t.broken, t.large, t.suspended = true, false, false, false
+	t.tick = t.c.ticks.Load()
 	t.paused.Store(false)
 }
 
@@ -141,13 +146,63 @@ func (t *Turn) resume() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.paused.Swap(false) || t.left {
+	if !t.paused.Swap(false) || t.left && !t.suspended {
 		return
 	}
+	t.suspended = false
 	req := t.asked
 	req.Exempt, req.Continues, req.MaxWait = true, true, limiter.NoWait
 	if p, err := t.c.gate.Admit(t.ctx, req); err == nil {
-		t.permit, t.held, t.broken = p, true, true
+		t.permit, t.held, t.broken, t.tick = p, true, true, t.c.ticks.Load()
+		if t.left {
+			t.permit.Leave()
+		}
+	}
+}
+
+// Held returns the partition of the permit that is held, and reports whether it
+// was taken before the tick; see [Corridor.Tick]. "" = none is held.
+func (t *Turn) Held(tick uint32) (partition string, before bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.held {
+		return "", false
+	}
+	return t.permit.Partition(), t.takenBefore(tick)
+}
+
+// takenBefore reports whether the permit was taken before the tick; with mu.
+func (t *Turn) takenBefore(tick uint32) bool { return int32(t.tick-tick) < 0 }
+
+// Suspend gives the permit back if it was taken before the tick, for work at which
+// the backend does nothing: it waits for another session. The work is not over:
+// [Turn.Resume] takes a permit for it again, and so does what moves. It reports
+// whether it was given back, and is safe for concurrent use.
+func (t *Turn) Suspend(tick uint32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.held || !t.takenBefore(tick) {
+		return false
+	}
+	t.held, t.suspended = false, true
+	t.permit.End(limiter.Ignored)
+	t.paused.Store(true)
+	return true
+}
+
+// Suspended reports whether [Turn.Suspend] gave back the permit of work that is not
+// over. It is safe for concurrent use.
+func (t *Turn) Suspended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.suspended
+}
+
+// Resume takes the permit of a suspended session again, by force. It is safe for
+// concurrent use.
+func (t *Turn) Resume() {
+	if t.Suspended() {
+		t.resume()
 	}
 }
 
@@ -172,6 +227,7 @@ func (t *Turn) End(o limiter.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.paused.Store(false)
+	t.suspended = false
 	if !t.held {
 		return
 	}
@@ -219,8 +275,8 @@ func (t *Turn) Rest() { t.rests.Store(true) }
 func (t *Turn) leave() (held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	working := t.held && (!t.rests.Load() || t.state.Load()&turnOpen != 0)
-	if working && !t.left {
+	working := (t.held || t.suspended) && (!t.rests.Load() || t.state.Load()&turnOpen != 0)
+	if working && t.held && !t.left {
 		t.permit.Leave()
 	}
 	t.left = true

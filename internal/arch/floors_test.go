@@ -106,6 +106,7 @@ var floors = map[string][]string{
 	"daemon/protocol": {
 		"daemon/keys", "config", "labels", "limiter", "clock", "askers", "observe", "tracing",
 		"ingress", "ingress/descriptors", "ingress/httpgate", "ingress/mongogate", "ingress/postgresgate", "ingress/postgresgate/sqltext", "ingress/pulsargate", "ingress/pulsargate/topics",
+		"tuner/sqlsource",
 	},
 	"daemon/steward": {
 		"admin", "config", "status",

@@ -1,5 +1,6 @@
-// Package sqlsource reads a signal of the tuner with a SQL query that returns
-// one number, from PostgreSQL and what speaks its protocol.
+// Package sqlsource asks PostgreSQL, and what speaks its protocol: for a signal of
+// the tuner, with a query that returns one number, and for the sessions that wait for
+// a lock.
 package sqlsource
 
 import (
@@ -126,11 +127,16 @@ func number(v any) (float64, error) {
 
 // Close ends the connection.
 func (s *Source) Close() error {
-	if s.conn == nil {
-		return nil
-	}
 	conn := s.conn
 	s.conn = nil
+	return end(conn)
+}
+
+// end ends a connection politely; nil = there is none.
+func end(conn *pgx.Conn) error {
+	if conn == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin) //nolint:forbidigo // the end is detached from what was read last
 	defer cancel()
 	if err := conn.Close(ctx); err != nil {

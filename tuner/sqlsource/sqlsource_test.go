@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/admitd/admitd/tuner/sqlsource"
 )
 
@@ -92,6 +94,62 @@ func read(t *testing.T, s *sqlsource.Source) (float64, error) {
 	}
 }
 
+// whoWaits has one session wait for another, and asks over a login that may see
+// that and over one that may not.
+func whoWaits(t *testing.T, url string) {
+	t.Helper()
+	connect := func() *pgx.Conn {
+		c, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close(context.WithoutCancel(t.Context())) })
+		return c
+	}
+	holder, waiter := connect(), connect()
+	for _, statement := range []string{"create role blind login", "create role seer login in role pg_monitor", "select pg_advisory_lock(1)"} {
+		if _, err := holder.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address := net.JoinHostPort(holder.Config().Host, strconv.Itoa(int(holder.Config().Port)))
+	seer := sqlsource.NewActivity(address, sqlsource.Login{User: "seer", Database: "postgres"})
+	if pids, err := seer.LockWaiters(t.Context()); len(pids) > 0 || err != nil {
+		t.Errorf("LockWaiters() = %v, %v; want nobody", pids, err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := waiter.Exec(t.Context(), "select pg_advisory_lock(1)")
+		waited <- err
+	}()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		pids, err := seer.LockWaiters(t.Context())
+		if err == nil && len(pids) == 0 && time.Now().Before(deadline) {
+			continue
+		}
+		if err != nil || len(pids) != 1 || pids[0] != waiter.PgConn().PID() {
+			t.Errorf("LockWaiters() = %v, %v; want %d", pids, err, waiter.PgConn().PID())
+		}
+		break
+	}
+	if _, err := holder.Exec(t.Context(), "select pg_advisory_unlock(1)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	if err := seer.Close(); err != nil {
+		t.Error(err)
+	}
+	if pids, err := seer.LockWaiters(t.Context()); len(pids) > 0 || err != nil { // opens another connection
+		t.Errorf("LockWaiters() = %v, %v; want nobody", pids, err)
+	}
+	_ = seer.Close()
+	if _, err := sqlsource.NewActivity(address, sqlsource.Login{User: "blind", Database: "postgres"}).LockWaiters(t.Context()); !errors.Is(err, sqlsource.ErrSeesNobody) {
+		t.Errorf("LockWaiters() of a login that sees nobody: %v", err)
+	}
+}
+
 func TestPostgres(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a PostgreSQL")
@@ -144,6 +202,7 @@ func TestPostgres(t *testing.T) {
 			t.Errorf("Read of a slow query = %v; want DeadlineExceeded", err)
 		}
 	})
+	t.Run("who waits for a lock", func(t *testing.T) { whoWaits(t, url) })
 	t.Run("a server that is gone is an error", func(t *testing.T) {
 		s, err := sqlsource.New(url, "select 1")
 		if err != nil {

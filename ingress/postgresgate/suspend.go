@@ -1,0 +1,250 @@
+package postgresgate
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/admitd/admitd/ingress/relay"
+	"github.com/admitd/admitd/limiter"
+)
+
+// Activity tells which processes of one server wait for a lock. It is used by one
+// goroutine at a time.
+type Activity interface {
+	// LockWaiters returns the process ids of the sessions that wait for a lock of
+	// another session.
+	LockWaiters(ctx context.Context) (pids []uint32, err error)
+	// Close ends the connection, within a second; LockWaiters opens another one.
+	Close() error
+}
+
+const (
+	// askEvery is how often the server is asked who waits for a lock, while a
+	// statement waits for a permit or a permit is suspended.
+	askEvery = 250 * time.Millisecond
+	// askTimeout bounds one question, connecting included.
+	askTimeout = 2 * time.Second
+	// askAgain is how long a server that could not be asked is left alone.
+	askAgain = 5 * time.Second
+	// quietRounds is after how many rounds without need the connections close.
+	quietRounds = 40
+
+	// longRounds and longBy say when a statement has lasted much longer than usual:
+	// for that many rounds, and so many times the mean latency of its partition.
+	longRounds = 4
+	longBy     = 10
+	// leastShared is the smallest limit of which a share is kept.
+	leastShared = 4
+)
+
+// suspender gives back the permits of sessions that wait for a lock: they work as
+// little as those that are idle inside a transaction, and the holder of the lock may
+// need a permit. With an [Activity] it knows who waits; without, it keeps a quarter
+// of each limit free of statements that have lasted much longer than usual. It makes
+// rounds while somebody waits for a permit, was refused one, or is suspended. It is
+// safe for concurrent use.
+type suspender struct {
+	srv    *Server
+	asked  []*askedServer // by backend; none = nobody can be asked
+	wanted atomic.Bool    // since the last round a unit waited for a permit or got none
+	now    atomic.Int64   // sessions that are suspended
+	errors atomic.Int64   // questions that failed
+
+	mu      sync.Mutex // guards the field below
+	running bool
+
+	// Only for beat, which runs once at a time.
+	suspended map[*session]string   // with the partition of its permit; "" = of any
+	waited    map[*session]struct{} // those that waited for a lock in the round before
+	tick      uint32                // of the round before
+	quiet     int                   // rounds without need
+}
+
+// askedServer is a backend that can be asked.
+type askedServer struct {
+	address  string
+	activity Activity
+	after    time.Time // when it may be asked again
+	failing  bool
+}
+
+// begin has it serve s.
+func (u *suspender) begin(s *Server) {
+	u.srv = s
+	if s.o.Activity == nil {
+		return
+	}
+	s.keys.processes = map[process]*session{}
+	for _, address := range s.o.Backends {
+		u.asked = append(u.asked, &askedServer{address: address, activity: s.o.Activity(address)})
+	}
+}
+
+// full notes that a unit waits for a permit, or was refused one.
+func (u *suspender) full() {
+	if u.wanted.Load() {
+		return
+	}
+	u.wanted.Store(true)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.running {
+		u.running = true
+		time.AfterFunc(askEvery, u.beat)
+	}
+}
+
+// beat makes a round if there is need, and has the next one follow until there has
+// been none for a while.
+func (u *suspender) beat() {
+	if u.wanted.Swap(false) || len(u.suspended) > 0 {
+		u.quiet = 0
+		u.round()
+	} else if u.quiet++; u.quiet >= quietRounds && u.stop() {
+		return
+	}
+	time.AfterFunc(askEvery, u.beat)
+}
+
+// stop closes the connections unless there is need again.
+func (u *suspender) stop() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.wanted.Load() {
+		return false
+	}
+	u.running, u.quiet, u.waited = false, 0, nil
+	for _, a := range u.asked {
+		_ = a.activity.Close()
+	}
+	return true
+}
+
+// round suspends who waits, and has those go on that do not wait any more.
+func (u *suspender) round() {
+	before := u.tick
+	u.tick = u.srv.corridor.Tick()
+	if len(u.asked) == 0 {
+		u.keepShare()
+	} else {
+		u.follow(before)
+	}
+	for s := range u.suspended {
+		if !s.rs.Suspended() {
+			delete(u.suspended, s)
+		}
+	}
+	u.now.Store(int64(len(u.suspended)))
+}
+
+// follow suspends the sessions that waited for a lock in the round before, and still
+// do with the permit that they had then. One round would not do: many sessions that
+// write to one row wait for it again and again, and each only for a moment.
+func (u *suspender) follow(before uint32) {
+	waiting := map[*session]struct{}{}
+	for _, a := range u.asked {
+		for _, pid := range u.ask(a) {
+			if s := u.srv.keys.process(a.address, pid); s != nil {
+				waiting[s] = struct{}{}
+			}
+		}
+	}
+	for s := range u.suspended {
+		if _, still := waiting[s]; !still {
+			s.rs.Resume()
+		}
+	}
+	for s := range waiting {
+		if _, twice := u.waited[s]; twice && s.rs.Suspend(before) {
+			u.note(s, "")
+		}
+	}
+	u.waited = waiting
+}
+
+// note notes that a session is suspended, which held a permit of the partition.
+func (u *suspender) note(s *session, partition string) {
+	if u.suspended == nil {
+		u.suspended = map[*session]string{}
+	}
+	u.suspended[s] = partition
+}
+
+// ask asks a server. One that cannot be asked has nobody who waits.
+func (u *suspender) ask(a *askedServer) []uint32 {
+	now := time.Now()
+	if now.Before(a.after) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout) //nolint:forbidigo // of no request
+	defer cancel()
+	pids, err := a.activity.LockWaiters(ctx)
+	if err == nil {
+		if a.failing {
+			a.failing = false
+			u.srv.o.Log.Info("the server can be asked again who waits for a lock", slog.String("ingress", u.srv.name), slog.String("backend", a.address))
+		}
+		return pids
+	}
+	u.errors.Add(1)
+	a.after = now.Add(askAgain)
+	_ = a.activity.Close()
+	if !a.failing {
+		a.failing = true
+		u.srv.o.Log.Warn("the server cannot be asked who waits for a lock: permits of sessions that do are not given back",
+			slog.String("ingress", u.srv.name), slog.String("backend", a.address), slog.Any("error", err))
+	}
+	return nil
+}
+
+// keepShare suspends statements that have lasted much longer than usual, in
+// partitions that are full, as far as they hold more than three quarters of the
+// limit. It suspends as many as the limit at most, since they may be at work.
+func (u *suspender) keepShare() {
+	if u.srv.learner == nil || u.srv.o.KeepInTransaction {
+		return
+	}
+	held := map[string][]*session{}
+	u.srv.corridor.Each(func(rs *relay.Session) {
+		if name, before := rs.Held(u.tick - longRounds); before {
+			held[name] = append(held[name], rs.Protocol().(*session)) //nolint:forcetypeassert // the corridor is the server's own
+		}
+	})
+	if len(held) == 0 {
+		return
+	}
+	suspended := map[string]int{}
+	for _, name := range u.suspended {
+		suspended[name]++
+	}
+	for g := range u.srv.learner.Glances() {
+		if len(held[g.Name]) > 0 && g.Limit >= leastShared && g.InFlight >= g.Limit && g.Succeeded > 0 {
+			u.share(&g, held[g.Name], g.Limit-suspended[g.Name])
+		}
+	}
+}
+
+// share suspends room at most of the sessions that have held a permit of a full
+// partition for long.
+func (u *suspender) share(g *limiter.Glance, held []*session, room int) {
+	usual := g.Busy / time.Duration(g.Succeeded)
+	rounds := max(longRounds, uint32(min(longBy*usual/askEvery, 1<<20)))
+	held = slices.DeleteFunc(held, func(s *session) bool {
+		_, long := s.rs.Held(u.tick - rounds)
+		return !long
+	})
+	more := min(len(held)-(g.Limit-g.Limit/4), room)
+	for _, s := range held {
+		if more <= 0 {
+			return
+		}
+		if s.rs.Suspend(u.tick - rounds) {
+			u.note(s, g.Name)
+			more--
+		}
+	}
+}
