@@ -23,7 +23,8 @@ const (
 	Retryable = "RetryableError"
 	// NoWritesPerformed says to MongoDB drivers that a write was not carried out by
 	// this attempt: one that retries a write whose first attempt ended in a network
-	// error reports that error, not this refusal. Only MongoDB's refusals carry it.
+	// error reports that error, not this refusal. Only MongoDB's refusals carry it, and
+	// only to drivers that do not take it for success; see package mongogate.
 	NoWritesPerformed = "NoWritesPerformed"
 )
 

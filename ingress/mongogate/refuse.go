@@ -18,15 +18,20 @@ const (
 )
 
 // appendRefusal appends the document of a refusal. Clients of the generation
-// Hinted are told the base of their backoff. RetryableWriteError is never
-// among the labels: older drivers would retry at once.
+// Hinted are told the base of their backoff, and that no write was performed: Go's
+// drivers before 2.8.2 report a first error with that label as success.
+// RetryableWriteError is never among the labels: older drivers would retry at once.
 func appendRefusal(dst []byte, d *labels.Document, g Generation, o *Refusal) []byte {
 	at, dst := bsoncore.AppendDocumentStart(dst)
 	dst = bsoncore.AppendDoubleElement(dst, "ok", 0)
 	dst = bsoncore.AppendStringElement(dst, "errmsg", d.Errmsg)
 	dst = bsoncore.AppendInt32Element(dst, "code", int32(d.Code))
 	dst = bsoncore.AppendStringElement(dst, "codeName", d.CodeName)
-	dst = appendLabels(dst, d.ErrorLabels, o.DenyRetries, labels.NoWritesPerformed)
+	if g == Hinted {
+		dst = appendLabels(dst, d.ErrorLabels, o.DenyRetries, labels.NoWritesPerformed)
+	} else {
+		dst = appendLabels(dst, d.ErrorLabels, o.DenyRetries)
+	}
 	if g == Hinted && d.BaseBackoffMS > 0 {
 		dst = bsoncore.AppendInt64Element(dst, "baseBackoffMS", d.BaseBackoffMS)
 	}

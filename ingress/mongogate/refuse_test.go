@@ -62,6 +62,19 @@ func TestRefusalReadsBack(t *testing.T) {
 	}
 }
 
+// Only the newest generation is told that no write was performed: Go's drivers before
+// 2.8.2, one generation of which announces itself, take a refusal with that label for
+// success when nothing was tried before it.
+func TestNoWritesPerformedIsForHintedClients(t *testing.T) {
+	d := labels.New(labels.RequestRate, "orders", "checkout")
+	for g, want := range map[mongogate.Generation]bool{mongogate.Silent: false, mongogate.Retrying: false, mongogate.Hinted: true} {
+		frame := mongogate.RefusalFrame(7, false, d, g, mongogate.Refusal{})
+		if got := bytes.Contains(frame, []byte(labels.NoWritesPerformed)); got != want {
+			t.Errorf("generation %v: %v; want %v", g, got, want)
+		}
+	}
+}
+
 // member is what the second of three members says of its replica set.
 func member() bson.D {
 	return bson.D{
