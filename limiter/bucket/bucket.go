@@ -96,7 +96,7 @@ func New(r Rate, now int64) *Bucket {
 // nanosecond, coarse enough for the count to last for decades.
 func newBucketState(r Rate, now int64) *bucketState {
 	rate := min(max(r.PerSecond, 0.001), maxRate)
-	burst := min(max(rate*min(r.Seconds(), maxBurstSeconds), 1), maxBurst)
+	burst := r.Burst()
 	scale := math.Floor(min(max(1e9/rate, 1), 1e9))
 	units := bounded(math.Floor(burst * scale))
 	return &bucketState{

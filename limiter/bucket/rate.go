@@ -27,6 +27,12 @@ type Rate struct {
 	Sharers int
 }
 
+// Burst returns the depth in tokens.
+func (r Rate) Burst() float64 {
+	rate := min(max(r.PerSecond, 0.001), maxRate)
+	return min(max(rate*min(r.Seconds(), maxBurstSeconds), 1), maxBurst)
+}
+
 // Seconds returns the depth in seconds with its default.
 func (r Rate) Seconds() float64 {
 	if r.BurstSeconds > 0 {
