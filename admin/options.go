@@ -95,6 +95,10 @@ type Options struct {
 	// Fleet returns how the daemon stands in its group, for /v1/fleet; nil, or
 	// returning nil = there is none.
 	Fleet func() *status.Fleet
+	// Pending waits, for a second or so, until a change is in force at all gates that
+	// share what was changed, and returns what to say when it is not; nil = nothing
+	// is shared.
+	Pending func(ctx context.Context) string
 	// Shadow answers /v1/shadow; nil = there are no candidates.
 	Shadow Shadow
 	// Log lines for GET /v1/log, as text, without secrets; nil = 404.

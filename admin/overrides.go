@@ -203,7 +203,9 @@ func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p P
 			Before *overrideDocument `json:"before"`
 			After  overrideDocument  `json:"after"`
 			Undo   string            `json:"undo"`
-		}{d.ID, before, d, d.Undo})
+			// Pending is why not all gates that share the rate go by it yet; "" = they do.
+			Pending string `json:"pending,omitempty"`
+		}{d.ID, before, d, d.Undo, s.pending(r)})
 	}
 }
 
@@ -251,5 +253,8 @@ func (s *desk) undo(w http.ResponseWriter, r *http.Request) {
 	}
 	s.press.Forget()
 	s.book.Mark(time.Now(), name, "override of "+old.Key+" undone")
-	answers.JSON(w, http.StatusOK, map[string]any{"undone": newOverride(&old)})
+	answers.JSON(w, http.StatusOK, struct {
+		Undone  overrideDocument `json:"undone"`
+		Pending string           `json:"pending,omitempty"`
+	}{newOverride(&old), s.pending(r)})
 }

@@ -25,6 +25,7 @@ type patchBody struct {
 	Before  json.RawMessage `json:"before"`
 	After   json.RawMessage `json:"after"`
 	Undo    string          `json:"undo"`
+	Pending string          `json:"pending"`
 	ETag    string          `json:"etag"`
 	Changed []Move          `json:"changed"`
 }
@@ -138,7 +139,17 @@ func (s *desk) patch(w http.ResponseWriter, r *http.Request) {
 		Before  any    `json:"before"`
 		After   any    `json:"after"`
 		ETag    string `json:"etag"`
-	}{name, before, after, tag})
+		Pending string `json:"pending,omitempty"`
+	}{name, before, after, tag, s.pending(r)})
+}
+
+// pending waits until the gates of the group have what was changed, and returns
+// what to say when they have not; "" = they have.
+func (s *desk) pending(r *http.Request) string {
+	if s.o.Pending == nil {
+		return ""
+	}
+	return s.o.Pending(r.Context())
 }
 
 // reload reads the configuration now, and answers with what that changed.
@@ -153,5 +164,9 @@ func (s *desk) reload(w http.ResponseWriter, r *http.Request) {
 	if moves == nil {
 		moves = []Move{}
 	}
-	answers.JSON(w, http.StatusOK, map[string]any{"reloaded": true, "changed": moves})
+	answers.JSON(w, http.StatusOK, struct {
+		Reloaded bool   `json:"reloaded"`
+		Changed  []Move `json:"changed"`
+		Pending  string `json:"pending,omitempty"`
+	}{true, moves, s.pending(r)})
 }

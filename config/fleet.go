@@ -12,7 +12,8 @@ type Fleet struct {
 	// How long a gate goes on at its last share when Redis does not answer; at
 	// least twice the interval.
 	Lease Duration `yaml:"lease" default:"2s" min:"100ms" max:"5m"`
-	// How many gates are expected, for fallback fair before any was seen.
+	// How many gates there are at least. The part of those that the group does not
+	// see is kept back for them, unless fallback is closed or open.
 	Gates int `yaml:"gates" default:"1" min:"1" max:"10000"`
 	// What a gate does without a lease. fair: its part of the rate, divided by
 	// the gates seen last. share: the share that it had last. closed: refuses.

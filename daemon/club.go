@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +26,6 @@ type club struct {
 	*shared
 
 	fronts *fronts
-	path   string        // of the configuration; "" = built in
 	other  chan struct{} // has room for one: group is another
 
 	mu    sync.Mutex // guards the fields below; never held across a wait
@@ -35,13 +34,14 @@ type club struct {
 }
 
 // newClub returns a club of which this daemon is no member yet.
-func newClub(sh *shared, fs *fronts, path string) *club {
-	return &club{shared: sh, fronts: fs, path: path, other: make(chan struct{}, 1)}
+func newClub(sh *shared, fs *fronts) *club {
+	return &club{shared: sh, fronts: fs, other: make(chan struct{}, 1)}
 }
 
 // prepare builds what a configuration needs, and returns what puts it in force
-// once the gates are there, which cannot fail.
-func (c *club) prepare(cfg *config.Config) (join func(), err error) {
+// once the gates are there, which cannot fail. anew says that it was read from a
+// file.
+func (c *club) prepare(cfg *config.Config, anew bool) (join func(), err error) {
 	c.mu.Lock()
 	group, old := c.group, c.cfg
 	c.mu.Unlock()
@@ -54,7 +54,12 @@ func (c *club) prepare(cfg *config.Config) (join func(), err error) {
 			return nil, err
 		}
 	}
-	return func() { c.join(group, next) }, nil
+	return func() {
+		c.join(group, next)
+		if group != nil {
+			group.Tell(c.rates(cfg), anew)
+		}
+	}, nil
 }
 
 // newGroup builds the group; it connects to nobody yet.
@@ -79,14 +84,61 @@ func (c *club) newGroup(f *config.Fleet) (*fleet.Group, error) {
 
 // settings are what a group can be told while it runs.
 func (c *club) settings(f *config.Fleet) fleet.Settings {
-	s := fleet.Settings{
+	return fleet.Settings{
 		Interval: time.Duration(f.Interval), Lease: time.Duration(f.Lease), Gates: f.Gates, Fallback: fleet.Fallback(f.Fallback),
-		Version: c.started.UnixMilli(),
 	}
-	if info, err := os.Stat(c.path); err == nil {
-		s.Version = info.ModTime().UnixMilli()
+}
+
+// rates lists the shared rates of a configuration, and the overrides over them.
+func (c *club) rates(cfg *config.Config) (list []fleet.Setting) {
+	add := func(shared bool, name string, rate, burstSeconds float64) {
+		if shared && rate > 0 {
+			r := limiter.Rate{PerSecond: rate, BurstSeconds: burstSeconds}
+			list = append(list, fleet.Setting{Name: name, PerSecond: rate, Burst: r.Burst()})
+		}
 	}
-	return s
+	for i := range cfg.Ingresses {
+		in := &cfg.Ingresses[i]
+		form := &in.Partitions.Default
+		add(in.Requests.Shared, in.Name, in.Requests.Rate, in.Requests.BurstSeconds)
+		add(in.Connections.Shared, in.Name+connectionsQuota, in.Connections.Rate, in.Connections.BurstSeconds)
+		for _, name := range []string{"/=" + limiter.DefaultPartition, "/=" + limiter.OverflowPartition, "/~"} {
+			add(form.Shared, in.Name+name, form.Rate, form.BurstSeconds)
+		}
+		for j := range in.Partitions.Named {
+			n := &in.Partitions.Named[j]
+			add(n.Shared, in.Name+"/="+n.Name, n.Rate, n.BurstSeconds)
+		}
+		c.fronts.overrides.rates(in, func(partition string, rate, burstSeconds float64, left time.Duration) {
+			before := len(list)
+			if add(true, in.Name+"/"+partition, rate, burstSeconds); len(list) > before {
+				list[before].Override, list[before].For = true, left
+			}
+		})
+	}
+	return list
+}
+
+// connectionsQuota is what the quota of connections is called after its ingress.
+const connectionsQuota = "#connections"
+
+// takenWithin is how long somebody who changes a rate waits for the group.
+const takenWithin = time.Second
+
+// pending waits until the group has taken what this gate was told last, and
+// returns what to say when it has not: this gate goes by it then, and the others
+// do when the group is back.
+func (c *club) pending(ctx context.Context) string {
+	g := c.current()
+	if g == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, takenWithin)
+	defer cancel()
+	if err := g.Taken(ctx); err != nil {
+		return err.Error() + "; it is told again until it has"
+	}
+	return ""
 }
 
 // join goes on with a group, nil = none.
@@ -174,7 +226,7 @@ func (c *club) buckets(yield func(name, label string, b *limiter.Bucket) bool) {
 		if f.server == nil || !more {
 			continue
 		}
-		if b := f.server.Connections().Bucket; b.Rate().Sharers > 0 && !yield(f.name+"#connections", f.name+"#connections", b) {
+		if b := f.server.Connections().Bucket; b.Rate().Sharers > 0 && !yield(f.name+connectionsQuota, f.name+connectionsQuota, b) {
 			return
 		}
 	}
@@ -190,22 +242,49 @@ func (c *club) status() *status.Fleet {
 	return &s
 }
 
-// detail is what /readyz says of a group that does not answer; "" = it does, or
-// there is none.
-func (c *club) detail() string {
+// details are what /readyz says of the group: that it does not answer, and that
+// files of gates differ.
+func (c *club) details() (list []string) {
 	g := c.current()
 	if g == nil {
-		return ""
+		return nil
 	}
 	m, problem := g.Mode()
 	switch {
+	case m == fleet.Partly:
+		list = append(list, "the fleet's group does not answer for all that is shared: "+problem)
 	case m == fleet.Leased || problem == "":
-		return ""
 	case m == fleet.Kept:
-		return "the fleet's group does not answer, shared rates stay at this gate's last share: " + problem
+		list = append(list, "the fleet's group does not answer, shared rates stay at this gate's last share: "+problem)
 	default:
-		return "the fleet's group does not answer, shared rates go by fallback " + string(m) + ": " + problem
+		list = append(list, "the fleet's group does not answer, shared rates go by fallback "+string(m)+": "+problem)
 	}
+	differ, pending := g.Differs()
+	if len(pending) > 0 {
+		list = append(list, "the fleet's group has not taken "+firstOf(pending)+" as this gate was told")
+	}
+	if differ = byFile(differ); len(differ) > 0 {
+		var told []string
+		for _, d := range differ {
+			told = append(told, fmt.Sprintf("%s is %g/s by the file of gate %s, and %g/s in this gate's configuration", d.Name, d.PerSecond, d.By, d.OwnPerSecond))
+		}
+		list = append(list, "shared rates differ between the files of gates: "+firstOf(told))
+	}
+	return list
+}
+
+// byFile returns the rates that are in force by another gate's file: what somebody
+// set at run time is meant to differ.
+func byFile(differ []status.FleetRate) []status.FleetRate {
+	return slices.DeleteFunc(slices.Clone(differ), func(d status.FleetRate) bool { return d.Source != "file" })
+}
+
+// firstOf words a list, of which the first few are named.
+func firstOf(list []string) string {
+	if more := len(list) - 3; more > 0 {
+		return strings.Join(list[:3], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(list, ", ")
 }
 
 // clubCollector reads the group when somebody scrapes. Every label value comes
@@ -213,6 +292,7 @@ func (c *club) detail() string {
 type clubCollector struct {
 	club                                              *club
 	share, gates, age, mode, calls, failures, seconds *prometheus.Desc
+	known, differ, pending                            *prometheus.Desc
 }
 
 func newClubCollector(c *club) *clubCollector {
@@ -223,6 +303,9 @@ func newClubCollector(c *club) *clubCollector {
 		club:     c,
 		share:    desc("share", "Part of a shared rate that this gate was lent last, tokens per second.", "quota"),
 		gates:    desc("gates", "Gates of the group as this one saw it last."),
+		known:    desc("known_gates", "Gates of the group, and those that are expected or fell silent, whose part is kept back."),
+		differ:   desc("rates_differ", "Shared rates of this gate's configuration that are not in force, since another gate's file says otherwise."),
+		pending:  desc("rates_pending", "Shared rates that this gate was told and the group has not taken."),
 		age:      desc("lease_age_seconds", "Time since the group answered last."),
 		mode:     desc("mode", "1 for what the gate goes by: leased, kept, or its fallback.", "mode"),
 		calls:    desc("calls_total", "Calls that the group answered."),
@@ -233,7 +316,7 @@ func newClubCollector(c *club) *clubCollector {
 
 // Describe implements [prometheus.Collector].
 func (c *clubCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.share, c.gates, c.age, c.mode, c.calls, c.failures, c.seconds} {
+	for _, d := range []*prometheus.Desc{c.share, c.gates, c.age, c.mode, c.calls, c.failures, c.seconds, c.known, c.differ, c.pending} {
 		ch <- d
 	}
 }
@@ -244,7 +327,7 @@ func (c *clubCollector) Collect(ch chan<- prometheus.Metric) {
 	if g == nil {
 		return
 	}
-	s := g.Status()
+	s := g.Brief()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...) //nolint:promlinter // as in the steward's
 	}
@@ -252,6 +335,9 @@ func (c *clubCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(c.share, sum.Share, sum.Label)
 	}
 	gauge(c.gates, float64(s.Gates))
+	gauge(c.known, float64(s.Known))
+	gauge(c.differ, float64(len(byFile(s.Differs))))
+	gauge(c.pending, float64(len(s.Pending)))
 	gauge(c.age, s.AgeSeconds)
 	gauge(c.seconds, s.CallMS/1000)
 	for _, m := range fleet.Modes() {

@@ -125,3 +125,63 @@ func TestFilesOfTheGroupAreChecked(t *testing.T) {
 		t.Errorf("Check: %v; want the file of the authorities", err)
 	}
 }
+
+// A change of a shared rate is answered when the group has it, or says that it has
+// not; the other gate goes by it, and says where its file differs. An override ends
+// in the group though the gate that was told it is gone.
+func TestRatesOfAGroup(t *testing.T) {
+	redis := miniredis.RunT(t)
+	at := redis.Addr()
+	plain := strings.Replace(sharing(at, ""), "default: { limit", "default: { rate: 100, shared: true, limit", 1)
+	a, b := run(t, plain), run(t, plain)
+	quota := func(r *running, name string) (q status.FleetQuota) {
+		for _, q = range r.fleet().Quotas {
+			if q.Name == name && q.Epoch != "" {
+				return q
+			}
+		}
+		return status.FleetQuota{}
+	}
+	rate := func(r *running, name string, want float64) func() bool {
+		return func() bool { return quota(r, name).PerSecond == want }
+	}
+	soon(t, "both go by 100", func() bool { return rate(a, "orders", 100)() && rate(b, "orders", 100)() })
+	if code, body := a.ask("PATCH", "/v1/ingresses/orders", `{"requests": {"rate": 300}}`); code != 200 || strings.Contains(body, "pending") {
+		t.Errorf("PATCH: %d %s; want it to be in the group", code, body)
+	}
+	soon(t, "both go by what one was told", func() bool { return rate(a, "orders", 300)() && rate(b, "orders", 300)() })
+	if q := quota(b, "orders"); q.OwnPerSecond != 100 {
+		t.Errorf("the other gate says %+v; want its own 100/s", q)
+	}
+	if _, body := b.ask("GET", "/readyz", ""); strings.Contains(body, "differ") {
+		t.Errorf("readyz tells what somebody changed as files that differ: %s", body)
+	}
+	key := limiter.Request{Key: "acme"}
+	for _, r := range []*running{a, b} {
+		if p, err := r.Gate("orders").TryAdmit(r.Gate("orders").Now(), key); err == nil {
+			p.End(limiter.Success)
+		}
+	}
+	if code, body := a.ask("PATCH", "/v1/ingresses/orders", `{"overrides": {"acme": {"rate": 5, "for": "2s"}}}`); code != 200 || strings.Contains(body, "pending") {
+		t.Errorf("PATCH of an override: %d %s; want it to be in the group", code, body)
+	}
+	soon(t, "the other goes by the override", rate(b, "orders/~acme", 5))
+	a.stop()
+	soon(t, "the override ends without the gate that was told it", rate(b, "orders/~acme", 100))
+
+	c := run(t, strings.Replace(plain, "rate: 100, burstSeconds", "rate: 50, burstSeconds", 1))
+	soon(t, "a gate with another file is the last to tell", func() bool { return rate(b, "orders", 50)() && rate(c, "orders", 50)() })
+	soon(t, "the gate with the old file says so", func() bool {
+		_, body := b.ask("GET", "/readyz", "")
+		_, metrics := b.ask("GET", "/metrics", "")
+		return strings.Contains(body, "shared rates differ between the files of gates: orders is 50/s by the file of gate") && strings.Contains(metrics, "admitd_fleet_rates_differ 1")
+	})
+	redis.Close()
+	if code, body := b.ask("PATCH", "/v1/ingresses/orders", `{"requests": {"rate": 70}}`); code != 200 || !strings.Contains(body, `"pending":"fleet: the group has not taken the rate of: orders`) {
+		t.Errorf("PATCH without Redis: %d %s; want what is pending", code, body)
+	}
+	if err := redis.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "it is told when Redis is back", func() bool { return rate(c, "orders", 70)() && rate(b, "orders", 70)() })
+}

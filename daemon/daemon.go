@@ -80,7 +80,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	}
 	d := &Daemon{shared: sh, first: cfg, loaded: o.Loaded, kill: o.Kill, up: make(chan struct{})}
 	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1), stages: newStages()}
-	d.fronts.club = newClub(sh, d.fronts, o.Path)
+	d.fronts.club = newClub(sh, d.fronts)
 	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
 	d.fronts.overrides = &overrides{settings: d.settings}
 	d.fronts.memory = &memory{shared: sh, running: d.settings.running, soon: make(chan struct{}, 1)}
@@ -109,7 +109,7 @@ func Check(cfg *config.Config) error {
 	problems := []error{err, noToken, noTuner, noKeys}
 	if err == nil {
 		_, noCast := d.fronts.cast(cfg)
-		_, noClub := d.fronts.club.prepare(cfg)
+		_, noClub := d.fronts.club.prepare(cfg, true)
 		problems = append(problems, noCast, noClub)
 	}
 	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
@@ -283,7 +283,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname()         // without one the machine is known by its addresses
 	s := admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: &promotions{settings: d.settings}, Fleet: d.fronts.club.status, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: &promotions{settings: d.settings}, Fleet: d.fronts.club.status, Pending: d.fronts.club.pending, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
 	})

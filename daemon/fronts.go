@@ -50,7 +50,7 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 		return admin.ErrDraining
 	}
 	fs.sharers = cfg.Fleet.Gates
-	join, err := fs.club.prepare(cfg)
+	join, err := fs.club.prepare(cfg, anew)
 	if err != nil {
 		return err
 	}

@@ -213,6 +213,35 @@ func (o *overrides) put(in *config.Ingress, p *limiter.Policy, build func(form *
 	return nil
 }
 
+// rates calls yield with the overrides of an ingress that change a shared rate:
+// the partition, as [limiter.Gate.Shared] names it, the rate, its depth in seconds
+// and how long it holds, 0 = until it is undone.
+func (o *overrides) rates(in *config.Ingress, yield func(partition string, rate, burstSeconds float64, left time.Duration)) {
+	o.mu.Lock()
+	all := maps.Clone(o.all[in.Name])
+	o.mu.Unlock()
+	for key, v := range all {
+		form, partition := in.Partitions.Default, "~"+key
+		if i := slices.IndexFunc(in.Partitions.Named, func(n config.NamedPartition) bool { return n.Name == key }); i >= 0 {
+			form, partition = in.Partitions.Named[i].Form(), "="+key
+		}
+		if !form.Shared || v.Rate == nil && v.BurstSeconds == nil {
+			continue
+		}
+		if v.Rate != nil {
+			form.Rate = *v.Rate
+		}
+		if v.BurstSeconds != nil {
+			form.BurstSeconds = *v.BurstSeconds
+		}
+		var left time.Duration
+		if !v.Until.IsZero() {
+			left = max(time.Until(v.Until), time.Millisecond)
+		}
+		yield(partition, form.Rate, form.BurstSeconds, left)
+	}
+}
+
 // overrideCount is the metric of how many there are.
 var overrideCount = prometheus.NewDesc("admitd_runtime_overrides", //nolint:gochecknoglobals // a constant
 	"Overrides of single keys that are in force.", []string{"ingress"}, nil)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ type running struct {
 
 	t    *testing.T
 	file string
+	stop func() // drains it, and waits until it has ended
 }
 
 // run starts a daemon on content and stops it when the test ends.
@@ -40,7 +42,8 @@ func run(t *testing.T, content string) *running {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	r.stop = sync.OnceFunc(func() { cancel(); <-ended })
+	t.Cleanup(r.stop)
 	select {
 	case <-r.Up():
 	case err := <-ended:

@@ -39,9 +39,7 @@ func (fc *face) Health() admin.Health {
 	if _, problems := fc.settings.last(); len(problems) > 0 {
 		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(problems, "; "))
 	}
-	if detail := fc.fronts.club.detail(); detail != "" {
-		h.Detail = append(h.Detail, detail)
-	}
+	h.Detail = append(h.Detail, fc.fronts.club.details()...)
 	if s := fc.clock.Status(); !s.Trusted {
 		h.Detail = append(h.Detail, "the clock is not trusted, adaptive limits are fixed: "+string(s.Reason))
 	}

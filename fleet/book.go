@@ -3,6 +3,8 @@ package fleet
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -18,12 +20,8 @@ import (
 type Settings struct {
 	Interval time.Duration // between two calls; 0 = 200 ms
 	Lease    time.Duration // how long a share holds after the call that was answered last; 0 = 2 s, at least twice the interval
-	Gates    int           // how many are expected before any was seen; 0 = 1
+	Gates    int           // how many there are: what those may spend that the group does not see is kept back; 0 = as many as were seen
 	Fallback Fallback      // "" = fair
-	// Version of the rates that there are from the beginning, milliseconds of the
-	// wall clock: where gates differ, the highest wins. One that changes later is
-	// newer.
-	Version int64
 }
 
 // withDefaults fills in the defaults.
@@ -42,8 +40,9 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// span is for how long tokens are granted: a call may come late.
-func (s *Settings) span() time.Duration { return s.Interval + s.Interval/2 }
+// keepsBack reports whether a gate without a lease goes on spending, so that the
+// others leave its part alone.
+func (s *Settings) keepsBack() bool { return s.Fallback == Fair || s.Fallback == Share }
 
 // tick is how often a group looks at its buckets.
 func (s *Settings) tick() time.Duration { return s.Interval / 4 }
@@ -70,6 +69,13 @@ type book struct {
 
 	quotas map[string]*quota
 	order  []string // names, in the order in which they came
+	rates  rates
+	// failing are the quotas that the group does not answer for, limitProblem why it
+	// does not for some limit.
+	failing      map[*quota]bool
+	limitProblem string
+	shards       int   // over which the keys of quotas are spread
+	listed       int64 // until when all gates are listed
 	calls
 }
 
@@ -77,10 +83,12 @@ type book struct {
 // next one, and who was there. Times are monotonic ns.
 type calls struct {
 	begun   int64
-	called  int64 // when the last one was sent
-	heard   int64 // when the one that was answered last was sent
-	ever    bool  // some was answered
-	gates   int   // that were there then
+	called  int64         // when the last one was sent
+	heard   int64         // when the one that was answered last was sent
+	ever    bool          // some was answered
+	live    int           // gates that were there then
+	gates   int           // and those that are expected, or fell silent
+	pace    time.Duration // between two calls: the interval, or more in a large group
 	members []status.FleetGate
 	next    int64
 	soon    int64 // when a quota that had to wait may ask again
@@ -90,8 +98,37 @@ type calls struct {
 func newBook(now int64, id, name string, s Settings, buckets Buckets) *book {
 	return &book{
 		Settings: s.withDefaults(), id: id, name: name, buckets: buckets, dry: make(chan struct{}, 1),
-		rand: rand.Float64, quotas: map[string]*quota{}, calls: calls{heard: now, begun: now, next: now, soon: math.MaxInt64},
+		rand: rand.Float64, quotas: map[string]*quota{}, failing: map[*quota]bool{}, rates: rates{name: name}, shards: 1,
+		calls: calls{heard: now, begun: now, next: now, soon: math.MaxInt64, pace: s.withDefaults().Interval},
 	}
+}
+
+// span is for how long tokens are granted: a call may come late.
+func (b *book) span() time.Duration { return b.pace + b.pace/2 }
+
+// lease is for how long a share holds.
+func (b *book) lease() time.Duration { return max(b.Lease, 2*b.pace) }
+
+// What a call costs Redis, about, and how much of one of its processors a group
+// may take before its gates call less often.
+const (
+	callCost  = 15 * time.Microsecond
+	quotaCost = 20 * time.Microsecond
+	redisPart = 0.35
+	maxPace   = 2 * time.Second
+)
+
+// stretch sets the time between two calls for so many quotas.
+func (b *book) stretch(calls, asks int) {
+	cost := time.Duration(calls)*callCost + time.Duration(asks)*quotaCost
+	b.pace = max(b.Interval, min(time.Duration(float64(cost)*float64(b.live)/redisPart), maxPace))
+}
+
+// shardOf returns where the keys of a quota lie.
+func (b *book) shardOf(key string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key)) // never fails
+	return int(h.Sum32() % uint32(b.shards))
 }
 
 // look reads the buckets, and keeps them filled while the group is silent.
@@ -103,34 +140,41 @@ func (b *book) look(now int64) {
 	b.buckets(func(name, label string, bucket *limiter.Bucket) bool {
 		q := b.quotas[name]
 		if q == nil {
-			q = &quota{key: keyOf(name), label: label, appetite: appetite{piece: 1, demand: -1}, standing: standing{mode: FairMode}, version: b.Version}
+			key := keyOf(name)
+			q = &quota{
+				key: key, label: label, setting: settingField(name), override: overrideField(name), shard: b.shardOf(key),
+				appetite: appetite{piece: 1, demand: -1}, standing: standing{mode: FairMode},
+			}
 			b.quotas[name] = q
 			b.order = append(b.order, name)
 			b.next = now
 		}
-		if rate := bucket.Rate(); q.own != rate {
-			if q.own.PerSecond > 0 {
-				q.version = max(time.Now().UnixMilli(), q.version+1) // changed at run time: newer than any file
-			}
-			q.own = rate
-		}
 		q.look(now, bucket)
 		return true
 	})
-	lost := b.lost(now)
-	p := plight{interval: b.Interval, tick: b.tick(), gates: b.Gates, fallback: b.Fallback}
-	if b.ever {
-		p.gates = b.gates
+	if b.rates.ended(now) {
+		b.ratesChanged(now)
 	}
+	lost := b.lost(now)
+	p := plight{interval: b.Interval, tick: b.tick(), gates: b.known(), fallback: b.Fallback, rates: &b.rates}
 	b.order = slices.DeleteFunc(b.order, func(name string) bool {
 		q := b.quotas[name]
 		if !q.present {
 			delete(b.quotas, name)
+			delete(b.failing, q)
 			return true
 		}
 		q.goOn(now, lost || q.open > 0 && now-q.open > int64(b.span()), p) // others may be answered, and this one not
 		return false
 	})
+}
+
+// known returns how many gates there are, as far as this one knows.
+func (b *book) known() int {
+	if b.ever {
+		return max(b.gates, 1)
+	}
+	return b.Gates
 }
 
 // lost reports whether nothing was heard of the group for longer than a grant
@@ -143,7 +187,7 @@ func (b *book) wantsCall(now int64, dry bool) (due, early bool) {
 	if now >= b.next {
 		return true, false
 	}
-	early = dry && now-b.called >= int64(b.Interval/4) || now >= b.soon
+	early = dry && now-b.called >= int64(b.pace/4) || now >= b.soon
 	return early, early
 }
 
@@ -152,48 +196,79 @@ func (b *book) wantsCall(now int64, dry bool) (due, early bool) {
 // in need ask, and there is none when none is.
 func (b *book) prepare(now int64, early, leaving bool) []call {
 	b.soon = math.MaxInt64
-	if !early {
-		b.next = now + int64(float64(b.Interval)*(1-jitter+2*jitter*b.rand()))
+	var calls []call
+	last := make([]int, b.shards) // call per shard, plus one
+	add := func(shard int) {
+		calls = append(calls, b.empty(shard, leaving))
+		last[shard] = len(calls)
 	}
-	calls := []call{b.empty(leaving)}
+	if !early {
+		for shard := range b.shards { // the group hears of this gate, and every shard of somebody
+			add(shard)
+		}
+		calls[0].hello = 1
+		if now < b.listed {
+			calls[0].hello = 2
+		}
+	}
+	asks := 0
 	for _, name := range b.order {
 		q := b.quotas[name]
 		if !leaving && (now < q.notYet || early && !q.bucket.Dry() || !q.due(now)) {
 			continue
 		}
-		last := &calls[len(calls)-1]
-		if len(last.asks) == maxPerCall {
-			calls = append(calls, b.empty(leaving))
-			last = &calls[len(calls)-1]
+		if at := last[q.shard]; at == 0 || len(calls[at-1].asks) == maxPerCall {
+			add(q.shard)
 		}
-		last.asks = append(last.asks, q.ask(now))
+		c := &calls[last[q.shard]-1]
+		c.asks = append(c.asks, q.ask(now, &b.rates))
+		asks++
 		if q.open == 0 {
 			q.open = now
 		}
 	}
-	if early && len(calls[0].asks) == 0 {
+	if len(calls) == 0 {
 		return nil
 	}
 	b.called = now
+	if !early {
+		b.stretch(len(calls), asks)
+		b.next = now + int64(float64(b.pace)*(1-jitter+2*jitter*b.rand()))
+		for i := range calls {
+			calls[i].interval, calls[i].span, calls[i].lease = b.pace, b.span(), b.lease()
+		}
+	}
 	return calls
 }
 
 // empty returns a call without a quota.
-func (b *book) empty(leaving bool) call {
+func (b *book) empty(shard int, leaving bool) call {
 	return call{
-		id: b.id, name: b.name, interval: b.Interval, span: b.span(), lease: b.Lease,
-		expected: b.Gates, leaving: leaving,
+		id: b.id, name: b.name, interval: b.pace, span: b.span(), lease: b.lease(), shard: shard,
+		expected: b.Gates, leaving: leaving, live: max(b.live, 1), known: b.known(), keepBack: b.keepsBack(),
 	}
 }
 
 // landed takes what one run answered that was sent at sent.
 func (b *book) landed(now, sent int64, c *call, a *answer) {
-	b.heard, b.gates, b.ever, b.members = sent, max(a.gates, 1), true, a.known
+	b.heard, b.ever = sent, true
+	if c.hello > 0 {
+		b.live, b.gates = max(a.live, 1), max(a.gates, a.live, 1)
+		b.rates.heardVersion, b.rates.heardBorn = a.version, a.born
+	}
+	if c.hello > 1 {
+		b.members = a.listed
+	}
 	for i := range c.asks {
 		q := c.asks[i].quota
 		if !q.present {
 			continue // it is no more
 		}
+		if q.problem = a.grants[i].problem; q.problem != "" {
+			b.failing[q] = true
+			continue
+		}
+		delete(b.failing, q)
 		q.granted(now, sent, &c.asks[i], &a.grants[i], c, b.dry)
 		if q.notYet > now { // spread, so that those who wait do not come together
 			q.notYet += int64(float64(q.notYet-now) * 0.5 * b.rand())
@@ -202,9 +277,29 @@ func (b *book) landed(now, sent int64, c *call, a *answer) {
 	}
 }
 
+// ratesChanged has the quotas whose rate is another one by now ask at once,
+// however long they were to wait.
+func (b *book) ratesChanged(now int64) {
+	for _, q := range b.quotas {
+		if _, _, version := b.rates.inForce(now, q.setting, q.override); version != q.version {
+			q.notYet, q.changed, b.next = 0, true, now
+		}
+	}
+}
+
+// problem returns why some quota is not answered; "" = all are.
+func (b *book) problem() string {
+	for q := range b.failing {
+		return fmt.Sprintf("%d quotas are not answered, one of %s: %s", len(b.failing), q.label, q.problem)
+	}
+	return b.limitProblem
+}
+
 // mode is what the gate as a whole goes by.
 func (b *book) mode(now int64) Mode {
 	switch {
+	case b.ever && !b.lost(now) && b.problem() != "":
+		return Partly
 	case b.ever && !b.lost(now):
 		return Leased
 	case b.ever && now-b.heard < int64(b.Lease):

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/fleet/pool"
+	"github.com/admitd/admitd/status"
 )
 
 // Script is what runs inside Redis.
@@ -14,9 +15,9 @@ func Script() string { return quotasScript }
 // A Sim is one gate's book, played in virtual time.
 type Sim struct {
 	*book
-	prefix string
 	board  *redisBoard
 	looked int64
+	again  int64
 	dryNow bool
 	Failed int
 	Calls  int
@@ -28,7 +29,7 @@ func NewSim(now int64, id string, s Settings, buckets Buckets, r *Redis) (*Sim, 
 	if err != nil {
 		return nil, err
 	}
-	return &Sim{book: newBook(now, id, id, s, buckets), prefix: "admitd:{sim}:", board: on, looked: now - int64(time.Hour)}, nil
+	return &Sim{book: newBook(now, id, id, s, buckets), board: on, looked: now - int64(time.Hour)}, nil
 }
 
 // Throw makes dice what the gate's own chance comes from, so that a world plays the
@@ -44,6 +45,10 @@ func (s *Sim) Step(now int64, reach, answer bool) {
 	default:
 	}
 	due, _ := s.wantsCall(now, s.dryNow)
+	if s.rates.due(now) && now >= s.again && reach && !s.sync(now, answer) {
+		s.again = now + int64(s.pace)
+		s.Failed++
+	}
 	if !due && now-s.looked < int64(s.tick()) {
 		return
 	}
@@ -70,6 +75,31 @@ func (s *Sim) Step(now int64, reach, answer bool) {
 	}
 }
 
+// sync tells the group of the rates, and hears of them.
+func (s *Sim) sync(now int64, answer bool) bool {
+	for s.rates.due(now) {
+		c := s.rates.prepare(now)
+		reply, err := s.board.run(context.Background(), scriptRates, rateKeys("sim"), c.args)
+		if err != nil || !answer {
+			return false
+		}
+		changed, err := s.rates.landed(now, now, &c, reply)
+		if err != nil {
+			return false
+		}
+		if changed {
+			s.ratesChanged(now)
+		}
+	}
+	return true
+}
+
+// Tell is what a gate's configuration says.
+func (s *Sim) Tell(now int64, file bool, settings ...Setting) { s.rates.tell(now, settings, file) }
+
+// Differs lists what of it is not in force.
+func (s *Sim) Differs(now int64) []status.FleetRate { return s.rates.differs(now) }
+
 // Leave says good-bye.
 func (s *Sim) Leave(now int64) error {
 	for _, c := range s.prepare(now, false, true) {
@@ -81,7 +111,7 @@ func (s *Sim) Leave(now int64) error {
 }
 
 func (s *Sim) call(c *call) (answer, error) {
-	reply, err := s.board.run(context.Background(), c.keys(s.prefix), c.args())
+	reply, err := s.board.run(context.Background(), scriptQuotas, c.keys("sim"), c.args())
 	if err != nil {
 		return answer{}, err
 	}
@@ -112,7 +142,7 @@ func (s *Sim) Exchange(life time.Duration, row *pool.Row, v *pool.Verdict) (pool
 	if v != nil {
 		verdict = fmt.Sprintf("%d %d %d", v.Fence, v.Limit, v.Base)
 	}
-	reply, err := s.board.runLimits(context.Background(), []string{s.prefix + "l:x"}, []any{row.ID, micros(life), row.String(), verdict})
+	reply, err := s.board.run(context.Background(), scriptLimits, []string{prefixOf("sim", 0) + "l:x"}, []any{row.ID, micros(life), row.String(), verdict})
 	if err != nil {
 		return pool.Board{}, err
 	}
@@ -158,3 +188,12 @@ func CheckReply(stream string, n int) error {
 
 // ErrReplyTooLarge is what CheckReply's errors wrap.
 var ErrReplyTooLarge = errReplyTooLarge
+
+// Rename calls the gate so.
+func (s *Sim) Rename(name string) { s.name, s.rates.name = name, name }
+
+// InForce returns the rate that the gate takes for the group's.
+func (s *Sim) InForce(now int64, quota string) float64 {
+	rate, _, _ := s.rates.inForce(now, settingField(quota), overrideField(quota))
+	return rate
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -32,10 +33,9 @@ type Options struct {
 // Group is this gate's end of a group of gates. [New] makes one, [Group.Run]
 // runs it. It is safe for concurrent use.
 type Group struct {
-	o      Options
-	prefix string
-	id     string
-	board  board
+	o     Options
+	id    string
+	board board
 
 	interval time.Duration // which never changes
 	wake     chan struct{}
@@ -43,8 +43,10 @@ type Group struct {
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	book     *book
-	failure  string // of the last call; "" = it was answered
+	landed   chan struct{} // closed when a call has ended, and made anew
+	failure  string        // of the last call; "" = it was answered
 	failedAt time.Time
+	again    int64         // when the group may be told its rates again, after it did not answer
 	calls    [2]uint64     // failed, answered
 	took     time.Duration // the last call that was answered
 }
@@ -53,8 +55,12 @@ type Group struct {
 type landing struct {
 	sent    int64
 	calls   []call
-	answers []answer
-	err     error
+	answers []answer // of the first calls, as far as they were made
+	errs    []error  // of these; nil = answered
+	rates   *rateCall
+	reply   []string // of rates
+	err     error    // why Redis does not answer; nil = it does
+	limit   string   // why it does not answer for some limit
 	took    time.Duration
 }
 
@@ -83,12 +89,18 @@ func newGroup(o Options, on board) *Group {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	g := &Group{
-		o: o, prefix: "admitd:{" + o.Name + "}:", id: hex.EncodeToString(id[:]), board: on, interval: o.Settings.withDefaults().Interval, wake: make(chan struct{}, 1), done: make(chan landing, 1),
+		o: o, id: hex.EncodeToString(id[:]), board: on, interval: o.Settings.withDefaults().Interval, wake: make(chan struct{}, 1), done: make(chan landing, 1), landed: make(chan struct{}),
 		book: newBook(o.Now(), hex.EncodeToString(id[:]), plainName(o.Gate), o.Settings, o.Buckets),
 	}
 	g.book.limits = o.Limits
+	if o.Redis.Cluster {
+		g.book.shards = clusterShards
+	}
 	return g
 }
+
+// clusterShards is over how many slots a group spreads its quotas in a cluster.
+const clusterShards = 8
 
 // plainName returns a gate's name as the script takes it: without spaces, and
 // bounded.
@@ -148,10 +160,10 @@ func (g *Group) Run(ctx context.Context) error {
 			flying = false
 			g.land(l)
 		}
-		calls, shares, wait := g.step(flying, &dry)
-		if calls != nil {
+		l, shares, wait := g.step(flying, &dry)
+		if l != nil {
 			flying = true
-			go g.fly(ctx, calls, shares)
+			go g.fly(ctx, l, shares)
 		}
 		timer.Reset(wait)
 	}
@@ -159,7 +171,7 @@ func (g *Group) Run(ctx context.Context) error {
 
 // step looks at the buckets, and returns the call that is due, if any, and when
 // to step again.
-func (g *Group) step(flying bool, dry *bool) ([]call, []sharedLimit, time.Duration) {
+func (g *Group) step(flying bool, dry *bool) (*landing, []sharedLimit, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.o.Now()
@@ -167,47 +179,72 @@ func (g *Group) step(flying bool, dry *bool) ([]call, []sharedLimit, time.Durati
 	b.look(now)
 	next := now + int64(b.tick())
 	if !flying {
-		if due, early := b.wantsCall(now, *dry); due {
+		due, early := b.wantsCall(now, *dry)
+		if b.rates.due(now) && now >= g.again {
+			g.again = now + int64(b.pace) // unless it is answered
+			c := b.rates.prepare(now)
+			return &landing{sent: now, rates: &c}, nil, b.tick()
+		}
+		if due {
 			*dry = false
 			if calls := b.prepare(now, early, false); calls != nil {
+				l := &landing{sent: now, calls: calls}
 				if early {
-					return calls, nil, b.tick()
+					return l, nil, b.tick()
 				}
-				return calls, slices.Clone(b.shares), b.tick()
+				return l, slices.Clone(b.shares), b.tick()
 			}
 		}
 		next = min(next, b.next, b.soon)
+		if b.rates.due(now) {
+			next = min(next, g.again)
+		}
 		if *dry {
-			next = min(next, b.called+int64(b.Interval/4))
+			next = min(next, b.called+int64(b.pace/4))
 		}
 	}
 	return nil, nil, max(time.Duration(next-now), time.Millisecond)
 }
 
 // fly makes a call. One is under way at a time.
-func (g *Group) fly(ctx context.Context, calls []call, shares []sharedLimit) {
-	l := landing{sent: g.o.Now(), calls: calls}
+func (g *Group) fly(ctx context.Context, l *landing, shares []sharedLimit) {
 	begun := time.Now()
-	for i := range calls {
-		reply, err := g.runOne(ctx, &calls[i])
-		if err != nil {
-			l.err = err
+	if l.rates != nil {
+		l.reply, l.err = g.runRates(ctx, l.rates)
+	}
+	for i := range l.calls {
+		a, err := g.runOne(ctx, &l.calls[i])
+		l.answers, l.errs = append(l.answers, a), append(l.errs, err)
+		if err != nil && !errors.Is(err, errRefused) {
+			l.err = err // nobody answers: the next one would wait as long
 			break
 		}
-		l.answers = append(l.answers, reply)
 	}
 	l.took = time.Since(begun)
 	if l.err == nil {
-		l.err = g.exchange(ctx, shares, false)
+		l.limit, l.err = g.exchange(ctx, shares, false)
 	}
-	g.done <- l
+	g.done <- *l
+}
+
+// runRates runs the script of the rates once, for no longer than it may take.
+func (g *Group) runRates(ctx context.Context, c *rateCall) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.interval/2)
+	defer cancel()
+	return g.board.run(ctx, scriptRates, rateKeys(g.o.Name), c.args)
+}
+
+// rateKeys returns the keys of the rates of a group.
+func rateKeys(group string) []string {
+	prefix := prefixOf(group, 0)
+	return []string{prefix + "state", prefix + "rates", prefix + "versions", prefix + "files"}
 }
 
 // runOne runs the script once, for no longer than it may take.
 func (g *Group) runOne(ctx context.Context, c *call) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.interval/2)
+	ctx, cancel := context.WithTimeout(ctx, g.interval/2)
 	defer cancel()
-	reply, err := g.board.run(ctx, c.keys(g.prefix), c.args())
+	reply, err := g.board.run(ctx, scriptQuotas, c.keys(g.o.Name), c.args())
 	if err != nil {
 		return answer{}, err
 	}
@@ -221,9 +258,29 @@ const sayAgain = time.Minute
 func (g *Group) land(l landing) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	defer func() {
+		close(g.landed)
+		g.landed = make(chan struct{})
+	}()
 	now := g.o.Now()
+	if l.rates != nil && l.err == nil {
+		var changed bool
+		if changed, l.err = g.book.rates.landed(now, l.sent, l.rates, l.reply); l.err == nil {
+			g.again = now
+		}
+		if changed {
+			g.book.ratesChanged(now)
+		}
+	}
 	for i := range l.answers {
-		g.book.landed(now, l.sent, &l.calls[i], &l.answers[i])
+		if l.errs[i] == nil {
+			g.book.landed(now, l.sent, &l.calls[i], &l.answers[i])
+		} else if l.err == nil {
+			l.err = l.errs[i]
+		}
+	}
+	if l.calls != nil && l.err == nil {
+		g.book.limitProblem = l.limit
 	}
 	if l.err == nil {
 		g.calls[1]++
@@ -249,7 +306,7 @@ func (g *Group) leave(ctx context.Context) {
 	calls := g.book.prepare(g.o.Now(), false, true)
 	shares := slices.Clone(g.book.shares)
 	g.mu.Unlock()
-	_ = g.exchange(ctx, shares, true) // rows come down by themselves
+	_, _ = g.exchange(ctx, shares, true) // rows come down by themselves
 	for i := range calls {
 		if _, err := g.runOne(ctx, &calls[i]); err != nil {
 			break // the leases end by themselves

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,14 +50,23 @@ func (b *book) lookAtLimits(now int64) {
 
 // exchange tells the group of the limits and hears of them. Who leads writes at
 // once what it found.
-func (g *Group) exchange(ctx context.Context, shares []sharedLimit, leaving bool) error {
+//
+// problem says why it does not answer for some limit, err that it does not answer.
+func (g *Group) exchange(ctx context.Context, shares []sharedLimit, leaving bool) (problem string, err error) {
 	for len(shares) > 0 {
 		some := shares[:min(len(shares), limitsPerCall)]
 		shares = shares[len(some):]
 		sent := g.o.Now()
 		boards, err := g.post(ctx, some, nil, leaving)
-		if err != nil || leaving {
-			return err
+		if errors.Is(err, errRefused) || errors.Is(err, errReply) {
+			problem = err.Error()
+			continue
+		}
+		if err != nil {
+			return problem, err
+		}
+		if leaving {
+			continue
 		}
 		var again []sharedLimit
 		var verdicts []pool.Verdict
@@ -69,13 +79,13 @@ func (g *Group) exchange(ctx context.Context, shares []sharedLimit, leaving bool
 			continue
 		}
 		if boards, err = g.post(ctx, again, verdicts, false); err != nil {
-			return err
+			return problem, err
 		}
 		for i := range again {
 			again[i].limit.HearAgain(g.id, &boards[i])
 		}
 	}
-	return nil
+	return problem, nil
 }
 
 // post runs the script once.
@@ -83,7 +93,7 @@ func (g *Group) post(ctx context.Context, shares []sharedLimit, verdicts []pool.
 	keys := make([]string, len(shares))
 	args := []any{g.id, micros(silentAfter * g.interval)}
 	for i := range shares {
-		keys[i] = g.prefix + "l:" + shares[i].key
+		keys[i] = prefixOf(g.o.Name, 0) + "l:" + shares[i].key
 		row, verdict := "", ""
 		if !leaving {
 			r := shares[i].limit.Row(g.o.Now(), g.id)
@@ -96,7 +106,7 @@ func (g *Group) post(ctx context.Context, shares []sharedLimit, verdicts []pool.
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.interval/2)
 	defer cancel()
-	reply, err := g.board.runLimits(ctx, keys, args)
+	reply, err := g.board.run(ctx, scriptLimits, keys, args)
 	if err != nil {
 		return nil, err
 	}

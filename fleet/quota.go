@@ -14,6 +14,8 @@ type Mode string
 const (
 	// Leased: the group has granted what is spent.
 	Leased Mode = "leased"
+	// Partly: the group answers, but not for all quotas or limits of this gate.
+	Partly Mode = "partly"
 	// Kept: the group does not answer; the gate goes on at its last share until
 	// the lease ends.
 	Kept Mode = "kept"
@@ -26,7 +28,7 @@ const (
 )
 
 // Modes returns every mode in a fixed order.
-func Modes() []Mode { return []Mode{Leased, Kept, FairMode, ShareMode, ClosedMode, OpenMode} }
+func Modes() []Mode { return []Mode{Leased, Partly, Kept, FairMode, ShareMode, ClosedMode, OpenMode} }
 
 // Fallback is what a gate does without a lease. The zero value is [Fair].
 type Fallback string
@@ -45,18 +47,22 @@ const (
 	demandFall = time.Second            // and downwards
 	pieceKept  = 10 * time.Second       // how long a dear request is saved for
 	asleep     = 0.01                   // tokens per second below which nobody wants anything
-	refresh    = 20 * time.Second       // between two calls for a quota that sleeps
+	refresh    = time.Minute            // between two calls for a quota that sleeps
+	maxWait    = 2 * time.Second        // that the group may have a quota wait before it asks again
 )
 
 // quota is a shared rate as this gate knows it.
 type quota struct {
-	key, label string
-	bucket     *limiter.Bucket
-	mark       bucketMark
-	present    bool // seen by the last look
-	base       float64
-	own        limiter.Rate // as this gate is told
-	version    int64
+	key, label        string
+	setting, override string // where its rate stands in the group
+	shard             int
+	bucket            *limiter.Bucket
+	mark              bucketMark
+	present           bool // seen by the last look
+	base              float64
+	version           float64 // of the rate that it was asked for with last
+	changed           bool    // the rate is another one since then
+	problem           string  // why the group does not answer for it; "" = it does
 
 	standing
 	appetite
@@ -132,7 +138,7 @@ func (q *quota) look(now int64, b *limiter.Bucket) {
 // due reports whether the quota has something to tell or to ask.
 func (q *quota) due(now int64) bool {
 	switch {
-	case q.epoch == "" || q.flowing || q.demand > 0:
+	case q.epoch == "" || q.changed || q.flowing || q.demand > 0:
 		return true
 	case q.counted != q.askedFor:
 		return true
@@ -142,13 +148,24 @@ func (q *quota) due(now int64) bool {
 }
 
 // ask words what is told to the group.
-func (q *quota) ask(now int64) ask {
-	r := q.bucket.Rate()
+func (q *quota) ask(now int64, r *rates) ask {
+	rate, burst, version := q.inForce(now, r)
+	q.version = version
 	all, ofBucket := q.spent(now)
 	return ask{
-		quota: q, spent: all, demand: q.demand, share: q.share, epoch: q.epoch, rate: r.PerSecond, burst: q.bucket.Burst(),
-		version: q.version, piece: math.Min(math.Max(q.piece, 1), q.bucket.Burst()), bucket: q.mark, bucketSpent: ofBucket,
+		quota: q, spent: all, demand: q.demand, share: q.share, epoch: q.epoch, rate: rate, burst: burst,
+		version: q.version, piece: math.Max(math.Min(math.Max(q.piece, 1), math.Min(q.bucket.Burst(), burst)), 0.001), bucket: q.mark, bucketSpent: ofBucket,
 	}
+}
+
+// inForce returns the rate that holds in the group, as far as this gate knows, and
+// its version; 0 = the group has not said.
+func (q *quota) inForce(now int64, r *rates) (perSecond, burst, version float64) {
+	perSecond, burst, version = r.inForce(now, q.setting, q.override)
+	if version == 0 {
+		return q.bucket.Rate().PerSecond, q.bucket.Burst(), 0
+	}
+	return perSecond, burst, version
 }
 
 // granted puts a grant in force that was asked for at sent.
@@ -156,7 +173,10 @@ func (q *quota) granted(now, sent int64, a *ask, g *grant, c *call, dry chan<- s
 	q.epoch, q.share, q.level, q.rate, q.sharers = g.epoch, g.share, g.level, g.rate, g.sharers
 	q.askedAt, q.askedFor, q.open = sent, q.counted, 0
 	q.until, q.ends, q.flowing, q.mode = sent+int64(c.span), sent+int64(c.lease), !g.atOnce, Leased
-	q.notYet = now + int64(g.wait)
+	if a.version == q.version {
+		q.changed = false
+	}
+	q.notYet, q.problem = now+int64(min(g.wait, maxWait)), ""
 	if a.bucket != q.mark {
 		a.bucketSpent = 0 // another bucket by now, whose tokens all come off the grant
 	}
@@ -180,7 +200,7 @@ func (q *quota) goOn(now int64, lost bool, p plight) {
 	if now+int64(p.tick) < q.until || !lost && (!q.flowing || now >= q.ends) {
 		return
 	}
-	rate, burst := q.bucket.Rate().PerSecond, q.bucket.Burst()
+	rate, burst, _ := q.inForce(now, p.rates)
 	part := rate / float64(max(p.gates, 1))
 	until := now + int64(p.interval)
 	if q.epoch != "" && now < q.ends {
@@ -213,6 +233,7 @@ func (q *quota) goOn(now int64, lost bool, p plight) {
 type plight struct {
 	interval time.Duration
 	tick     time.Duration
-	gates    int // that were seen last, or are expected
+	gates    int // that are there, fell silent, or are expected
+	rates    *rates
 	fallback Fallback
 }

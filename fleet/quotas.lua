@@ -1,225 +1,339 @@
--- One call of one gate for all its quotas of a group. It settles what the gate
--- has spent, shares the rates out by demand and grants tokens. What the words
--- mean is written in docs/fleet.md.
+-- One call of one gate for some quotas of a group. It settles what the gate has
+-- spent, shares the rates out by demand and grants tokens. Its cost does not
+-- depend on the number of gates: what the other gates want is kept as sums, only
+-- the caller's row is settled, and of the rows whose time has come a few are taken
+-- per call. What the words mean is written in docs/fleet.md.
 --
--- KEYS: the group, then one hash per quota.
--- ARGV: id, name, T, G, E (microseconds), expected gates, leaving (0 or 1); then
--- per quota: spent, demand (-1 = unknown), share, epoch, rate, burst, version,
+-- KEYS: the state of the group, its gates; then per quota a hash of rows and a
+-- sorted set of their next events.
+-- ARGV: id, name, T, G, E (microseconds), expected gates, leaving (0 or 1), hello
+-- (0 = the gate was counted by another call, 1 = count it, 2 = and list all), live
+-- and known gates as of the last hello, 1 = keep back what silent gates may spend;
+-- then per quota: spent, demand (-1 = unknown), share, epoch, rate, burst, version,
 -- piece: the most that one request was seen to cost.
--- Returns: "now gates id=name id=name ...", then per quota
--- "grant atonce share epoch wait rate burst level gates".
+-- Returns: "now live known version born id=name id=name ...", then per quota
+-- "grant atonce share epoch wait rate burst level gates", or "!" and an error.
 local id, name = ARGV[1], ARGV[2]
 local T, G, E = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local expected, leaving = tonumber(ARGV[6]), ARGV[7] == '1'
+local expected, leaving, hello = tonumber(ARGV[6]), ARGV[7] == '1', tonumber(ARGV[8])
+local live, known, keepback = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11] == '1'
+
+local ROW_KEPT = 150000000 -- microseconds that a row without a lease is kept for its gate
+local KEY_KEPT = 180000    -- milliseconds that a quota is kept that nobody asks for
+local PEAK_KEPT = 60000000 -- microseconds that a gate is known that fell silent without leaving
+local EVENTS = 4           -- rows of other gates that one call looks at
 
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 
--- The group: who is there, and since when it has been heard of without a gap.
-local group = redis.call('HGETALL', KEYS[1])
-local last, resumed, gates = 0, now, 0
-local gone, others = {}, {}
-for i = 1, #group, 2 do
-  local field, value = group[i], group[i + 1]
-  if field == 'last' then
-    last = tonumber(value)
-  elseif field == 'resumed' then
-    resumed = tonumber(value)
-  elseif string.sub(field, 1, 2) == 'g:' then
-    local ends = tonumber(string.match(value, '^(%S+)'))
-    if ends < now - 60000000 or ends > now + 10 * E then
-      gone[#gone + 1] = field
-    elseif ends > now and field ~= 'g:' .. id then
-      gates = gates + 1
-      others[gates] = string.sub(field, 3) .. '=' .. string.match(value, '(%S+)$')
-    end
-  end
-end
-if now > last + E or now < last - 1000000 then
+-- The group: since when it has been heard of without a gap, and who is there.
+local state = redis.call('HMGET', KEYS[1], 'last', 'resumed', 'peak', 'peakat', 'version', 'born')
+local last, resumed = tonumber(state[1]) or 0, tonumber(state[2]) or now
+local peak, peakat = tonumber(state[3]) or 0, tonumber(state[4]) or now
+local back = now < last - 1000000 -- the clock was set back
+if now > last + E or back then
   resumed = now
 end
 now = math.max(now, math.min(last, now + 1000000))
-if #gone > 0 then
-  redis.call('HDEL', KEYS[1], unpack(gone))
+-- The first write is one that Redis refuses when its memory is full.
+redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now), 'resumed', string.format('%.0f', resumed))
+if back then
+  redis.call('DEL', KEYS[2]) -- leases would end too late
+  peak, peakat = 0, now
 end
-if leaving then
-  redis.call('HDEL', KEYS[1], 'g:' .. id)
-  redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now), 'resumed', string.format('%.0f', resumed))
-else
-  gates = gates + 1
-  others[gates] = id .. '=' .. name
-  redis.call('HSET', KEYS[1], 'last', string.format('%.0f', now), 'resumed', string.format('%.0f', resumed),
-    'g:' .. id, string.format('%.0f %s', now + T + E, name))
+local listed = ''
+if hello > 0 then
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
+  local member = id .. '=' .. name
+  if leaving then
+    redis.call('ZREM', KEYS[2], member)
+    peak = peak - 1
+  else
+    redis.call('ZADD', KEYS[2], string.format('%.0f', now + T + E), member)
+  end
+  live = redis.call('ZCARD', KEYS[2])
+  if live > peak or live == peak and now > peakat + PEAK_KEPT / 10 or now > peakat + PEAK_KEPT or leaving then
+    peak, peakat = math.max(live, now > peakat + PEAK_KEPT and 0 or peak), now
+    redis.call('HSET', KEYS[1], 'peak', string.format('%.0f', peak), 'peakat', string.format('%.0f', peakat))
+  end
+  known = math.max(peak, expected)
+  if hello > 1 then
+    listed = ' ' .. table.concat(redis.call('ZRANGE', KEYS[2], 0, 199), ' ')
+  end
+  redis.call('PEXPIRE', KEYS[2], math.max(60000, math.ceil(E / 500)))
 end
-redis.call('PEXPIRE', KEYS[1], math.max(60000, math.ceil(E / 500)))
+redis.call('PEXPIRE', KEYS[1], math.max(600000, math.ceil(E / 500)))
+local out = { string.format('%.0f %.0f %.0f %s %s', now, live, known, state[5] or '0', state[6] or '-') .. listed }
 
-local out = { string.format('%.0f %d ', now, gates) .. table.concat(others, ' ') }
+-- The part of a rate that the gates may have that are there.
+local held = 1
+if keepback and known > live then
+  held = math.max(live, 1) / known
+end
 
--- A gate's row: share, grant, when it has run out, presumed, spent, demand, end
--- of the lease, 1 = trickled, tokens it saves for.
-local row = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)'
-local head = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)'
+-- A gate's row: share, grant, when it has run out, presumed, spent before, want,
+-- end of the lease, state (0 = granted at once, 1 = flows, 2 = its lease is over and
+-- it is in no sum), tokens it saves for.
+local function row(text)
+  local share, grant, out_at, presumed, before, want, ends, mode, save =
+    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([012]) (%S+)$')
+  local r = {
+    share = tonumber(share), grant = tonumber(grant), out_at = tonumber(out_at), presumed = tonumber(presumed),
+    before = tonumber(before), want = tonumber(want), ends = tonumber(ends), mode = tonumber(mode), save = tonumber(save),
+  }
+  if r.share and r.grant and r.out_at and r.presumed and r.before and r.want and r.ends and r.mode and r.save then
+    return r
+  end
+end
+
+local function words(r)
+  return string.format('%.6f %.6f %.0f %.6f %.6f %.6f %.0f %d %.6f', r.share, r.grant, r.out_at, r.presumed, r.before, r.want,
+    r.ends, r.mode, r.save)
+end
+
+-- count adds a row to the sums of a quota (by = 1), or takes it out (by = -1).
+-- Wants are kept by classes of half an octave: how many, and their sum.
+local function count(s, r, by)
+  s.n = s.n + by
+  s.total = s.total + by * r.want
+  if r.save > 0 then
+    s.saved, s.poor = s.saved + by * r.save, s.poor + by
+  end
+  if r.want > 0 then
+    local i = math.floor(math.log(r.want) * 2.8853900817779268)
+    local class = s.classes[i] or { 0, 0 }
+    class[1], class[2] = class[1] + by, class[2] + by * r.want
+    s.classes[i] = class
+    if class[1] <= 0 then
+      s.classes[i] = nil
+    end
+  end
+  if s.n <= 0 then
+    s.n, s.total, s.saved, s.poor, s.classes = 0, 0, 0, 0, {}
+  end
+end
 
 -- fair shares a rate out: everybody gets what he wants, or the same as all who
 -- want more; what is left goes to all alike. It returns the caller's share, and
--- which part of what all lack he lacks.
-local function fair(rate, wants, mine)
-  local sorted = {}
-  for i = 1, #wants do
-    sorted[i] = wants[i]
+-- which part of what all lack he lacks. Those of one class count as its mean, which
+-- never makes the shares more than the rate.
+local function fair(rate, s, mine)
+  local total, n = s.total + mine, s.n + 1
+  if total <= rate then
+    return mine + (rate - total) / n, 1 / n
   end
-  table.sort(sorted)
-  local left, n = rate, #sorted
-  for i = 1, #sorted do
-    local even = left / n
-    if sorted[i] > even then
+  local list, m = { { mine, 1 } }, 1
+  for _, class in pairs(s.classes) do
+    list[#list + 1] = { class[2] / class[1], class[1] }
+    m = m + class[1]
+  end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  local left = rate
+  for i = 1, #list do
+    local even = left / m
+    if list[i][1] > even then
       local lack = 0
-      for j = i, #sorted do
-        lack = lack + sorted[j] - even
+      for j = i, #list do
+        lack = lack + (list[j][1] - even) * list[j][2]
       end
       return math.min(mine, even), math.max(mine - even, 0) / lack
     end
-    left = left - sorted[i]
-    n = n - 1
+    left = left - list[i][1] * list[i][2]
+    m = m - list[i][2]
   end
-  return mine + left / #sorted, 1 / #sorted
+  return mine, 1 / n
 end
 
-for k = 2, #KEYS do
-  local at = 8 + (k - 2) * 8
-  local spent, demand, believed = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local known, rate, burst, version = ARGV[at + 3], tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
-  local piece = tonumber(ARGV[at + 7])
-  local flat = redis.call('HGETALL', KEYS[k])
-  local rows, mine, q = {}, nil, nil
-  for i = 1, #flat, 2 do
-    if flat[i] == 'q' then
-      q = flat[i + 1]
-    elseif flat[i] == 'g:' .. id then
-      mine = flat[i + 1]
-    else
-      rows[#rows + 1] = flat[i]
-      rows[#rows + 1] = flat[i + 1]
+-- read returns the state of a quota; nil when there is none that can be read.
+local function read(text)
+  local epoch, level, seen, rate, burst, version, learn, n, total, saved, poor, rest =
+    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
+  local s = {
+    epoch = epoch, level = tonumber(level), seen = tonumber(seen), rate = tonumber(rate), burst = tonumber(burst),
+    version = tonumber(version), learn = tonumber(learn), n = tonumber(n), total = tonumber(total), saved = tonumber(saved),
+    poor = tonumber(poor), classes = {},
+  }
+  if not (s.level and s.seen and s.rate and s.burst and s.version and s.learn and s.n and s.total and s.saved and s.poor) then
+    return nil
+  end
+  if not (math.abs(s.level) < 1e18 and s.rate > 0 and s.rate < 1e18 and s.burst >= 0 and s.burst < 1e18 and math.abs(s.total) < 1e18) then
+    return nil
+  end
+  for i, c, sum in string.gmatch(rest, '(%-?%d+):(%d+):(%S+)') do
+    local class = { tonumber(c), tonumber(sum) }
+    if not class[2] or class[1] < 1 then
+      return nil
     end
+    s.classes[tonumber(i)] = class
+  end
+  return s
+end
+
+-- settle does one quota, and returns what the caller is told.
+local function settle(k, at)
+  local key, events, mine = KEYS[k], KEYS[k + 1], 'g:' .. id
+  local spent, demand, believed = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local knows, rate, burst, version = ARGV[at + 3], tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
+  local piece = tonumber(ARGV[at + 7])
+  local got = redis.call('HMGET', key, 'q', mine)
+  local due = redis.call('ZRANGEBYSCORE', events, '-inf', string.format('%.0f', now), 'LIMIT', 0, EVENTS)
+  local s = got[1] and read(got[1])
+  local own = got[2] and row(got[2])
+  if got[1] and not s then
+    redis.call('DEL', key, events) -- it cannot be read: the quota begins anew
+    own, due = nil, {}
   end
 
-  local epoch, level, seen, learn, drop = '', 0, now, 0, {}
-  local keep = math.ceil(math.max(60000, 1000 * burst / rate + 2 * E / 1000)) -- milliseconds
-  local fresh = q == nil
-  if not fresh then
-    local r, b, v, l, s, u
-    epoch, l, s, r, b, v, u = string.match(q, head)
-    level, seen, learn = tonumber(l), tonumber(s), tonumber(u)
-    if tonumber(v) >= version then
-      rate, burst, version = tonumber(r), tonumber(b), tonumber(v)
+  local expire = false
+  if not s then
+    s = { epoch = string.format('%.0f', now), level = 0, seen = now, rate = rate, burst = burst, version = version,
+      learn = now + 1.5 * T, n = 0, total = 0, saved = 0, poor = 0, classes = {} }
+    if now - resumed > 1000 * math.max(KEY_KEPT, 1000 * burst / rate + 2 * E / 1000) then
+      s.level, s.learn = burst, 0 -- nobody has used it for so long: it is full, and not lost
     end
-    if seen < resumed or now < seen - 1000000 then
+    expire = true
+  else
+    local flows = s.rate -- until now
+    if s.version < version then
+      s.rate, s.burst, s.version, expire = rate, burst, version, true
+    end
+    if s.seen < resumed or now < s.seen - 1000000 then
       -- Nobody knows what was spent meanwhile: nothing is minted, and what the
       -- gates believe holds until they have all been heard of.
-      level, learn = math.min(level, 0), now + 1.5 * T
-      for i = 1, #rows, 2 do
-        drop[#drop + 1] = rows[i]
-      end
-      rows, mine = {}, nil
+      redis.call('DEL', key, events)
+      s.level, s.learn = math.min(s.level, 0), now + 1.5 * T
+      s.n, s.total, s.saved, s.poor, s.classes = 0, 0, 0, 0, {}
+      own, due, expire = nil, {}, true
     else
-      level = level + rate * math.max(now - seen, 0) / 1000000
-    end
-  else
-    epoch, level, learn = string.format('%.0f', now), 0, now + 1.5 * T
-    if now - resumed > 1000 * keep then
-      level, learn = burst, 0 -- nobody has used it for so long: it is full, and not lost
+      s.level = s.level + flows * held * math.max(now - s.seen, 0) / 1000000
+      expire = expire or math.floor(now / 10000000) ~= math.floor(s.seen / 10000000)
     end
   end
-  local floor = math.max(1.5 * rate * T / 1000000, gates + 1)
+  rate, burst = s.rate, s.burst
+  local floor = math.max(1.5 * rate * T / 1000000, live + 1)
 
-  -- The others: who is silent is presumed to spend its share until its lease ends.
-  local wants, total, saved, poor = {}, 0, 0, 0
-  for i = 1, #rows, 2 do
-    local share, grant, out_at, presumed, before, asked, ends, trickled, save = string.match(rows[i + 1], row)
-    ends, out_at = tonumber(ends), tonumber(out_at)
-    if trickled == '1' and out_at < now and out_at < ends then
-      local upto = math.min(now, ends)
-      local more = tonumber(share) * (upto - out_at) / 1000000
-      level = level - more
-      redis.call('HSET', KEYS[k], rows[i], string.format('%s %s %.0f %.6f %s %s %.0f 1 0', share, grant, upto,
-        tonumber(presumed) + more, before, asked, ends))
-    end
-    if ends < now - 60000000 then
-      drop[#drop + 1] = rows[i]
-    elseif ends > now then
-      local want = 1.05 * tonumber(asked)
-      wants[#wants + 1] = want
-      total = total + want
-      if save ~= '0' then
-        saved, poor = saved + tonumber(save), poor + 1
+  -- Other gates whose time has come: who is silent is presumed to spend its share
+  -- until its lease ends.
+  for i = 1, #due do
+    if due[i] ~= id then
+      local text = redis.call('HGET', key, 'g:' .. due[i])
+      local r = text and row(text)
+      if not r or r.mode == 2 then
+        redis.call('HDEL', key, 'g:' .. due[i])
+        redis.call('ZREM', events, due[i])
+      else
+        local next_at = r.ends
+        if r.mode == 1 and r.out_at < r.ends then
+          local upto = math.min(now + T, r.ends)
+          local more = r.share * math.max(upto - r.out_at, 0) / 1000000
+          s.level, r.presumed, r.out_at = s.level - more, r.presumed + more, upto
+          next_at = upto
+        end
+        if r.ends <= now then
+          count(s, r, -1)
+          r.mode, next_at = 2, now + ROW_KEPT
+        end
+        redis.call('HSET', key, 'g:' .. due[i], words(r))
+        redis.call('ZADD', events, string.format('%.0f', next_at), due[i])
       end
     end
   end
 
   -- The caller: what it was granted and did not spend comes back.
-  if mine then
-    local _, grant, _, presumed, before = string.match(mine, row)
-    if known == epoch then
-      level = level + tonumber(grant) + tonumber(presumed) - math.max(spent - tonumber(before), 0)
+  if own then
+    if own.mode ~= 2 then
+      count(s, own, -1)
     end
-  elseif known == '' then
-    level = level - spent -- it has just come, and what it spent before is owed
+    if knows == s.epoch then
+      local back = own.grant + own.presumed - math.max(spent - own.before, 0)
+      if own.mode == 2 and keepback then
+        back = math.max(back, 0) -- what it spent without a lease was kept back for it
+      end
+      s.level = s.level + back
+    end
+  elseif knows == '' then
+    s.level = s.level - spent -- it has just come, and what it spent before is owed
   end
   local horizon = G / 1000000
-  local depth = math.max(burst, rate * horizon) -- what flows in between two calls has room
-  level = math.min(math.max(level, -floor), depth)
+  local depth = math.max(burst * held, rate * horizon, piece) -- what flows in between two calls has room
+  s.level = math.min(math.max(s.level, -floor), depth)
 
-  local n = #wants + 1
+  local n = s.n + 1
   if demand < 0 then
-    demand = rate / math.max(n, expected) / 1.05
+    demand = rate / math.max(n, known) / 1.05
   end
-  local want = 1.05 * demand
-  wants[n] = want
-  total = total + want
+  local want = tonumber(string.format('%.6f', 1.05 * demand))
+  local total = s.total + want
 
   local share, lack, grant, atonce, wait, save = 0, 1 / n, 0, 1, 0, 0
   if leaving then
-    drop[#drop + 1] = 'g:' .. id
+    if own then
+      redis.call('HDEL', key, mine)
+      redis.call('ZREM', events, id)
+    end
   else
-    if now < learn then
+    if now < s.learn then
       share = believed
       if share <= 0 then
-        share = rate / math.max(n, gates, expected)
+        share = rate / math.max(n, known)
       end
       share = math.min(share, rate)
     else
-      share, lack = fair(rate, wants, want)
+      share, lack = fair(rate * held, s, want)
     end
-    local stock = level - saved
-    if demand == 0 and stock >= piece and now >= learn then
+    local stock = s.level - s.saved
+    if demand == 0 and stock >= piece and now >= s.learn then
       -- Asleep: something in hand for the first requests to come.
       grant = math.max(piece, math.min(stock / (2 * n), burst))
-    elseif now >= learn and burst >= rate * horizon and stock >= total * horizon and stock >= piece then
+    elseif now >= s.learn and burst >= rate * horizon and stock >= total * horizon and stock >= piece then
       -- There is more than all want.
       grant = math.min(stock, math.max(want * horizon, stock / (2 * n), piece))
     elseif share * horizon < 4 * piece then
       -- Too few to flow: whole requests' tokens, to who comes first.
-      if level >= piece then
-        grant = math.max(piece, math.min(level / 2, math.max(want * horizon, level / n)))
+      if s.level >= piece then
+        grant = math.max(piece, math.min(s.level / 2, math.max(want * horizon, s.level / n)))
         grant = piece * math.floor(grant / piece)
       else
         save = piece
-        wait = math.max((piece - level) / rate, 0.001) * (poor + 1) * 1000000
+        wait = math.max((piece - s.level) / (rate * held), 0.001) * (s.poor + 1) * 1000000
       end
     else
       atonce = 0
       grant = share * horizon + math.max(stock, 0) * lack / 3
-      grant = math.max(math.min(grant, level + floor), 0)
+      grant = math.max(math.min(grant, s.level + floor), 0)
     end
-    level = level - grant
-    redis.call('HSET', KEYS[k], 'g:' .. id, string.format('%.6f %.6f %.0f 0 %.6f %.6f %.0f %d %.6g', share, grant, now + G,
-      spent, demand, now + T + E, 1 - atonce, save))
+    s.level = s.level - grant
+    own = { share = share, grant = grant, out_at = now + G, presumed = 0, before = spent, want = want, ends = now + T + E,
+      mode = 1 - atonce, save = tonumber(string.format('%.6f', save)) }
+    expire = expire or s.n == 0
+    count(s, own, 1)
   end
-  redis.call('HSET', KEYS[k], 'q', string.format('%s %.6f %.0f %.17g %.17g %.0f %.0f', epoch, level, now, rate, burst, version, learn))
-  if #drop > 0 then
-    redis.call('HDEL', KEYS[k], unpack(drop))
+  local parts = { string.format('%s %.6f %.0f %.17g %.17g %.17g %.0f %d %.6f %.6f %d', s.epoch, s.level, now, s.rate, s.burst, s.version,
+    s.learn, s.n, s.total, s.saved, s.poor) }
+  for i, class in pairs(s.classes) do
+    parts[#parts + 1] = string.format('%d:%d:%.6f', i, class[1], class[2])
   end
-  redis.call('PEXPIRE', KEYS[k], keep)
-  out[#out + 1] = string.format('%.6f %d %.6f %s %.0f %.17g %.17g %.6f %d', grant, atonce, share, epoch, wait, rate, burst, level, n)
+  if leaving then
+    redis.call('HSET', key, 'q', table.concat(parts, ' '))
+  else
+    redis.call('HSET', key, 'q', table.concat(parts, ' '), mine, words(own))
+    redis.call('ZADD', events, string.format('%.0f', atonce == 0 and own.out_at or own.ends), id)
+  end
+  if expire then
+    local ms = math.max(KEY_KEPT, math.ceil(1000 * burst / rate + 2 * E / 1000))
+    redis.call('PEXPIRE', key, ms)
+    redis.call('PEXPIRE', events, ms)
+  end
+  return string.format('%.6f %d %.6f %s %.0f %.17g %.17g %.6f %d', grant, atonce, share, s.epoch, wait, s.rate, s.burst, s.level, n)
+end
+
+local at = 12
+for k = 3, #KEYS, 2 do
+  local ok, told = pcall(settle, k, at)
+  if not ok then
+    told = '!' .. (type(told) == 'table' and tostring(told.err) or tostring(told))
+  end
+  out[#out + 1] = told
+  at = at + 8
 end
 return out

@@ -50,13 +50,14 @@ func TestRightsAndRotation(t *testing.T) {
 	eventually(t, "the rights are enough", func() bool {
 		return m.in(fleet.Leased)() && len(m.Status().Quotas) == 1 && m.Status().Quotas[0].Epoch != ""
 	})
-	for _, needed := range []string{"evalsha", "time", "hset", "hdel", "hgetall", "pexpire"} {
+	for needed, without := range map[string]fleet.Mode{
+		"evalsha": fleet.FairMode, "time": fleet.FairMode, "hset": fleet.FairMode, "hmget": fleet.FairMode, "zadd": fleet.FairMode, "zcard": fleet.FairMode,
+		"zremrangebyscore": fleet.FairMode, "pexpire": fleet.FairMode, "zrangebyscore": fleet.Partly, "hget": fleet.Partly, "hdel": fleet.Partly, "zrem": fleet.Partly,
+	} {
 		r.do("ACL", "SETUSER", "admitd", "-"+needed)
 		eventually(t, "without "+needed+" the group does not answer", func() bool {
-			if needed == "hdel" {
-				r.do("HSET", "admitd:{orders}:gates", "g:old", "1 old") // a gate that is forgotten needs it
-			}
-			return m.in(fleet.FairMode)()
+			r.do("ZADD", "admitd:{orders}:e:orders", 1, "old") // a gate that is forgotten
+			return m.in(without)()
 		})
 		r.do("ACL", "SETUSER", "admitd", "+"+needed)
 		eventually(t, "with it it does", m.in(fleet.Leased))

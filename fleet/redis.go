@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -35,17 +36,28 @@ type Redis struct {
 
 // board is a notice board: where the script runs.
 type board interface {
-	run(ctx context.Context, keys []string, args []any) ([]string, error)
-	runLimits(ctx context.Context, keys []string, args []any) ([]string, error)
+	run(ctx context.Context, s script, keys []string, args []any) ([]string, error)
 	close() error
 }
 
 // redisBoard runs the script in Redis.
 type redisBoard struct {
-	client redis.UniversalClient
-	script *redis.Script
-	limits *redis.Script
+	client  redis.UniversalClient
+	scripts [3]*redis.Script
 }
+
+// script is one of those that run in Redis.
+type script int
+
+const (
+	scriptQuotas script = iota
+	scriptRates
+	scriptLimits
+)
+
+// errRefused is wrapped by errors that Redis answered with: it is there, and
+// answers other calls.
+var errRefused = errors.New("fleet: redis")
 
 // silence keeps the client, which logs for the whole process, out of the log: what
 // fails is told by the calls.
@@ -77,7 +89,9 @@ func newBoard(r *Redis, timeout time.Duration) (*redisBoard, error) {
 		}
 		o.SentinelUsername, o.SentinelPassword = r.SentinelUsername, password
 	}
-	return &redisBoard{client: redis.NewUniversalClient(o), script: redis.NewScript(quotasScript), limits: redis.NewScript(limitsScript)}, nil
+	return &redisBoard{client: redis.NewUniversalClient(o), scripts: [...]*redis.Script{
+		scriptQuotas: redis.NewScript(quotasScript), scriptRates: redis.NewScript(ratesScript), scriptLimits: redis.NewScript(limitsScript),
+	}}, nil
 }
 
 // credentials returns who reads user and password at every connect, so that a
@@ -105,18 +119,13 @@ func readSecret(file string) (string, error) {
 }
 
 // run implements board. A script that Redis has forgotten is sent again.
-func (b *redisBoard) run(ctx context.Context, keys []string, args []any) ([]string, error) {
-	return b.play(ctx, b.script, keys, args)
-}
-
-// runLimits implements board.
-func (b *redisBoard) runLimits(ctx context.Context, keys []string, args []any) ([]string, error) {
-	return b.play(ctx, b.limits, keys, args)
-}
-
-func (b *redisBoard) play(ctx context.Context, script *redis.Script, keys []string, args []any) ([]string, error) {
-	reply, err := script.Run(ctx, b.client, keys, args...).StringSlice()
-	if err != nil {
+func (b *redisBoard) run(ctx context.Context, s script, keys []string, args []any) ([]string, error) {
+	reply, err := b.scripts[s].Run(ctx, b.client, keys, args...).StringSlice()
+	var refused redis.Error
+	switch {
+	case errors.As(err, &refused):
+		return nil, fmt.Errorf("%w: %w", errRefused, err)
+	case err != nil:
 		return nil, fmt.Errorf("fleet: redis: %w", err)
 	}
 	return reply, nil

@@ -73,6 +73,7 @@ func (w *world) join() *simGate {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(sim.Close)
+	sim.Tell(w.now, true, fleet.Setting{Name: "orders", PerSecond: g.bucket.Rate().PerSecond, Burst: g.bucket.Burst()})
 	sim.Throw(rand.New(rand.NewPCG(w.seed, uint64(len(w.gates))+2)).Float64)
 	g.Sim = sim
 	w.gates = append(w.gates, g)

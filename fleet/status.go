@@ -9,20 +9,38 @@ import (
 // maxListed bounds the quotas that a status lists.
 const maxListed = 200
 
-// Status returns how this gate stands in its group.
-func (g *Group) Status() status.Fleet {
+// Brief returns how this gate stands in its group, without gates and quotas.
+func (g *Group) Brief() status.Fleet {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.briefLocked()
+}
+
+// briefLocked is [Group.Brief] with the group locked.
+func (g *Group) briefLocked() status.Fleet {
 	now, b := g.o.Now(), g.book
 	s := status.Fleet{
 		Group: g.o.Name, Gate: b.name, ID: b.id, Mode: string(b.mode(now)), Fallback: string(b.Fallback), Problem: g.failure,
-		Gates: b.gates, IntervalMS: ms(int64(b.Interval)), LeaseMS: ms(int64(b.Lease)), AgeSeconds: time.Duration(now - b.heard).Seconds(),
+		Gates: b.live, Known: b.known(), IntervalMS: ms(int64(b.pace)), LeaseMS: ms(int64(b.lease())), AgeSeconds: time.Duration(now - b.heard).Seconds(),
 		Calls: g.calls[1], Failures: g.calls[0], CallMS: ms(int64(g.took)), Members: b.members, QuotaCount: len(b.order),
 		Quotas: []status.FleetQuota{},
 	}
 	if !b.ever {
 		s.Gates = b.Gates
 	}
+	if s.Problem == "" {
+		s.Problem = b.problem()
+	}
+	s.Differs, s.Pending = b.rates.differs(now), b.rates.pending()
+	return s
+}
+
+// Status returns how this gate stands in its group.
+func (g *Group) Status() status.Fleet {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s, now, b := g.briefLocked(), g.o.Now(), g.book
+	b.listed = now + int64(listFor)
 	for _, name := range b.order[:min(len(b.order), maxListed)] {
 		q := b.quotas[name]
 		row := status.FleetQuota{
@@ -38,6 +56,9 @@ func (g *Group) Status() status.Fleet {
 	}
 	return s
 }
+
+// listFor is how long after a status all gates are listed by the group.
+const listFor = 10 * time.Second
 
 // ms spells nanoseconds in milliseconds.
 func ms(ns int64) float64 { return float64(ns) / 1e6 }
@@ -72,5 +93,16 @@ func (g *Group) Sums() []Sum {
 func (g *Group) Mode() (m Mode, problem string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.book.mode(g.o.Now()), g.failure
+	if problem = g.failure; problem == "" {
+		problem = g.book.problem()
+	}
+	return g.book.mode(g.o.Now()), problem
+}
+
+// Differs lists the rates of this gate's configuration that are not in force, since
+// the group was told others, and the names of those that the group has not taken.
+func (g *Group) Differs() (rates []status.FleetRate, pending []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.book.rates.differs(g.o.Now()), g.book.rates.pending()
 }

@@ -18,7 +18,7 @@ var quotasScript string
 
 // maxPerCall is how many quotas one call of the script serves: Redis serves
 // nobody else meanwhile.
-const maxPerCall = 32
+const maxPerCall = 8
 
 // errReply is wrapped by every answer of the script that cannot be read.
 var errReply = errors.New("fleet: answer of the script is not understood")
@@ -32,7 +32,7 @@ type ask struct {
 	epoch   string  // that it knows; "" = none
 	rate    float64
 	burst   float64
-	version int64
+	version float64
 	piece   float64 // the most that one request costs
 
 	bucket      bucketMark // whose count stands behind spent
@@ -53,6 +53,7 @@ type grant struct {
 	burst   float64       // in force
 	level   float64       // tokens in stock
 	sharers int           // gates that use the quota
+	problem string        // why the quota is not answered; "" = it is
 }
 
 // call is one run of the script.
@@ -62,39 +63,63 @@ type call struct {
 	lease          time.Duration // E
 	expected       int
 	leaving        bool
+	shard          int // of the keys
+	hello          int // 0 = another call counts the gate, 1 = this one does, 2 = and lists all
+	live, known    int // gates, as of the last hello
+	keepBack       bool
 	asks           []ask
 }
 
 // answer is what one run of the script returned.
 type answer struct {
-	gates  int
-	known  []status.FleetGate
-	grants []grant // of the asks, in their order
+	live    int // gates that are there
+	gates   int // and those that are expected, or fell silent
+	version int64
+	born    string
+	listed  []status.FleetGate
+	grants  []grant // of the asks, in their order
+}
+
+// prefixOf returns what the keys of one shard of a group begin with. All keys of a
+// shard lie in one slot of a cluster.
+func prefixOf(group string, shard int) string {
+	if shard == 0 {
+		return "admitd:{" + group + "}:"
+	}
+	return "admitd:{" + group + "/" + strconv.Itoa(shard) + "}:"
 }
 
 // keys returns the keys of the call, which all lie in one slot of a cluster.
-func (c *call) keys(prefix string) []string {
-	keys := make([]string, 0, 1+len(c.asks))
-	keys = append(keys, prefix+"gates")
+func (c *call) keys(group string) []string {
+	prefix := prefixOf(group, c.shard)
+	keys := make([]string, 0, 2+2*len(c.asks))
+	keys = append(keys, prefix+"state", prefix+"live")
 	for i := range c.asks {
-		keys = append(keys, prefix+"q:"+c.asks[i].quota.key)
+		key := c.asks[i].quota.key
+		keys = append(keys, prefix+"r:"+key, prefix+"e:"+key)
 	}
 	return keys
 }
 
 // args returns the arguments of the call.
 func (c *call) args() []any {
-	args := make([]any, 0, 7+8*len(c.asks))
-	args = append(args, c.id, c.name, micros(c.interval), micros(c.span), micros(c.lease), c.expected, 0)
-	if c.leaving {
-		args[6] = 1
-	}
+	args := make([]any, 0, 11+8*len(c.asks))
+	args = append(args, c.id, c.name, micros(c.interval), micros(c.span), micros(c.lease), c.expected, flag(c.leaving), c.hello, c.live, c.known,
+		flag(c.keepBack))
 	for i := range c.asks {
 		a := &c.asks[i]
 		args = append(args, number(a.spent), number(a.demand), number(a.share), a.epoch, number(a.rate), number(a.burst),
-			strconv.FormatInt(a.version, 10), number(a.piece))
+			number(a.version), number(a.piece))
 	}
 	return args
+}
+
+// flag spells a condition.
+func flag(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
 }
 
 // micros spells a duration.
@@ -112,18 +137,30 @@ func parseAnswer(reply []string, asks int) (answer, error) {
 	var a answer
 	var err error
 	words := strings.Fields(reply[0])
-	if len(words) < 2 {
+	if len(words) < 5 {
 		return answer{}, fmt.Errorf("%w: %q", errReply, reply[0])
 	}
-	if a.gates, err = strconv.Atoi(words[1]); err != nil || a.gates < 0 || a.gates > maxGates {
-		return answer{}, fmt.Errorf("%w: %q", errReply, reply[0])
+	read := func(i int, most int64) (n int64) {
+		var perr error
+		if n, perr = strconv.ParseInt(words[i], 10, 64); perr != nil || n < 0 || n > most {
+			err = fmt.Errorf("%w: %q", errReply, reply[0])
+		}
+		return n
 	}
-	for _, word := range words[2:] {
+	a.live, a.gates, a.version, a.born = int(read(1, maxGates)), int(read(2, maxGates)), read(3, 1<<53), words[4]
+	if err != nil {
+		return answer{}, err
+	}
+	for _, word := range words[5:] {
 		if id, name, ok := strings.Cut(word, "="); ok {
-			a.known = append(a.known, status.FleetGate{ID: id, Name: name})
+			a.listed = append(a.listed, status.FleetGate{ID: id, Name: name})
 		}
 	}
 	for _, text := range reply[1:] {
+		if problem, failed := strings.CutPrefix(text, "!"); failed {
+			a.grants = append(a.grants, grant{problem: "fleet: redis: " + problem})
+			continue
+		}
 		g, ok := parseGrant(text)
 		if !ok {
 			return answer{}, fmt.Errorf("%w: %q", errReply, text)

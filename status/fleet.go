@@ -13,13 +13,19 @@ type Fleet struct {
 	// Problem is why the last call was not answered; "" = it was.
 	Problem    string  `json:"problem,omitempty"`
 	Gates      int     `json:"gates"` // that there are, or were last, or are expected
+	Known      int     `json:"known"` // and those that are expected or fell silent: their part is kept back
 	IntervalMS float64 `json:"intervalMS"`
 	LeaseMS    float64 `json:"leaseMS"`
 	AgeSeconds float64 `json:"ageSeconds"` // since the call that was answered last
 	Calls      uint64  `json:"calls"`      // that were answered
 	Failures   uint64  `json:"failures"`   // that were not
 	CallMS     float64 `json:"callMS"`     // how long the last one took
-	// Members are the gates that the group knows, by their last call.
+	// Differs are the rates of this gate's configuration that are not in force,
+	// since the group was told others; Pending names those that it has not taken.
+	Differs []FleetRate `json:"differs,omitempty"`
+	Pending []string    `json:"pending,omitempty"`
+	// Members are gates that the group knows, by their last call, at most 200. They
+	// are listed while somebody asks.
 	Members []FleetGate `json:"members,omitempty"`
 	// Quotas are those that are in use at this gate, some of them when there are
 	// many.
@@ -31,6 +37,20 @@ type Fleet struct {
 type FleetGate struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+}
+
+// FleetRate is a rate of a gate's configuration where the group has another in
+// force.
+type FleetRate struct {
+	Name         string  `json:"name"`
+	Override     bool    `json:"override,omitempty"`
+	PerSecond    float64 `json:"perSecond"` // in force, tokens per second
+	Burst        float64 `json:"burst"`     // in force, tokens
+	OwnPerSecond float64 `json:"ownPerSecond"`
+	OwnBurst     float64 `json:"ownBurst"`
+	By           string  `json:"by"`     // the gate that told what is in force
+	Source       string  `json:"source"` // where that gate had it from: file or runtime
+	Version      int64   `json:"version"`
 }
 
 // FleetQuota is one rate that a group shares.

@@ -117,8 +117,13 @@ func (o *setFlags) set(ctx context.Context, args []string) error {
 		_, err = o.s.out.Write(answer)
 		return err
 	}
-	var done struct{ ID string }
+	var done struct{ ID, Pending string }
 	_ = json.Unmarshal(answer, &done) // without an id it was the ingress
+	if done.Pending != "" {
+		if _, err := fmt.Fprintf(o.s.err, "%s goes by it, and not yet the other gates: %s\n", ingress, done.Pending); err != nil {
+			return err
+		}
+	}
 	if done.ID == "" {
 		_, err = fmt.Fprintf(o.s.out, "%s is changed until the next reload.\n", ingress)
 		return err
