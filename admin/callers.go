@@ -62,6 +62,9 @@ func (c *connection) take() bool {
 	return true
 }
 
+// NetConn returns what c stands for, for who bounds the connections.
+func (c *connection) NetConn() net.Conn { return c.Conn }
+
 // Close implements [net.Conn].
 func (c *connection) Close() error {
 	if c.state.Swap(closed) == taken {

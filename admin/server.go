@@ -7,9 +7,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/admitd/admitd/admin/press"
 	"github.com/admitd/admitd/answers"
@@ -44,6 +43,7 @@ type Server struct {
 
 	stopping chan struct{} // closed when streams must end
 	stop     sync.Once
+	open     atomic.Pointer[answers.Listener] // nil = it does not serve yet
 }
 
 // window is where those are answered who look.
@@ -138,11 +138,21 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	pulsing.Go(func() { s.press.Pulse(pulse) })
 	defer pulsing.Wait()
 	defer still()
-	ln = &callerListener{netutil.LimitListener(ln, s.o.MaxCallers+othersShare), &s.guard.callers}
+	bound := answers.NewListener(ln, s.o.MaxCallers+othersShare)
+	s.open.Store(bound)
+	srv.ConnState = bound.State
+	ln = &callerListener{bound, &s.guard.callers}
 	if err := answers.Serve(ctx, srv, ln, s.Close); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	return nil
+}
+
+// CloseIdle closes the connection that is idle longest, and reports whether there was
+// one.
+func (s *Server) CloseIdle() bool {
+	bound := s.open.Load()
+	return bound != nil && bound.CloseIdle()
 }
 
 // Close ends the streams.

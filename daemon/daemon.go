@@ -279,9 +279,10 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	if err != nil {
 		return nil, nil, fmt.Errorf("admin.listen: %w", err)
 	}
-	ln = d.bounded(ln, "admin", 4, true) // somebody has to look when nothing goes on
-	hostname, _ := os.Hostname()         // without one the machine is known by its addresses
-	s := admin.New(admin.Options{
+	var s *admin.Server
+	ln = d.bounded(ln, "admin", 4, true, func() bool { return s.CloseIdle() }) // somebody has to look when nothing goes on
+	hostname, _ := os.Hostname()                                               // without one the machine is known by its addresses
+	s = admin.New(admin.Options{
 		Address: ln.Addr(),
 		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: &promotions{settings: d.settings}, Fleet: d.fronts.club.status, Pending: d.fronts.club.pending, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,

@@ -199,10 +199,12 @@ func (d *Daemon) newDecisions(ctx context.Context, cfg *config.Config) (out deci
 	if out.ln, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Decisions.Listen); err != nil {
 		return out, fmt.Errorf("decisions.listen: %w", err)
 	}
-	out.ln = d.bounded(out.ln, "decisions", 2, false)
+	var server *decide.Server
+	out.ln = d.bounded(out.ln, "decisions", 2, false, func() bool { return server.CloseIdle() })
 	services := envoy.New(d.desk, envoy.Options{Quotas: d.counter, Ready: o.Ready})
 	o.GRPC, o.Stopping = services, services.Close
-	out.server = decide.NewServer(d.desk, o)
+	server = decide.NewServer(d.desk, o)
+	out.server = server
 	return out, nil
 }
 

@@ -151,10 +151,11 @@ func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *protocol
 }
 
 // bounded returns ln as a listener that leaves descriptors to others; spare says
-// that it gets some also when clients have all of theirs.
-func (sh *shared) bounded(ln net.Listener, name string, part int64, spare bool) net.Listener {
+// that it gets some also when clients have all of theirs. yield closes one of its
+// connections that is idle, and reports whether there was one.
+func (sh *shared) bounded(ln net.Listener, name string, part int64, spare bool, yield func() bool) net.Listener {
 	var seldom ingress.Seldom
-	return sh.files.Listen(ln, descriptors.Share{Part: part, Spare: spare, Refused: func() {
+	return sh.files.Listen(ln, descriptors.Share{Part: part, Spare: spare, Yield: yield, Refused: func() {
 		if n := seldom.Due(int64(time.Since(sh.started))); n > 0 {
 			sh.log.Warn("connections refused: too few file descriptors", slog.String("listener", name), slog.Int64("connections", n))
 		}

@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/admitd/admitd/answers"
 )
 
@@ -50,7 +48,8 @@ type Options struct {
 	Stopping func()
 	// Ready tells whether callers should ask here; nil = always.
 	Ready func() bool
-	// MaxConnections bounds the connections; 0 = 4,096.
+	// MaxConnections bounds the connections, of which one that is idle gives way to a
+	// new one; 0 = 4,096.
 	MaxConnections int
 	// Log takes what an operator must know; nil = discarded.
 	Log *slog.Logger
@@ -64,6 +63,7 @@ type Server struct {
 	digest  atomic.Pointer[[sha256.Size]byte] // nil = none
 	exposed atomic.Bool                       // others than this machine can ask
 	handler http.Handler
+	open    atomic.Pointer[answers.Listener] // nil = it does not serve yet
 }
 
 // NewServer returns a server over d.
@@ -150,7 +150,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		ErrorLog:    slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
-	err := answers.Serve(ctx, srv, netutil.LimitListener(ln, s.o.MaxConnections), func() {
+	bound := answers.NewListener(ln, s.o.MaxConnections)
+	s.open.Store(bound)
+	srv.ConnState = bound.State
+	err := answers.Serve(ctx, srv, bound, func() {
 		if s.o.Stopping != nil {
 			s.o.Stopping()
 		}
@@ -159,6 +162,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return fmt.Errorf("decide: %w", err)
 	}
 	return nil
+}
+
+// CloseIdle closes the connection that is idle longest, and reports whether there was
+// one.
+func (s *Server) CloseIdle() bool {
+	bound := s.open.Load()
+	return bound != nil && bound.CloseIdle()
 }
 
 // asksForCertificates reports whether every caller must present a certificate.

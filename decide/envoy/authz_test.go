@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/admitd/admitd/decide"
+	"github.com/admitd/admitd/decide/envoy"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -94,6 +95,39 @@ func TestAuthorizationHolds(t *testing.T) {
 	}
 }
 
+// watchesAreBounded checks that a connection has four streams of Watch, for which nobody
+// needs a token: 20,000 took 600 MiB. One that ends makes room for another.
+func watchesAreBounded(t *testing.T) {
+	t.Helper()
+	c := healthv1.NewHealthClient(dial(t, newDaemon(one()), decide.Options{Token: "secret"}))
+	watch := func(ctx context.Context) error {
+		stream, err := c.Watch(ctx, &healthv1.HealthCheckRequest{})
+		if err != nil {
+			return err
+		}
+		_, err = stream.Recv()
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 4 {
+		if err := watch(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := watch(t.Context()); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a fifth stream of Watch = %v; want ResourceExhausted", err)
+	}
+	cancel()
+	for err := watch(t.Context()); err != nil; err = watch(t.Context()) {
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Fatal(err)
+		}
+	}
+	if begun := envoy.Watches(2000); begun != 1024 {
+		t.Errorf("%d streams of Watch on as many connections, want 1,024", begun)
+	}
+}
+
 // Health is for everybody and says whether the gate leaves; reflection lists the
 // services.
 func TestHealthAndReflection(t *testing.T) {
@@ -111,6 +145,7 @@ func TestHealthAndReflection(t *testing.T) {
 			t.Errorf("watched, ready %v: %v, %v; want %v", ready, res, err, want)
 		}
 	}
+	watchesAreBounded(t)
 	c := dial(t, newDaemon(one()), decide.Options{})
 	stream, err := reflectionv1.NewServerReflectionClient(c).ServerReflectionInfo(t.Context())
 	if err != nil {

@@ -1,10 +1,29 @@
 package envoy
 
 import (
+	"strconv"
 	"time"
 
 	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 )
+
+// Watches returns how many streams of Watch may be open of n, each on a connection of
+// its own.
+func Watches(n int) (open int) {
+	var w watches
+	for i := range n {
+		if w.begin(strconv.Itoa(i)) {
+			open++
+		}
+	}
+	for i := range open {
+		w.end(strconv.Itoa(i))
+	}
+	if w.all != 0 || len(w.of) != 0 {
+		return -1
+	}
+	return open
+}
 
 // Split is split, for tests.
 func Split(rate float64, wants []float64) []float64 { return split(rate, wants) }

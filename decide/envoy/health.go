@@ -2,16 +2,58 @@ package envoy
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
 // healthEvery is how often a watched state is looked at.
 const healthEvery = time.Second
+
+// Bounds of the streams of Watch, for which nobody needs a token. Each takes about 31
+// KiB.
+const (
+	maxWatches   = 1024
+	maxWatchesOf = 4 // of one connection
+)
+
+// watches counts the streams of Watch. The zero value counts none. It is safe for
+// concurrent use.
+type watches struct {
+	mu  sync.Mutex // guards the fields below
+	all int
+	of  map[string]int // by the address of the client's end of the connection
+}
+
+// begin counts one more, and reports whether there may be.
+func (w *watches) begin(of string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all >= maxWatches || w.of[of] >= maxWatchesOf {
+		return false
+	}
+	if w.of == nil {
+		w.of = map[string]int{}
+	}
+	w.all++
+	w.of[of]++
+	return true
+}
+
+// end counts one less.
+func (w *watches) end(of string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all--
+	if w.of[of]--; w.of[of] == 0 {
+		delete(w.of, of)
+	}
+}
 
 // health tells whether this gate should be asked: of the whole, whatever service
 // is named.
@@ -20,6 +62,7 @@ type health struct {
 
 	ready    func() bool
 	stopping <-chan struct{}
+	watches  watches
 }
 
 func (h *health) state() *healthv1.HealthCheckResponse {
@@ -35,8 +78,17 @@ func (h *health) Check(context.Context, *healthv1.HealthCheckRequest) (*healthv1
 	return h.state(), nil
 }
 
-// Watch implements the service: the state at first, and whenever it changes.
+// Watch implements the service: the state at first, and whenever it changes. There are
+// at most maxWatchesOf streams on a connection and maxWatches in all.
 func (h *health) Watch(_ *healthv1.HealthCheckRequest, stream grpc.ServerStreamingServer[healthv1.HealthCheckResponse]) error {
+	var of string
+	if p, ok := peer.FromContext(stream.Context()); ok {
+		of = p.Addr.String()
+	}
+	if !h.watches.begin(of) {
+		return status.Error(codes.ResourceExhausted, "too many streams of Watch")
+	}
+	defer h.watches.end(of)
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
 	told := healthv1.HealthCheckResponse_UNKNOWN

@@ -13,6 +13,9 @@ type Share struct {
 	Part int64
 	// Spare lets it take a quarter of what is kept from clients beyond that.
 	Spare bool
+	// Yield closes a connection that nobody uses, when there is no descriptor for a new
+	// one, and reports whether there was one; nil = there never is.
+	Yield func() bool
 	// Refused is told of each connection that was closed for want of a descriptor;
 	// nil = nobody.
 	Refused func()
@@ -40,7 +43,11 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if back := l.take(c); back != nil {
+		back := l.take(c)
+		if back == nil && l.share.Yield != nil && l.share.Yield() {
+			back = l.take(c)
+		}
+		if back != nil {
 			return &conn{Conn: c, back: back}, nil
 		}
 		_ = c.Close() // nothing to be done: there is no room for it

@@ -79,6 +79,31 @@ func TestListenersShare(t *testing.T) {
 	}
 }
 
+// Who is accepted already and does nothing makes room for who comes, as long as there
+// is anybody.
+func TestListenerYields(t *testing.T) {
+	var in []net.Conn
+	refused := 0
+	ln := descriptors.New(func() uint64 { return 8 }).Listen(&pipes{left: 10}, descriptors.Share{Part: 2, Yield: func() bool {
+		_ = in[0].Close()
+		in = in[1:]
+		return true
+	}, Refused: func() { refused++ }})
+	for range 10 {
+		c, err := ln.Accept()
+		if err != nil {
+			break
+		}
+		in = append(in, c)
+	}
+	if len(in) != 3 || refused != 0 {
+		t.Errorf("%d are in and %d were refused, want 3 and none", len(in), refused)
+	}
+	for _, c := range in {
+		_ = c.Close()
+	}
+}
+
 // A server may say that it has said all, and go on reading: net/http does so where it
 // answered before it had read the request, so that its answer is not lost in a reset.
 func TestListenersHalfClose(t *testing.T) {
