@@ -196,7 +196,7 @@ func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p P
 			return
 		}
 		s.press.Forget()
-		s.book.Mark(time.Now(), name, "override of "+key)
+		s.book.Mark(time.Now(), name, "override of "+key+" by "+p.By)
 		d := newOverride(&after)
 		answers.JSON(w, http.StatusOK, struct {
 			ID     string            `json:"id"`

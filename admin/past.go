@@ -44,7 +44,7 @@ func (s *window) explain(w http.ResponseWriter, r *http.Request) {
 		d.Baseline = &status.Baseline{MS: float64(b.RTT) / float64(time.Millisecond), Learned: b.Learned.UTC(), InFlight: b.InFlight, Kept: b.Kept}
 	}
 	for _, c := range e.Changes {
-		d.Changes = append(d.Changes, status.Change{At: c.At.UTC(), From: c.From, To: c.To, Why: c.Why, Meaning: vitals.Words(c.Why)})
+		d.Changes = append(d.Changes, status.Change{At: c.At.UTC(), From: c.From, To: c.To, Why: c.Why, Meaning: vitals.Words(c.Why), By: c.By})
 	}
 	answers.Packed(w, r, d)
 }

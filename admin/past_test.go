@@ -69,7 +69,7 @@ func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := played(t, 10)
 		e := answerOf[status.Explanation](t, s, "/v1/explain/orders/tenant-7", http.StatusOK)
-		want := "The limit of tenant-7 is 12; 0 are in flight. It was lowered from 20 to 12 7 s ago, because requests waited at the backend. " +
+		want := "The limit of tenant-7 is 12, with 0 in flight. It was lowered from 20 to 12 7 s ago, because requests waited at the backend. " +
 			"Without load the backend takes 5.00 ms: learned 9 s ago, with 0 in flight."
 		if e.Text != want {
 			t.Errorf("text %q\nwant %q", e.Text, want)

@@ -130,7 +130,7 @@ func (s *desk) patch(w http.ResponseWriter, r *http.Request) {
 	}
 	if !reflect.DeepEqual(before, after) {
 		s.press.Forget()
-		s.book.Mark(time.Now(), name, "settings changed")
+		s.book.Mark(time.Now(), name, "settings changed by "+p.By)
 	}
 	tag := s.tag(name)
 	w.Header().Set("ETag", tag)
@@ -154,13 +154,14 @@ func (s *desk) pending(r *http.Request) string {
 
 // reload reads the configuration now, and answers with what that changed.
 func (s *desk) reload(w http.ResponseWriter, r *http.Request) {
-	moves, err := s.o.Settings.Reload(r.Context(), s.guard.who(r))
+	by := s.guard.who(r)
+	moves, err := s.o.Settings.Reload(r.Context(), by)
 	if err != nil {
 		s.failWith(w, r, err)
 		return
 	}
 	s.press.Forget()
-	s.book.Mark(time.Now(), "", "configuration reloaded")
+	s.book.Mark(time.Now(), "", "configuration reloaded by "+by)
 	if moves == nil {
 		moves = []Move{}
 	}

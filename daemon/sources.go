@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/admitd/admitd/admin"
 	"github.com/admitd/admitd/config"
@@ -76,4 +77,33 @@ func (s *settings) sourceOf(in *config.Ingress) func(setting, partition string) 
 		}
 		return s.sources.tell(fmt.Sprintf("ingresses[%d].%s", i, path))
 	}
+}
+
+// worded returns what words the override of the limit of a partition, as the verdicts ask
+// for it; see [vitals.Reading].
+func (o *overrides) worded(ingress string) func(partition string, key bool) string {
+	return func(partition string, _ bool) string {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if over, is := o.all[ingress][partition]; is && over.Limit != nil {
+			return wordOverride(&over)
+		}
+		return ""
+	}
+}
+
+// wordOverride says what an override does, who set it, when and until when.
+func wordOverride(o *admin.Override) string {
+	text := "override " + o.ID
+	what := *o
+	what.Until, what.For = time.Time{}, 0
+	text += " (" + what.String() + ")"
+	if o.By != "" {
+		text += " by " + o.By
+	}
+	text += " at " + o.At.UTC().Format(time.TimeOnly) + " UTC"
+	if o.Until.IsZero() {
+		return text + ", until it is undone"
+	}
+	return text + ", until " + o.Until.UTC().Format(time.TimeOnly) + " UTC"
 }

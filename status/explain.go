@@ -29,8 +29,9 @@ type Change struct {
 	At      time.Time `json:"at"`
 	From    int       `json:"from"`
 	To      int       `json:"to"`
-	Why     string    `json:"why,omitempty"` // a word; "" = by the configuration
+	Why     string    `json:"why,omitempty"` // a word of the algorithm's; "" = it was not the algorithm
 	Meaning string    `json:"meaning,omitempty"`
+	By      string    `json:"by,omitempty"` // what changed it otherwise; "" = it is not known
 }
 
 // History is the body of GET /v1/history, by ingress.

@@ -37,7 +37,10 @@ type Reading struct {
 	Source func(setting, partition string) string
 	// Recall returns what was learned of a partition in an earlier life of the
 	// process; nil = nothing was.
-	Recall    func(partition string, key bool) (Baseline, bool)
+	Recall func(partition string, key bool) (Baseline, bool)
+	// Pinned words the override that sets the limit of a partition, who set it, when and
+	// until when, beginning with "override"; "" = there is none. nil = there never is.
+	Pinned    func(partition string, key bool) string
 	Latencies Latencies // of what succeeded since the start; nil = not counted
 	Own       Latencies // what the gate itself took of requests; nil = not counted
 }
@@ -62,6 +65,7 @@ type record struct {
 	errors    usually       // share of the backend's answers that are errors
 	recall    func(partition string, key bool) (Baseline, bool)
 	source    func(setting, partition string) string
+	pinned    func(partition string, key bool) string
 	window    []totals // the last readings, the oldest first
 	pace      pace
 	latencies latencies
@@ -144,7 +148,7 @@ func (b *Book) Verdict(name string, now time.Time) Verdict {
 func (r *record) take(now time.Time, in *Reading) {
 	seconds := now.Sub(r.at).Seconds()
 	r.at, r.status, r.backends, r.recall = now, in.Gate, in.Backends, in.Recall
-	r.source, r.ungated = in.Source, in.Ungated
+	r.source, r.pinned, r.ungated = in.Source, in.Pinned, in.Ungated
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
 		r.window, r.roll, r.histories, r.latencies = nil, roll{}, 0, latencies{} // another gate under its name, or the process slept

@@ -27,6 +27,7 @@ type Change struct {
 	At       time.Time
 	From, To int
 	Why      string // a word of the algorithm's; "" = it does not tell
+	By       string // what changed it otherwise, such as an override; "" = that is not known
 }
 
 // Baseline is the latency without load, as a limit believes it.
@@ -140,7 +141,13 @@ func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Glance) {
 	if g.Key {
 		label = limiter.DefaultPartition
 	}
-	why := g.Why
+	change := Change{At: now, From: p.last.Limit, To: g.Limit, Why: g.Why}
+	if pinned := r.pin(g); pinned != "" {
+		change.Why, change.By = "", pinned
+	} else if n := len(p.changes); n > 0 && strings.HasPrefix(p.changes[n-1].By, pinnedBy) {
+		change.Why, change.By = "", "as the "+p.changes[n-1].By+" has ended"
+	}
+	why := change.Why
 	if why == "" {
 		why = "configured"
 	}
@@ -154,10 +161,21 @@ func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Glance) {
 		}
 		r.histories++
 	}
-	p.changes = append(p.changes, Change{now, p.last.Limit, g.Limit, g.Why})
+	p.changes = append(p.changes, change)
 	if len(p.changes) > maxChanges {
 		p.changes = slices.Delete(p.changes, 0, 1)
 	}
+}
+
+// pinnedBy is how the words of an override begin.
+const pinnedBy = "override"
+
+// pin words the override that sets the limit of a partition; "" = there is none.
+func (r *record) pin(g *limiter.Glance) string {
+	if r.pinned == nil {
+		return ""
+	}
+	return r.pinned(g.Name, g.Key)
 }
 
 // moved reports whether a baseline is another than the one that was learned.
@@ -192,29 +210,68 @@ func (b *Book) Explain(name, key string, now time.Time) (Explanation, bool) {
 	e := Explanation{Ingress: name, Partition: key, Limit: p.last.Limit, InFlight: p.last.InFlight, Baseline: p.base}
 	e.Changes = slices.Clone(p.changes)
 	slices.Reverse(e.Changes)
-	e.Text = strings.Join(p.sentences(r, now), " ")
+	for i := range e.Changes {
+		e.Changes[i].By = b.causeOf(name, &e.Changes[i])
+	}
+	e.Text = strings.Join(p.sentences(b, r, now), " ")
 	return e, true
 }
 
-// because words why a limit moved last.
-func (c *Change) because() string {
-	verb, cause := "raised", "by a change of the configuration"
+// raises are the words of algorithms for which a limit is raised.
+var raises = map[string]bool{"room": true, "demand": true, "busy": true} //nolint:gochecknoglobals // a table
+
+// markNear is how far from a change a mark may be to be its cause: a limit is looked at
+// once a second, and a mark is made after what it tells of.
+const markNear = 3 * time.Second
+
+// causeOf words what changed a limit other than its algorithm; "" = nothing did, or it is
+// not known. b.mu is held.
+func (b *Book) causeOf(ingress string, c *Change) string {
+	if c.Why != "" || c.By != "" {
+		return c.By
+	}
+	for i := range b.marks {
+		m := &b.marks[i]
+		if (m.Ingress == "" || m.Ingress == ingress) && m.At.Sub(c.At).Abs() <= markNear {
+			return m.Text
+		}
+	}
+	return ""
+}
+
+// words words what a limit did and why. b.mu is held.
+func (c *Change) words(b *Book, ingress string) (did, cause string) {
+	did = fmt.Sprintf("raised from %d to %d", c.From, c.To)
 	if c.To < c.From {
-		verb = "lowered"
+		did = fmt.Sprintf("lowered from %d to %d", c.From, c.To)
 	}
-	if words := Words(c.Why); words != "" {
+	by := b.causeOf(ingress, c)
+	switch words := Words(c.Why); {
+	case strings.HasPrefix(by, pinnedBy):
+		cause = "by " + by
+	case strings.HasPrefix(by, "as "):
+		cause = by
+	case by != "":
+		cause = "with a change by hand (" + by + ")"
+	case words != "" && c.Why != "fleet" && c.Why != "drain" && c.Why != "slower" && raises[c.Why] == (c.To < c.From):
+		cause = "in several moves, of which the last was made because " + words
+	case words != "":
 		cause = "because " + words
-	} else if c.Why != "" {
+	case c.Why != "":
 		cause = "(" + c.Why + ")"
+	default:
+		cause = "for a reason that is not known: no setting was seen to change"
 	}
-	return fmt.Sprintf("%s from %d to %d at %s, %s", verb, c.From, c.To, c.At.UTC().Format(time.TimeOnly), cause)
+	return did, cause
 }
 
 // sentence is a line of sentences that stays the same while nothing happens.
-func (p *partition) sentence(r *record) string {
+func (p *partition) sentence(b *Book, ingress string, r *record) string {
 	text := "It has not moved since it was first seen."
 	if n := len(p.changes); n > 0 {
-		text = "It was " + p.changes[n-1].because() + "."
+		c := &p.changes[n-1]
+		did, cause := c.words(b, ingress)
+		text = fmt.Sprintf("It was %s at %s, %s.", did, c.At.UTC().Format(time.TimeOnly), cause)
 	}
 	if r.status.Fallback {
 		text = "The clock cannot be trusted: it is the fixed fallback."
@@ -227,25 +284,20 @@ func (p *partition) sentence(r *record) string {
 }
 
 // sentences words why a limit is what it is.
-func (p *partition) sentences(r *record, now time.Time) (text []string) {
+func (p *partition) sentences(b *Book, r *record, now time.Time) (text []string) {
 	g := &p.last
-	text = append(text, fmt.Sprintf("The limit of %s is %d; %d are in flight.", g.Name, g.Limit, g.InFlight))
+	text = append(text, fmt.Sprintf("The limit of %s is %d, with %d in flight.", g.Name, g.Limit, g.InFlight))
+	pinned := r.pin(g)
+	if n := len(p.changes); pinned != "" && (n == 0 || p.changes[n-1].By != pinned) {
+		text = append(text, "It is set by "+pinned+".")
+	}
 	if r.status.Fallback {
 		text = append(text, "The clock cannot be trusted: it is the fixed fallback.")
 	}
 	if n := len(p.changes); n > 0 {
-		c := p.changes[n-1]
-		verb := "raised"
-		if c.To < c.From {
-			verb = "lowered"
-		}
-		cause := "by a change of the configuration"
-		if words := Words(c.Why); words != "" {
-			cause = "because " + words
-		} else if c.Why != "" {
-			cause = "(" + c.Why + ")"
-		}
-		text = append(text, fmt.Sprintf("It was %s from %d to %d %s ago, %s.", verb, c.From, c.To, age(now.Sub(c.At)), cause))
+		c := &p.changes[n-1]
+		did, cause := c.words(b, r.status.Name)
+		text = append(text, fmt.Sprintf("It was %s %s ago, %s.", did, age(now.Sub(c.At)), cause))
 	} else {
 		text = append(text, fmt.Sprintf("It has not moved for %s, since it was first seen.", age(now.Sub(p.first))))
 	}
@@ -256,11 +308,14 @@ func (p *partition) sentences(r *record, now time.Time) (text []string) {
 		}
 		text = append(text, fmt.Sprintf("Without load the backend takes %s: learned %s ago, with %d in flight%s.",
 			millis(p.base.RTT), age(now.Sub(p.base.Learned)), p.base.InFlight, when))
+		if usual := time.Duration(p.usual); usual > 0 && p.base.RTT > usual+usual/2 {
+			text = append(text, fmt.Sprintf("On calm days it takes %s.", millis(usual)))
+		}
 	}
 	if total := r.status.Total; total > 0 && r.status.InFlight >= total {
 		text = append(text, fmt.Sprintf("The total of %d %s over all partitions is used up, and binds before it.", total, plural(total, "permit")))
 	}
-	if p.refused > least {
+	if p.refused > least && r.pace.refused > least { // else it was refused a moment ago
 		refused := number(p.refused) + "/s are refused"
 		if cause, known := p.cause(); known {
 			refused += ": " + r.nameOf(cause, g.Name)

@@ -25,7 +25,13 @@ func (b *Book) Forecast(name string, now time.Time) string {
 	case r.status.Mode != limiter.Enforce || p.refused <= least:
 		return ""
 	}
+	if _, failing := r.judgeBackends(now); failing {
+		return "" // more of what fails
+	}
 	text := fmt.Sprintf("Switched off, it would pass %s/s more: %s/s in all", number(p.refused), number(p.admitted+p.refused))
+	if base := p.reference(); base > 0 && (p.rtt > slowBy*base || p.base > base+base/2) {
+		return fmt.Sprintf("%s, to a backend that takes %.1f times as long as on calm days: what it was given then says nothing.", text, max(p.rtt, p.base).Seconds()/base.Seconds())
+	}
 	most := r.series.most("admitted")
 	if over := (p.admitted+p.refused)/most - 1; most > least && over > 0 {
 		return fmt.Sprintf("%s, %s over the most that the backend was given in the last half hour (%s/s).", text, percentOver(over), number(most))
@@ -77,5 +83,5 @@ func (b *Book) Sentence(name string, of *limiter.PartitionStatus) string {
 	if !p.is(of.Name, of.Key) {
 		return ""
 	}
-	return p.sentence(r)
+	return p.sentence(b, name, r)
 }

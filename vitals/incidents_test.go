@@ -29,16 +29,17 @@ type incident struct {
 	invalid  uint64 // requests answered 413
 	fails    uint64 // requests that get no answer
 	cause    ingress.Cause
-	held     int // permits, more than before
+	held     int // permits, by requests that hang
 	limit    int
 	why      string // of the limit
+	pinned   string // the override that is in force
 	latency  time.Duration
 	base     time.Duration // as the limit believes after a while; 0 = it stays
 }
 
 // calmly is a second without an incident.
 func calmly() incident {
-	return incident{admitted: 200, answered: 200, latency: 22 * time.Millisecond, base: 20 * time.Millisecond, limit: 20}
+	return incident{admitted: 200, answered: 200, latency: 22 * time.Millisecond, base: 20 * time.Millisecond, limit: 20, why: "room"}
 }
 
 // incidents are those that operators meet.
@@ -47,18 +48,17 @@ func incidents() []incident {
 	rate := limiter.Cause{Reason: labels.RequestRate, Limit: labels.ByPartition}
 	return []incident{
 		{name: "backend dead", admitted: 200, fails: 200, cause: ingress.Unreachable, limit: 20},
-		{name: "backend dead, callers have left", fails: 0, admitted: 0, cause: ingress.Unreachable, limit: 20},
 		{name: "backend closes connections", admitted: 200, answered: 150, fails: 50, cause: ingress.HungUp, latency: 22 * time.Millisecond, limit: 20},
 		{name: "backend answers 500 at once", admitted: 200, errors: 200, limit: 20},
 		{name: "backend answers 503 to a part", admitted: 200, answered: 170, errors: 30, latency: 22 * time.Millisecond, limit: 20},
 		{name: "statements fail", wire: true, admitted: 200, answered: 40, errors: 160, latency: 22 * time.Millisecond, limit: 20},
 		{name: "backend hangs", admitted: 0, held: 20, refused: 200, by: full, limit: 20},
 		{name: "backend five times as slow", admitted: 80, answered: 80, refused: 120, by: full, latency: 190 * time.Millisecond, base: 136 * time.Millisecond, limit: 12, why: "queue"},
-		{name: "backend five times as slow, nobody refused", admitted: 200, answered: 200, latency: 110 * time.Millisecond, base: 100 * time.Millisecond, limit: 40},
+		{name: "backend five times as slow, nobody refused", admitted: 200, answered: 200, latency: 110 * time.Millisecond, base: 100 * time.Millisecond, limit: 40, why: "room"},
 		{name: "storm of one tenant", admitted: 150, answered: 150, refused: 850, by: rate, latency: 22 * time.Millisecond, limit: 20},
 		{name: "callers give up", admitted: 228, answered: 226, left: 227, refused: 22, by: full, latency: 138 * time.Millisecond, limit: 20, why: "departures"},
 		{name: "uploads too large", admitted: 2, answered: 2, invalid: 20, latency: 22 * time.Millisecond, limit: 20},
-		{name: "limit pinned", admitted: 100, answered: 100, refused: 100, by: full, latency: 22 * time.Millisecond, limit: 2},
+		{name: "limit pinned by somebody", pinned: "override 7 (limit=2) by ops (10.0.0.9:4711) at 09:02:00 UTC, until 09:32:00 UTC", admitted: 100, answered: 100, refused: 100, by: full, latency: 22 * time.Millisecond, limit: 2},
 	}
 }
 
@@ -82,8 +82,12 @@ type ingressOf struct {
 func (o *ingressOf) second(s incident) {
 	time.Sleep(time.Second)
 	o.last = s
-	o.sum.Admitted += s.admitted + uint64(max(s.held-o.held, 0))
-	o.held = s.held
+	held := s.held + int(s.admitted/50)
+	if s.held > 0 {
+		o.sum.Admitted += uint64(max(held-o.held, 0)) // those that hang
+	}
+	o.sum.Admitted += s.admitted
+	o.held = held
 	o.sum.Busy += time.Duration(s.answered) * s.latency
 	o.sum.Ignored += s.errors
 	o.sum.Dropped += s.fails
@@ -122,7 +126,7 @@ func (o *ingressOf) read() {
 	o.door.Responses = slices.Clone(o.door.Responses)
 	o.door.Invalid = slices.Clone(o.door.Invalid)
 	door := o.door
-	held := o.held + int(o.last.admitted/50)
+	held := o.held
 	o.book.Take(time.Now(), []vitals.Reading{{
 		Name: "orders",
 		Gate: limiter.Status{
@@ -136,6 +140,12 @@ func (o *ingressOf) read() {
 			},
 		}),
 		Backends: o.health.Status(time.Now()), Connections: &door,
+		Pinned: func(partition string, _ bool) string {
+			if partition == "acme" {
+				return o.last.pinned
+			}
+			return ""
+		},
 	}})
 }
 

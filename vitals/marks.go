@@ -25,6 +25,16 @@ func (b *Book) Mark(now time.Time, ingress, text string) {
 	}
 }
 
+// MarkOnce is [Book.Mark] unless somebody did something at that time already.
+func (b *Book) MarkOnce(now time.Time, ingress, text string) {
+	b.mu.Lock()
+	near := slices.ContainsFunc(b.marks, func(m Mark) bool { return m.At.Sub(now).Abs() <= markNear })
+	b.mu.Unlock()
+	if !near {
+		b.Mark(now, ingress, text)
+	}
+}
+
 // Marks returns what was done in the time that is kept, the oldest first.
 func (b *Book) Marks(now time.Time) []Mark {
 	b.mu.Lock()

@@ -39,6 +39,7 @@ type Press struct {
 	book    *vitals.Book
 	tag     func(ingress string) string // of its settings
 	pulsing atomic.Bool                 // somebody calls Beat once a second
+	applied time.Time                   // when a configuration was put in force, as Beat read it last
 
 	mu     sync.Mutex // guards the fields below; held while a frame is made
 	taken  Snapshot   // the last reading
@@ -81,13 +82,17 @@ func (p *Press) Pulse(ctx context.Context) {
 // one goroutine; the other methods are safe for concurrent use meanwhile.
 func (p *Press) Beat(now time.Time) {
 	snapshot := p.read("", limiter.StatusOptions{Partitions: limiter.NoKeys})
+	if applied := snapshot.Config.LastSuccess; !p.applied.IsZero() && !applied.Equal(p.applied) {
+		p.book.MarkOnce(applied, "", "configuration reloaded") // by a change of the file
+	}
+	p.applied = snapshot.Config.LastSuccess
 	all := make([]vitals.Reading, 0, len(snapshot.Ingresses))
 	for i := range snapshot.Ingresses {
 		in := &snapshot.Ingresses[i]
 		if in.Askers != nil {
 			in.Askers.Turn(now)
 		}
-		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Connections: in.Connections, Recall: in.Recall, Source: in.Source, Ungated: in.Ungated}
+		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Connections: in.Connections, Recall: in.Recall, Source: in.Source, Pinned: in.Pinned, Ungated: in.Ungated}
 		if in.Latencies != nil {
 			r.Latencies = in.Latencies()
 		}

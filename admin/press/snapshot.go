@@ -46,6 +46,8 @@ type Ingress struct {
 	// Source tells where a setting was written; see [vitals.Reading]. nil = it
 	// cannot be told.
 	Source func(setting, partition string) string
+	// Pinned words the override of a partition's limit; see [vitals.Reading]. nil = there is none.
+	Pinned func(partition string, key bool) string
 	// Rows words n of clients' keys at most, those of prefer first; nil = none.
 	Rows func(prefer []string, n int) []limiter.PartitionStatus
 	// Details are the protocol's own, for JSON; nil = none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -54,15 +55,7 @@ func (o *explainFlags) run(ctx context.Context, args []string) error {
 	w := tabwriter.NewWriter(o.s.out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprint(w, "\nAT\tFROM\tTO\tWHY\n")
 	for _, c := range e.Changes {
-		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%s%s\n", c.At.Local().Format(time.TimeOnly), c.From, c.To, orConfigured(c.Why), ifSome(": ", c.Meaning))
+		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%s%s\n", c.At.Local().Format(time.TimeOnly), c.From, c.To, cmp.Or(c.Why, c.By, "unknown"), ifSome(": ", c.Meaning))
 	}
 	return w.Flush()
-}
-
-// orConfigured words a change of which no algorithm tells.
-func orConfigured(why string) string {
-	if why == "" {
-		return "configured"
-	}
-	return why
 }

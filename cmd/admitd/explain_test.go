@@ -28,7 +28,7 @@ func TestExplainRunning(t *testing.T) {
 		out.Reset()
 		return run(t.Context(), []string{"explain", "--admin", p.admin, "orders"}, streams{&out, io.Discard}) == nil
 	})
-	if !strings.HasPrefix(out.String(), "The limit of default is ") || !strings.Contains(out.String(), " are in flight.") {
+	if !strings.HasPrefix(out.String(), "The limit of default is ") || !strings.Contains(out.String(), " in flight.") {
 		t.Errorf("explain printed %q", out.String())
 	}
 	err = run(t.Context(), []string{"explain", "--admin", p.admin, "orders", "nobody"}, streams{io.Discard, io.Discard})
