@@ -28,11 +28,11 @@ type Config struct {
 	// the policies that are locked.
 	// Empty: nothing is kept. A restart in the middle of an overload may then take
 	// the latency of a queue for that of the backend.
-	StateFile string `yaml:"stateFile" default:""`
+	StateFile string `yaml:"stateFile" default:"" reload:"restart"`
 	// The clock guard.
 	Clock Clock `yaml:"clock"`
 	// Export of traces over OTLP/HTTP. Off while the endpoint is empty.
-	Tracing Tracing `yaml:"tracing"`
+	Tracing Tracing `yaml:"tracing" reload:"restart"`
 	// What is shared with other gates. Nothing while fleet.redis.addresses is empty.
 	Fleet Fleet `yaml:"fleet"`
 	// What this gate says of itself at /v1/hello.
@@ -50,32 +50,32 @@ type Config struct {
 type Admin struct {
 	// Address of the admin port, host:port. An address that is not a loopback
 	// needs tokenFile, or insecure: true.
-	Listen string `yaml:"listen" default:"127.0.0.1:9462"`
+	Listen string `yaml:"listen" default:"127.0.0.1:9462" reload:"restart"`
 	// File that holds the bearer token asked of every request that changes
 	// something. Empty: no token is asked.
 	TokenFile string `yaml:"tokenFile" default:"" reads:"file"`
 	// Who may read: open, everybody who reaches the port; token, who has the
 	// token. Health checks are open to all.
-	Reads string `yaml:"reads" default:"open" enum:"open token"`
+	Reads string `yaml:"reads" default:"open" enum:"open token" reload:"restart"`
 	// Permits an admin port beyond the loopback without a token. Whoever can
 	// reach it can then change limits and switch gates off.
-	Insecure bool `yaml:"insecure" default:"false"`
+	Insecure bool `yaml:"insecure" default:"false" reload:"restart"`
 }
 
 // Decisions configures the listener of those who ask.
 type Decisions struct {
 	// Address, host:port. An address that is not a loopback needs tokenFile,
 	// tls.clientCAFile, or insecure: true. Empty: nobody listens.
-	Listen string `yaml:"listen" default:""`
+	Listen string `yaml:"listen" default:"" reload:"restart"`
 	// File that holds the token that callers carry, as a bearer or in
 	// X-Admitd-Token. Not the admin port's: whoever asks for permits must not be
 	// able to change limits. Empty: no token is asked.
 	TokenFile string `yaml:"tokenFile" default:"" reads:"file"`
 	// Permits a listener beyond the loopback that asks for nothing. Whoever can
 	// reach it can then spend the rates and hold the permits.
-	Insecure bool `yaml:"insecure" default:"false"`
+	Insecure bool `yaml:"insecure" default:"false" reload:"restart"`
 	// TLS towards callers. Off while certFile is empty.
-	TLS ServerTLS `yaml:"tls"`
+	TLS ServerTLS `yaml:"tls" reload:"restart"`
 }
 
 // Log configures the daemon's own log.
@@ -84,7 +84,7 @@ type Log struct {
 	Level string `yaml:"level" default:"info" enum:"debug info warn error"`
 	// Form of each line. auto is text where a person reads, on a terminal, and
 	// JSON anywhere else.
-	Format string `yaml:"format" default:"auto" enum:"auto json text"`
+	Format string `yaml:"format" default:"auto" enum:"auto json text" reload:"restart"`
 }
 
 // Clock configures the clock guard.

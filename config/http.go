@@ -10,7 +10,7 @@ type HTTP struct {
 	// How long connecting to the backend may take.
 	ConnectTimeout Duration `yaml:"connectTimeout" default:"2s" min:"1ms" max:"10m"`
 	// How long a client may take to send the head of a request.
-	HeaderTimeout Duration `yaml:"headerTimeout" default:"10s" min:"1ms" max:"1h"`
+	HeaderTimeout Duration `yaml:"headerTimeout" default:"10s" min:"1ms" max:"1h" reload:"connections"`
 	// Longest silence inside a body, in either direction. Event streams and
 	// tunnels may be silent.
 	StreamIdle Duration `yaml:"streamIdle" default:"1m" min:"1ms" max:"24h"`
@@ -21,7 +21,7 @@ type HTTP struct {
 	// Time that a client has before that rate counts.
 	BodyGrace Duration `yaml:"bodyGrace" default:"20s" min:"1ms" max:"24h"`
 	// When connections that are not used are closed, on both sides.
-	IdleTimeout Duration `yaml:"idleTimeout" default:"90s" min:"1ms" max:"24h"`
+	IdleTimeout Duration `yaml:"idleTimeout" default:"90s" min:"1ms" max:"24h" reload:"connections"`
 	// Idle connections kept to the backend.
 	MaxIdle int `yaml:"maxIdle" default:"256" min:"1" max:"100000"`
 	// Adds a Via header to requests.

@@ -7,13 +7,13 @@ type Ingress struct {
 	// at most 64.
 	Name string `yaml:"name" required:"true"`
 	// Protocol spoken on both sides.
-	Protocol string `yaml:"protocol" default:"http" enum:"@protocols" selects:"true"`
+	Protocol string `yaml:"protocol" default:"http" enum:"@protocols" selects:"true" reload:"ingress"`
 	// Address that clients connect to, host:port. Empty, with an empty backend
 	// too: no listener; the gate decides for the decision API only.
-	Listen string `yaml:"listen" default:""`
+	Listen string `yaml:"listen" default:"" reload:"connections"`
 	// What is protected. HTTP: http://host:port or https://host:port. MongoDB and PostgreSQL: host:port.
 	// Pulsar: host:port, or a pulsar:// URL.
-	Backend string `yaml:"backend" default:""`
+	Backend string `yaml:"backend" default:"" reload:"backend"`
 	// How many gates share this backend without a fleet. A knee limit is divided
 	// among them, and hints are small while another gate may be idle. auto: others
 	// share it, and their number is not known or changes. A knee limit then begins
@@ -28,15 +28,15 @@ type Ingress struct {
 	// How long a drain waits for what is in progress.
 	DrainTimeout Duration `yaml:"drainTimeout" default:"10s" min:"1ms" max:"1h"`
 	// Expects a PROXY protocol header, version 1 or 2, on every connection.
-	ProxyProtocol bool `yaml:"proxyProtocol" default:"false"`
+	ProxyProtocol bool `yaml:"proxyProtocol" default:"false" reload:"connections"`
 	// Addresses or CIDRs of the proxies whose headers are believed. Others are
 	// turned away. It must be set when listen is neither a loopback nor a private
 	// address. Empty elsewhere: whoever connects is believed.
-	ProxyProtocolFrom []Prefix `yaml:"proxyProtocolFrom" single:"true"`
+	ProxyProtocolFrom []Prefix `yaml:"proxyProtocolFrom" single:"true" reload:"connections"`
 	// TLS towards clients. Off while certFile is empty.
-	TLS ServerTLS `yaml:"tls"`
+	TLS ServerTLS `yaml:"tls" reload:"connections"`
 	// TLS towards the backend.
-	BackendTLS ClientTLS `yaml:"backendTLS"`
+	BackendTLS ClientTLS `yaml:"backendTLS" reload:"connections"`
 	// How long the backend may be silent between the end of a request and the
 	// head of its answer.
 	BackendTimeout Duration `yaml:"backendTimeout" default:"30s" min:"1ms" max:"24h" for:"http"`
@@ -44,9 +44,9 @@ type Ingress struct {
 	// to nobody, and holds the permit until then. cancel: it hangs up on the
 	// backend. Choose cancel only for a backend that stops working when it is hung
 	// up on.
-	Abandon string `yaml:"abandon" default:"finish" enum:"finish cancel" for:"http mongodb pulsar postgres"`
+	Abandon string `yaml:"abandon" default:"finish" enum:"finish cancel" for:"http mongodb pulsar postgres" reload:"wire"`
 	// Largest request header that is read; a larger one is answered with 431.
-	MaxHeaderBytes Size `yaml:"maxHeaderBytes" default:"64KiB" min:"4KiB" max:"16MiB" for:"http"`
+	MaxHeaderBytes Size `yaml:"maxHeaderBytes" default:"64KiB" min:"4KiB" max:"16MiB" for:"http" reload:"connections"`
 	// Largest request body that is forwarded; 0 = no bound.
 	MaxBodyBytes Size `yaml:"maxBodyBytes" default:"1GiB" min:"0" max:"1TiB" for:"http"`
 	// What a request spends from the token buckets.

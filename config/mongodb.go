@@ -10,23 +10,23 @@ import (
 // MongoDB configures what only a MongoDB gate needs.
 type MongoDB struct {
 	// What keeps drivers from walking around the gate.
-	Topology Topology `yaml:"topology"`
+	Topology Topology `yaml:"topology" reload:"connections"`
 	// Backends beside the first one, host:port; connections are spread in
 	// turn, and one that cannot be reached is left out for a while. For
 	// topology mode loadBalanced.
-	MoreBackends []string `yaml:"moreBackends" single:"true"`
+	MoreBackends []string `yaml:"moreBackends" single:"true" reload:"connections"`
 	// How long connecting to the backend may take, TLS included.
-	DialTimeout Duration `yaml:"dialTimeout" default:"5s" min:"1ms" max:"10m"`
+	DialTimeout Duration `yaml:"dialTimeout" default:"5s" min:"1ms" max:"10m" reload:"connections"`
 	// How long a client may take to send its first whole frame.
-	HandshakeTimeout Duration `yaml:"handshakeTimeout" default:"10s" min:"1ms" max:"10m"`
+	HandshakeTimeout Duration `yaml:"handshakeTimeout" default:"10s" min:"1ms" max:"10m" reload:"connections"`
 	// How long a frame may stand still, on its way in or out; a MiB may take 16s
 	// longer. A client that does not read its replies is cut off after it.
-	FrameTimeout Duration `yaml:"frameTimeout" default:"30s" min:"1ms" max:"1h"`
+	FrameTimeout Duration `yaml:"frameTimeout" default:"30s" min:"1ms" max:"1h" reload:"connections"`
 	// Largest frame, checked before anything is allocated for it.
-	MaxMessageBytes Size `yaml:"maxMessageBytes" default:"46891KiB" min:"64KiB" max:"1GiB"`
+	MaxMessageBytes Size `yaml:"maxMessageBytes" default:"46891KiB" min:"64KiB" max:"1GiB" reload:"connections"`
 	// How much of a frame is held while its facts are looked for. What stands
 	// behind it in a larger frame is not seen.
-	IdentifyWindow Size `yaml:"identifyWindow" default:"256KiB" min:"64KiB" max:"64MiB"`
+	IdentifyWindow Size `yaml:"identifyWindow" default:"256KiB" min:"64KiB" max:"64MiB" reload:"connections"`
 	// Charges a command whose request and reply are worth more tokens than it
 	// paid, one token for so many bytes; 0 = off.
 	ReplyBytesPerToken Size `yaml:"replyBytesPerToken" default:"0" min:"0" max:"1GiB"`

@@ -14,7 +14,7 @@ type Postgres struct {
 	// What becomes of the permit while a session is idle inside a transaction.
 	// release: nobody works, so it is given back, and the next statement takes
 	// one by force. keep: the transaction holds it to its end.
-	IdleInTransaction string `yaml:"idleInTransaction" default:"release" enum:"release keep"`
+	IdleInTransaction string `yaml:"idleInTransaction" default:"release" enum:"release keep" reload:"connections"`
 	// Admits superusers as everybody else. They are exempt otherwise: who mends
 	// the database must get in.
 	GateSuperusers bool `yaml:"gateSuperusers" default:"false"`
@@ -27,20 +27,20 @@ type Postgres struct {
 	// backendTLS. Sessions that are then encrypted are not admitted, only their
 	// connections are counted. Otherwise a client that asks for TLS is answered
 	// that there is none.
-	PassTLS bool `yaml:"passTLS" default:"false"`
+	PassTLS bool `yaml:"passTLS" default:"false" reload:"connections"`
 	// A login over which the servers are asked, four times a second while a
 	// statement waits for a permit, which sessions wait for a lock: their permits
 	// are given back until they go on.
 	Activity PostgresActivity `yaml:"activity"`
 	// Backends beside the first one, host:port, that hold the same data;
 	// connections are spread in turn.
-	MoreBackends []string `yaml:"moreBackends" single:"true"`
+	MoreBackends []string `yaml:"moreBackends" single:"true" reload:"connections"`
 	// How long connecting to the backend may take, TLS included.
-	DialTimeout Duration `yaml:"dialTimeout" default:"5s" min:"1ms" max:"10m"`
+	DialTimeout Duration `yaml:"dialTimeout" default:"5s" min:"1ms" max:"10m" reload:"connections"`
 	// How long a client may take to send its first whole message.
-	HandshakeTimeout Duration `yaml:"handshakeTimeout" default:"10s" min:"1ms" max:"10m"`
+	HandshakeTimeout Duration `yaml:"handshakeTimeout" default:"10s" min:"1ms" max:"10m" reload:"connections"`
 	// How long a message on its way may stand still, in either direction.
-	FrameTimeout Duration `yaml:"frameTimeout" default:"30s" min:"1ms" max:"1h"`
+	FrameTimeout Duration `yaml:"frameTimeout" default:"30s" min:"1ms" max:"1h" reload:"connections"`
 }
 
 // PostgresActivity is a login that reads pg_stat_activity of the backend, over

@@ -11,24 +11,24 @@ type Pulsar struct {
 	// Further broker addresses, host:port, that lookups may name and clients
 	// may ask for. A host may begin with "*." and a port may be "*". The
 	// backend is always allowed, everything else refused.
-	Brokers []string `yaml:"brokers" single:"true"`
+	Brokers []string `yaml:"brokers" single:"true" reload:"connections"`
 	// How a producer over its limit is slowed down. auto: clients that know
 	// ThrottleProducer are told, and the frames of that producer are held. hold:
 	// nobody is told. pause: the whole connection is not read, as brokers do.
-	Method string `yaml:"method" default:"auto" enum:"auto hold pause"`
+	Method string `yaml:"method" default:"auto" enum:"auto hold pause" reload:"connections"`
 	// Milliseconds a client may take to acknowledge a ThrottleProducer before
 	// the gate stops reading from it.
-	ThrottleProducerReceiptWaitTimeMillis int `yaml:"throttleProducerReceiptWaitTimeMillis" default:"100" min:"1" max:"60000"`
+	ThrottleProducerReceiptWaitTimeMillis int `yaml:"throttleProducerReceiptWaitTimeMillis" default:"100" min:"1" max:"60000" reload:"connections"`
 	// Shortest pause of a topic or resource group that is over its rate; 0s =
 	// none.
 	MinPause Duration `yaml:"minPause" default:"100ms" min:"0s" max:"10s"`
 	// Largest message that clients may send.
-	MaxMessageSize Size `yaml:"maxMessageSize" default:"5MiB" min:"64KiB" max:"256MiB"`
+	MaxMessageSize Size `yaml:"maxMessageSize" default:"5MiB" min:"64KiB" max:"256MiB" reload:"connections"`
 	// How long connecting to a broker, or a client's CONNECT, may take.
-	DialTimeout Duration `yaml:"dialTimeout" default:"10s" min:"1ms" max:"10m"`
+	DialTimeout Duration `yaml:"dialTimeout" default:"10s" min:"1ms" max:"10m" reload:"connections"`
 	// How long a peer may leave a frame half sent, or unread; a MiB may take 16 s
 	// longer.
-	StallTimeout Duration `yaml:"stallTimeout" default:"1m" min:"1ms" max:"1h"`
+	StallTimeout Duration `yaml:"stallTimeout" default:"1m" min:"1ms" max:"1h" reload:"connections"`
 	// What may be published over all topics together.
 	PublishRate PublishRate `yaml:"publishRate"`
 	// What may be published to each topic that no entry of topics matches.

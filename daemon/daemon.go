@@ -123,12 +123,7 @@ func Check(cfg *config.Config) error {
 func (d *Daemon) Up() <-chan struct{} { return d.up }
 
 // Address returns where an ingress listens, nil when it does not run.
-func (d *Daemon) Address(ingress string) net.Addr {
-	if f := d.fronts.front(ingress); f != nil && f.ln != nil {
-		return f.ln.Addr()
-	}
-	return nil
-}
+func (d *Daemon) Address(ingress string) net.Addr { return d.fronts.address(ingress) }
 
 // AdminAddress returns where the admin port listens; it is known when [Daemon.Up]
 // is closed.

@@ -60,7 +60,7 @@ func (d *Daemon) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, erro
 func (d *Daemon) Apply(ctx context.Context, cfg *config.Config) error {
 	d.fronts.change.Lock()
 	defer d.fronts.change.Unlock()
-	return d.fronts.apply(ctx, cfg, false)
+	return d.fronts.apply(ctx, cfg, true)
 }
 
 // PromisedDescriptors returns how many descriptors are promised, for tests.

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/pprof"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,22 +24,20 @@ type front struct {
 	name   string
 	gate   *limiter.Gate
 	server *protocol.Server // nil for an ingress that serves the decision API only
-	ln     net.Listener     // what server accepts from; nil without a server
+	ln     net.Listener     // what server accepts from; nil without a server; guarded by standing.mu
 
-	stop  context.CancelFunc
-	ended chan struct{} // closed when the server has returned
-	undo  []func()      // undoes what was registered elsewhere for the server
+	serve    func(ln net.Listener) // serves one more listener
+	stop     context.CancelFunc
+	serving  sync.WaitGroup // the listeners that are served
+	patience time.Duration  // of a drain; guarded by fronts.change
+	undo     []func()       // undoes what was registered elsewhere
 
-	gateUndo  []func() // the same for the gate
-	succeeded bool     // another front goes on with the gate
-
-	trace config.Trace
-	tap   *tap // what the gate is asked is recorded through; nil = it is not
+	trace    config.Trace // that the tap records to; guarded by fronts.change
+	tap      tap          // what the gate is asked is recorded through
+	untraced func()       // ends the recording; nil = there is none
 }
 
-// newFront builds an ingress without listening. The gate is
-// that of the front before it, where there is one that will do, so that limits
-// that learned and permits in flight go on; nothing happens to it here.
+// newFront builds an ingress without listening.
 func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 	if _, known := fs.protocols[in.Protocol]; !known {
 		return nil, fmt.Errorf("ingress %s: protocol %s is not known", in.Name, in.Protocol)
@@ -48,19 +46,11 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &front{name: in.Name, ended: make(chan struct{})}
-	if before, was := fs.front(in.Name), fs.ingress(in.Name); before != nil && was != nil && was.Protocol == in.Protocol && was.Trace == in.Trace {
-		f.gate, f.trace, f.tap = before.gate, before.trace, before.tap
-	} else {
-		o := limiter.Options{Clock: fs.clock, Observer: fs.metrics.Gate(in.Name), Recall: fs.memory.of(in)}
-		if in.Trace.File != "" {
-			f.trace, f.tap = in.Trace, &tap{}
-			o.Tracer = f.tap
-		}
-		f.gate = limiter.New(in.Name, policy, o)
-	}
+	f := &front{name: in.Name, stop: func() {}, patience: protocol.DrainTimeout(in)}
+	f.gate = limiter.New(in.Name, policy, limiter.Options{
+		Clock: fs.clock, Observer: fs.metrics.Gate(in.Name), Recall: fs.memory.of(in), Tracer: &f.tap,
+	})
 	if in.Listen == "" && in.Backend == "" {
-		close(f.ended)
 		return f, nil
 	}
 	if f.server, err = fs.protocols[in.Protocol].Build(in, f.gate); err != nil {
@@ -71,12 +61,7 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 
 // start serves from ln and reports to the metrics.
 func (fs *fronts) start(ctx context.Context, f *front, ln net.Listener) {
-	if before := fs.front(f.name); before != nil && before.gate == f.gate {
-		f.gateUndo, before.gateUndo, before.succeeded = before.gateUndo, nil, true
-	} else {
-		f.gateUndo = append(f.gateUndo, fs.metrics.Watch(f.name, f.gate))
-		fs.record(f)
-	}
+	f.undo = append(f.undo, fs.metrics.Watch(f.name, f.gate))
 	if f.server == nil {
 		return
 	}
@@ -87,16 +72,16 @@ func (fs *fronts) start(ctx context.Context, f *front, ln net.Listener) {
 	if f.server.Watch != nil {
 		f.undo = append(f.undo, f.server.Watch())
 	}
-	f.ln = ln
+	fs.hold(f, ln)
 	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
-	go fs.serveFront(ctx, f, ln)
+	f.serve = func(ln net.Listener) { f.serving.Go(func() { fs.serveFront(ctx, f, ln) }) }
+	f.serve(ln)
 	fs.log.Info("ingress listens", slog.String("ingress", f.name), slog.String("address", ln.Addr().String()))
 }
 
-// serveFront runs one server to its end. Profiles say of which ingress the
+// serveFront serves one listener to its end. Profiles say of which ingress the
 // goroutines are.
 func (fs *fronts) serveFront(ctx context.Context, f *front, ln net.Listener) {
-	defer close(f.ended)
 	var err error
 	pprof.Do(ctx, pprof.Labels("ingress", f.name), func(ctx context.Context) { err = f.server.Serve(ctx, ln) })
 	if err == nil {
@@ -109,22 +94,24 @@ func (fs *fronts) serveFront(ctx context.Context, f *front, ln net.Listener) {
 	}
 }
 
-// drainFront stops one ingress: no new connections, new requests refused unless
-// another front goes on with the gate, what is in progress finishes within the
-// drain timeout.
-func (fs *fronts) drainFront(ctx context.Context, f *front) (err error) {
-	if !f.succeeded {
-		f.gate.Drain()
-	}
+// drainFront stops one ingress: no new connections, new requests refused, what is in
+// progress finishes within patience.
+func (fs *fronts) drainFront(ctx context.Context, f *front, patience time.Duration) (err error) {
+	f.gate.Drain()
 	if f.server != nil {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		if err = f.server.Drain(ctx); err != nil {
 			fs.log.Warn("drain was cut short", slog.String("ingress", f.name), slog.Any("error", err))
 		}
 		f.stop()
-		<-f.ended
+		f.serving.Wait()
 	}
-	for _, undo := range slices.Concat(f.undo, f.gateUndo) {
+	for _, undo := range f.undo {
 		undo()
+	}
+	if f.untraced != nil {
+		f.untraced()
 	}
 	return err
 }
@@ -135,11 +122,11 @@ type doorOf struct{ s *protocol.Server }
 // Status implements [observe.DoorReader].
 func (d doorOf) Status() ingress.Status { return d.s.Connections() }
 
-// listen opens the addresses of new fronts, or none of them.
+// listen opens what fronts are to listen on from now on, or nothing.
 func (fs *fronts) listen(ctx context.Context, plan []planned) (err error) {
 	for i := range plan {
 		p := &plan[i]
-		if !p.isNew || p.front.server == nil {
+		if !p.listens {
 			continue
 		}
 		if inherited := fs.inherited[p.in.Name]; len(inherited) > 0 {
@@ -195,8 +182,8 @@ func duplicate(ln net.Listener) (net.Listener, error) {
 	return copied, nil
 }
 
-// tap is the tracer of a gate. It hears nothing until the gate serves, so that
-// checking a configuration writes no file.
+// tap is the tracer of a gate. It hears nothing until the gate serves and a
+// recording is configured.
 type tap struct {
 	recorder atomic.Pointer[trace.Recorder]
 }
@@ -215,25 +202,33 @@ func (t *tap) Ended(start, now int64, latency time.Duration, o limiter.Outcome) 
 	}
 }
 
-// record begins the recording of a front, if one is configured. A gate that
-// cannot record serves all the same.
-func (fs *fronts) record(f *front) {
-	if f.tap == nil {
+// traceTo has a front's gate recorded, or not any more. A gate that cannot record
+// serves all the same.
+func (fs *fronts) traceTo(f *front, t config.Trace) {
+	if f.trace == t {
+		return
+	}
+	f.trace = t
+	if f.untraced != nil {
+		f.untraced()
+		f.untraced = nil
+	}
+	if t.File == "" {
 		return
 	}
 	failed := func(err error) {
-		fs.log.Error("recording failed, nothing more is recorded", slog.String("ingress", f.name), slog.String("file", f.trace.File), slog.Any("error", err))
+		fs.log.Error("recording failed, nothing more is recorded", slog.String("ingress", f.name), slog.String("file", t.File), slog.Any("error", err))
 	}
-	recorder, leave, err := fs.recordings.Record(f.trace.File, int64(f.trace.MaxSize), failed)
+	recorder, leave, err := fs.recordings.Record(t.File, int64(t.MaxSize), failed)
 	if err != nil {
 		failed(err)
 		return
 	}
 	f.tap.recorder.Store(recorder)
-	f.gateUndo = append(f.gateUndo, func() {
+	f.untraced = func() {
 		f.tap.recorder.Store(nil)
 		if err := leave(); err != nil {
 			failed(err)
 		}
-	})
+	}
 }

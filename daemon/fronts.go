@@ -43,8 +43,9 @@ type fronts struct {
 }
 
 // apply puts a configuration in force: builds everything that is new, and only
-// then changes anything. anew says that it was read, not patched. fs.change is
-// held.
+// then changes anything. anew says that it was read, not patched: what was patched
+// changes ingresses that run in what may change at run time, and reads no file.
+// fs.change is held.
 func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) error {
 	if fs.isDraining() {
 		return admin.ErrDraining
@@ -54,7 +55,7 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 	if err != nil {
 		return err
 	}
-	plan, err := fs.plan(ctx, cfg)
+	plan, err := fs.plan(ctx, cfg, anew)
 	if err != nil {
 		return err
 	}
@@ -63,23 +64,31 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 		next[p.in.Name] = p.front
 		p.policy.Witness = fs.stages.set(p.in, p.front.gate, p.candidates)
 		p.front.gate.Apply(p.policy)
-		if p.isNew {
-			if p.inherited {
-				fs.inherited[p.in.Name] = fs.inherited[p.in.Name][1:]
-			}
+		if p.change.Apply != nil {
+			p.change.Apply()
+		}
+		if p.inherited {
+			fs.inherited[p.in.Name] = fs.inherited[p.in.Name][1:]
+		}
+		switch {
+		case p.isNew:
 			fs.start(ctx, p.front, p.ln)
-			continue
+		case p.ln != nil:
+			before := fs.hold(p.front, p.ln)
+			p.front.serve(p.ln)
+			_ = before.Close() // its connections stay
+			fs.log.Info("ingress listens", slog.String("ingress", p.in.Name), slog.String("address", p.ln.Addr().String()))
 		}
-		if p.apply != nil {
-			p.apply()
-		}
+		fs.traceTo(p.front, p.in.Trace)
+		p.front.patience = protocol.DrainTimeout(p.in)
 	}
 	old := fs.stand(next, cfg, anew)
 	join()
 	fs.stages.keep(next)
 	for name, f := range old {
 		if next[name] != f {
-			fs.leaving.Go(func() { _ = fs.drainFront(context.WithoutCancel(ctx), f) }) // logged there
+			patience := f.patience
+			fs.leaving.Go(func() { _ = fs.drainFront(context.WithoutCancel(ctx), f, patience) }) // logged there
 		}
 	}
 	return nil
@@ -94,21 +103,22 @@ type planned struct {
 
 	front     *front
 	isNew     bool
-	apply     func()       // puts the rest in force in a front that stays; nil = there is none
-	ln        net.Listener // of a new front; nil = it has no server
-	inherited bool         // ln was open before the daemon began
+	change    protocol.Change // of a front that stays
+	listens   bool            // it is to serve another listener
+	ln        net.Listener    // that one; nil = there is none, or no server
+	inherited bool            // ln was open before the daemon began
 }
 
 // plan builds what cfg needs and opens its listeners. When anything fails
 // nothing has changed.
-func (fs *fronts) plan(ctx context.Context, cfg *config.Config) ([]planned, error) {
+func (fs *fronts) plan(ctx context.Context, cfg *config.Config, anew bool) ([]planned, error) {
 	cast, err := fs.cast(cfg)
 	if err != nil {
 		return nil, err
 	}
 	plan := make([]planned, len(cfg.Ingresses))
 	for i := range plan {
-		if plan[i], err = fs.planOne(&cfg.Ingresses[i]); err != nil {
+		if plan[i], err = fs.planOne(&cfg.Ingresses[i], anew); err != nil {
 			return nil, err
 		}
 		plan[i].candidates = cast[cfg.Ingresses[i].Name]
@@ -121,22 +131,29 @@ func (fs *fronts) plan(ctx context.Context, cfg *config.Config) ([]planned, erro
 
 // planOne keeps the front that runs when it can take the change over, and else
 // builds a new one.
-func (fs *fronts) planOne(in *config.Ingress) (p planned, err error) {
+func (fs *fronts) planOne(in *config.Ingress, anew bool) (p planned, err error) {
 	old := fs.ingress(in.Name)
 	p = planned{in: in, front: fs.front(in.Name)}
 	if p.policy, err = fs.policy(in); err != nil {
 		return p, fmt.Errorf("ingress %s: %w", in.Name, err)
 	}
-	if old != nil && p.front != nil && !fs.protocols[in.Protocol].NeedsRestart(old, in) {
-		if p.front.server != nil {
-			if p.apply, err = p.front.server.Prepare(in); err != nil {
-				err = fmt.Errorf("ingress %s: %w", in.Name, err)
-			}
-		}
+	if old == nil || p.front == nil || protocol.Replaces(old, in) {
+		p.isNew = true
+		p.front, err = fs.newFront(in)
+		p.listens = p.front != nil && p.front.server != nil
 		return p, err
 	}
-	p.isNew = true
-	p.front, err = fs.newFront(in)
+	server := p.front.server
+	switch {
+	case server == nil:
+	case !anew:
+		p.change.Apply = func() { server.Set(in) }
+	default:
+		p.listens = fs.protocols[in.Protocol].NeedsListener(old, in)
+		if p.change, err = server.Prepare(in); err != nil {
+			err = fmt.Errorf("ingress %s: %w", in.Name, err)
+		}
+	}
 	return p, err
 }
 
@@ -154,7 +171,7 @@ func (fs *fronts) policy(in *config.Ingress) (*limiter.Policy, error) {
 	return p, err
 }
 
-// probe asks the backends of new fronts, all at once, whether clients could walk
+// probe asks the backends that are new, all at once, whether clients could walk
 // around the gate. A backend that does not answer is no reason not to start: the
 // gate checks again when it does.
 func (fs *fronts) probe(ctx context.Context, plan []planned) error {
@@ -163,8 +180,12 @@ func (fs *fronts) probe(ctx context.Context, plan []planned) error {
 	found := make([]error, len(plan))
 	var asked sync.WaitGroup
 	for i, p := range plan {
-		if p.isNew && p.front.server != nil && p.front.server.Probe != nil {
-			asked.Go(func() { found[i] = p.front.server.Probe(bounded) })
+		ask := p.change.Probe
+		if p.isNew && p.front.server != nil {
+			ask = p.front.server.Probe
+		}
+		if ask != nil {
+			asked.Go(func() { found[i] = ask(bounded) })
 		}
 	}
 	asked.Wait()
@@ -196,8 +217,9 @@ func (fs *fronts) drain(ctx context.Context) (clean bool) {
 	fs.log.Info("draining") // not before it is true
 	var cut atomic.Bool
 	for _, f := range running {
+		patience := f.patience
 		fs.leaving.Go(func() {
-			if fs.drainFront(ctx, f) != nil {
+			if fs.drainFront(ctx, f, patience) != nil {
 				cut.Store(true)
 			}
 		})

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -14,15 +15,17 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// An override that cannot be undone, because a certificate is just being renewed,
-// stays in force and on the list, and one whose time is over is tried again: it was
-// gone from the list and in force until something else changed.
-func TestOverridesThatCannotBeUndone(t *testing.T) {
+// Changes at run time read no file: while a certificate is being renewed, what is on
+// disk does not fit together, and overrides can be set and undone all the same, end by
+// themselves, and settings change. One such certificate once took all of this away,
+// from every ingress.
+func TestRuntimeChangesReadNoFile(t *testing.T) {
 	cert, key := keypair.Files(t, "gate")
 	cfg := configured.From(t, fmt.Sprintf(`
 admin: { listen: 127.0.0.1:0 }
-ingresses: [{ name: a, listen: "127.0.0.1:0", backend: "http://127.0.0.1:1", tls: { certFile: %q, keyFile: %q },
-  partitions: { by: "header:X-Tenant", named: [{ name: batch, match: batch }] } }]`, cert, key))
+ingresses:
+- { name: a, listen: "127.0.0.1:0", backend: "http://127.0.0.1:1", partitions: { by: "header:X-Tenant", named: [{ name: batch, match: batch }] } }
+- { name: b, listen: "127.0.0.1:0", backend: "https://127.0.0.1:1", backendTLS: { caFile: %q }, tls: { certFile: %q, keyFile: %q } }`, cert, cert, key))
 	synctest.Test(t, func(t *testing.T) {
 		d, err := daemon.Standing(cfg)
 		if err != nil {
@@ -40,27 +43,35 @@ ingresses: [{ name: a, listen: "127.0.0.1:0", backend: "http://127.0.0.1:1", tls
 			}
 			permit.End(limiter.Ignored)
 		}
-		set, err := d.Overrides().Override(t.Context(), "a", "batch", admin.OverrideChange{Block: true, For: time.Hour})
+		if err := errors.Join(os.WriteFile(key, nil, 0o600), os.Remove(cert)); err != nil {
+			t.Fatal(err)
+		}
+		block := admin.OverrideChange{Block: true, For: time.Hour}
+		set, err := d.Overrides().Override(t.Context(), "a", "batch", block)
 		if err != nil {
 			t.Fatal(err)
 		}
 		blocked(true)
-		if err := os.Rename(key, key+".old"); err != nil {
-			t.Fatal(err)
+		if _, err := d.Overrides().Undo(t.Context(), "a", set.ID, "me"); err != nil {
+			t.Error(err)
 		}
-		if _, err := d.Overrides().Undo(t.Context(), "a", set.ID, "me"); err == nil {
-			t.Error("an override was undone without the key of its listener")
+		blocked(false)
+		if _, err := d.Overrides().Override(t.Context(), "a", "batch", block); err != nil {
+			t.Error(err)
 		}
 		blocked(true)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		blocked(true)
-		if err := os.Rename(key+".old", key); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
 		blocked(false)
+		off := limiter.Off.String()
+		for _, name := range []string{"a", "b"} {
+			if _, _, err := d.Patch(t.Context(), name, admin.Patch{Mode: &off}); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := d.Apply(t.Context(), cfg); err == nil {
+			t.Error("a reload did not miss the files")
+		}
 	})
 }
 

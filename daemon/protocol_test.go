@@ -42,7 +42,7 @@ func (g lineGate) ServeConn(ctx context.Context, c net.Conn) {
 // else. Each new gate once edited fifteen files.
 func TestProtocolIsAValue(t *testing.T) {
 	t.Cleanup(config.Register(&config.Protocol{Name: "lines", HostPort: true, By: []config.PartKind{{Name: "line"}}}))
-	lines := &protocol.Protocol{Name: "lines", InPlace: func(in *config.Ingress) { in.Partitions.By = nil }}
+	lines := &protocol.Protocol{Name: "lines"}
 	built := 0
 	lines.Open = func(k *protocol.Kit) (func(*config.Ingress, *limiter.Gate) (*protocol.Server, error), error) {
 		return func(in *config.Ingress, g *limiter.Gate) (*protocol.Server, error) {

@@ -96,6 +96,25 @@ func (s *standing) holder(in *config.Ingress) net.Listener {
 	return nil
 }
 
+// hold notes what a front listens on from now on, and returns what it listened on
+// before.
+func (s *standing) hold(f *front, ln net.Listener) (before net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, f.ln = f.ln, ln
+	return before
+}
+
+// address returns where an ingress listens, nil when it does not run or listen.
+func (s *standing) address(name string) net.Addr {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if f := s.running[name]; f != nil && f.ln != nil {
+		return f.ln.Addr()
+	}
+	return nil
+}
+
 // onPort returns which ingress runs on the port of in, and where; "" = none does.
 func (s *standing) onPort(in *config.Ingress) (name, addr string) {
 	_, port, _ := net.SplitHostPort(in.Listen) // the configuration was validated

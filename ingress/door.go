@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -16,9 +17,9 @@ import (
 // Door decides which connections come in, and counts them. It is safe for
 // concurrent use.
 type Door struct {
-	name   string
-	o      Options
-	limits atomic.Pointer[doorLimits]
+	name  string
+	o     Options // of which Apply replaces some; those are in rules
+	rules atomic.Pointer[doorRules]
 
 	scarcer Seldom // connections that were refused for want of descriptors
 
@@ -38,10 +39,14 @@ type Usher interface {
 
 const usherTimeout = time.Second
 
-// doorLimits is what [Door.Apply] replaces as a whole.
-type doorLimits struct {
+// doorRules are what [Door.Apply] and [Door.Limit] replace as a whole.
+type doorRules struct {
 	Connections
 	bucket *limiter.Bucket // nil = unlimited
+
+	tls       *tls.Config // nil = plain TCP
+	proxied   bool        // a PROXY header is demanded
+	proxyFrom []netip.Prefix
 }
 
 // Status is a snapshot of a door and of the counts of its ingress, each exact by
@@ -63,16 +68,28 @@ type Status struct {
 func NewDoor(name string, o Options) *Door {
 	d := &Door{name: name, o: o.WithDefaults()}
 	d.counts = d.o.Counts
-	d.Apply(o.Connections)
+	d.Apply(o)
 	return d
 }
 
-// Apply replaces the limits. Connections that are in stay, also above a lower
+// Apply replaces TLS, ProxyProtocol, ProxyFrom and Connections for connections that
+// come from now on, as [Door.Limit] does; all other options stay as they were.
+func (d *Door) Apply(o Options) {
+	d.replace(&doorRules{Connections: o.Connections, tls: o.TLS, proxied: o.ProxyProtocol, proxyFrom: o.ProxyFrom})
+}
+
+// Limit replaces the limits. Connections that are in stay, also above a lower
 // bound; the tokens that are left stay, up to the new burst.
-func (d *Door) Apply(c Connections) {
-	next := &doorLimits{Connections: c}
-	now := d.o.Clock.Now()
-	old := d.limits.Load()
+func (d *Door) Limit(c Connections) {
+	next := *d.rules.Load()
+	next.Connections, next.bucket = c, nil
+	d.replace(&next)
+}
+
+// replace puts other rules in force, with the bucket of those before.
+func (d *Door) replace(next *doorRules) {
+	now, c := d.o.Clock.Now(), &next.Connections
+	old := d.rules.Load()
 	switch {
 	case c.Rate.PerSecond <= 0:
 	case old != nil && old.bucket != nil:
@@ -83,12 +100,12 @@ func (d *Door) Apply(c Connections) {
 	default:
 		next.bucket = limiter.NewBucket(c.Rate, now)
 	}
-	d.limits.Store(next)
+	d.rules.Store(next)
 }
 
 // Status returns the door's counts.
 func (d *Door) Status() Status {
-	l := d.limits.Load()
+	l := d.rules.Load()
 	s := Status{MaxOpen: l.maxOpen(), Tokens: l.bucket.Tokens(d.o.Clock.Now()), Bucket: l.bucket}
 	d.counts.status(&s)
 	return s
@@ -97,7 +114,7 @@ func (d *Door) Status() Status {
 // enter takes a place for c under the bound on open connections, and the process's
 // on descriptors. When there is none it closes c and returns nil.
 func (d *Door) enter(c net.Conn) *conn {
-	l := d.limits.Load()
+	l := d.rules.Load()
 	open := d.counts.open.Add(1)
 	if open > l.maxOpen() || !d.provide(c) {
 		d.counts.open.Add(-1)
@@ -123,7 +140,7 @@ func (d *Door) provide(c net.Conn) bool {
 // admit spends a token for c, on credit when the queue has room. It returns
 // how long c must wait before it comes in.
 func (d *Door) admit(c *conn) (debt, bool) {
-	l := d.limits.Load()
+	l := d.rules.Load()
 	if l.bucket == nil || In(l.Exempt, ClientAddr(c)) {
 		return debt{}, true
 	}
@@ -204,13 +221,14 @@ func (d *Door) Count(c net.Conn, why Refusal) {
 
 // believes reports whether c comes from somebody who may say who the client is.
 func (d *Door) believes(c *conn) bool {
-	if len(d.o.ProxyFrom) == 0 {
+	from := d.rules.Load().proxyFrom
+	if len(from) == 0 {
 		return true
 	}
 	if _, local := c.RemoteAddr().(*net.UnixAddr); local {
 		return true // the socket's permissions say who
 	}
-	return In(d.o.ProxyFrom, ClientAddr(c))
+	return In(from, ClientAddr(c))
 }
 
 // readProxyHeader reads the PROXY header and takes the client's address from

@@ -175,7 +175,7 @@ func TestExemptions(t *testing.T) {
 		if got := answers(dial(t, addr)); got != tc.want {
 			t.Errorf("exempt %s: second connection answers = %v, want %v", tc.exempt, got, tc.want)
 		}
-		s.Apply(ingress.Connections{})
+		s.Limit(ingress.Connections{})
 		if !answers(dial(t, addr)) {
 			t.Errorf("exempt %s: connection after the rate was lifted does not answer", tc.exempt)
 		}

@@ -124,6 +124,17 @@ func (h *Health) Keep(addresses ...string) {
 	h.backends = next
 }
 
+// Addresses returns those of the configuration, in its order.
+func (h *Health) Addresses() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]string, len(h.backends))
+	for i, b := range h.backends {
+		all[i] = b.address
+	}
+	return all
+}
+
 // find returns the backend at an address, nil when it is not among them.
 func (*Health) find(all []*Backend, address string) *Backend {
 	if i := slices.IndexFunc(all, func(b *Backend) bool { return b.address == address }); i >= 0 {

@@ -128,7 +128,7 @@ func (l *Listener) take(raw net.Conn) {
 	if c == nil {
 		return
 	}
-	if l.door.o.ProxyProtocol {
+	if l.door.rules.Load().proxied {
 		if !l.door.believes(c) {
 			l.door.turnAway(c, BadProxyHeader)
 			return

@@ -63,7 +63,8 @@ func NewServer(name string, h Handler, o Options) *Server {
 // Serve accepts from ln, which it closes, until the server is drained or ctx
 // is done; the latter begins a drain. It returns nil when the drain is over
 // and the listener's error when accepting failed. Several listeners may be
-// served at once.
+// served at once. A listener that somebody else closes is no failure: its
+// connections are served on until the drain is over.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,6 +77,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	case <-l.over:
 		if err := l.failed(); err != nil {
 			return fmt.Errorf("ingress: accept: %w", err)
+		}
+		select {
+		case <-s.drain:
+		case <-ctx.Done():
 		}
 	case <-s.drain:
 	}
@@ -104,6 +109,13 @@ func (s *Server) welcome(ctx context.Context, c *conn) {
 // what is left and returns an error that matches [ErrCut]. Further calls wait
 // for the same end.
 func (s *Server) Drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.DrainTimeout)
+	defer cancel()
+	return s.Retire(ctx)
+}
+
+// Retire is Drain without a timeout of its own: only ctx bounds it.
+func (s *Server) Retire(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.draining {
 		s.draining = true
@@ -114,12 +126,9 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
-	deadline := time.NewTimer(s.o.DrainTimeout)
-	defer deadline.Stop()
 	select {
 	case <-s.over:
 		return s.drained()
-	case <-deadline.C:
 	case <-ctx.Done():
 	}
 	s.cut()
@@ -180,9 +189,9 @@ func (v *visit) run() {
 // begin speaks TLS, if that is asked for, and begins with the handler.
 func (s *Server) begin(ctx context.Context, v *visit) (over bool) {
 	var c net.Conn = v.c
-	if s.o.TLS != nil {
+	if conf := s.rules.Load().tls; conf != nil {
 		var err error
-		if c, err = Secure(ctx, c, s.o.TLS, preludeTimeout); err != nil {
+		if c, err = Secure(ctx, c, conf, preludeTimeout); err != nil {
 			return true
 		}
 	}

@@ -55,7 +55,7 @@ func TestRunWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	src := "package config\n\n// Config is all.\ntype Config struct {\n\t// Word of one's own.\n\tWord string `yaml:\"word\" default:\"x\"`\n}\n"
+	src := "package config\n\n// Config is all.\ntype Config struct {\n\t// Word of one's own.\n\tWord string `yaml:\"word\" default:\"x\" reload:\"restart\"`\n}\n"
 	if err := os.WriteFile(filepath.Join(root, "config", "config.go"), []byte(src), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestRunWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if row := "| `word` | text | `x` | Word of one's own. |"; !strings.Contains(string(md), row) {
+	if row := "| `word` | text | `x` | Word of one's own. Reload: none, it takes a restart. |"; !strings.Contains(string(md), row) {
 		t.Errorf("docs/config.md has no row %s:\n%s", row, md)
 	}
 	if err := run(root); err == nil {

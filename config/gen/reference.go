@@ -23,6 +23,8 @@ of a list. Case and single underscores in names do not matter. Variables without
 ` + "`admitd check FILE`" + ` reports every problem at once as ` + "`FILE:LINE: key.path: what is wrong (value)`" + `. The JSON Schema
 (` + "`admitd schema`" + `, config/schema.json) gives editors the same keys.
 
+A reload takes every key in place and interrupts nothing; a key holds for the next request, or for what its row says.
+
 A smallest configuration:
 
 ` + "```yaml" + `
@@ -101,10 +103,23 @@ func anchor(title string) string {
 	}, title))
 }
 
+// reloads are what a reload does with keys that do not hold for the next request, by
+// the word of the tag.
+var reloads = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"connections": "for new connections",
+	"wire":        "HTTP for new requests, others for new connections",
+	"backend":     "HTTP for new requests, others for new connections; open ones to another backend end once nothing is in progress",
+	"ingress":     "the ingress is drained and another one begins",
+	"restart":     "none, it takes a restart",
+}
+
 func (m model) row(b *bytes.Buffer, f *field) {
 	doc := f.doc
 	if belongs := f.words("for"); len(belongs) > 0 {
 		doc += " Only " + strings.Join(belongs, ", ") + "."
+	}
+	if when := f.tag.Get("reload"); when != "" {
+		doc += " Reload: " + reloads[when] + "."
 	}
 	fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.name, m.typeText(f), m.defaultText(f), strings.ReplaceAll(doc, "|", `\|`))
 }

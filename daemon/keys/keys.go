@@ -74,16 +74,6 @@ func (r *Ring) state() string {
 	return s.String()
 }
 
-// Take goes on with what was read into other, at a reload. Either may be nil.
-func (r *Ring) Take(other *Ring) {
-	if r == nil || other == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.current, r.read, r.looked = other.current, other.read, other.looked
-}
-
 // Config returns the TLS configuration of a listener.
 func (r *Ring) Config() *tls.Config {
 	first := r.current.Clone()

@@ -22,7 +22,7 @@ func DefaultsOf(in *config.Ingress) (given, own any, err error) {
 	case "http":
 		p := protocolHTTP()
 		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }, Askers: func(string) *askers.Board { return nil }, Own: func(string) func(time.Duration) { return nil }}
-		o, _, err := p.httpOptions(k, in, nil)
+		o, err := p.httpOptions(k, in, nil)
 		return o.WithDefaults(), httpgate.Options{}.WithDefaults(), err
 	case "mongodb":
 		o, err := mongoOptions(in)

@@ -15,12 +15,12 @@ import (
 
 // protocolHTTP is what the daemon knows of HTTP.
 func protocolHTTP() *Protocol {
-	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, InPlace: httpInPlace}
+	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, Relistens: httpRelistens}
 	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
 		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newHTTP(k, in, g) }, nil
 	}
 	p.Identify = func(k *Kit, in *config.Ingress, g *limiter.Gate) (func(*http.Request) limiter.Request, error) {
-		o, _, err := p.httpOptions(k, in, g)
+		o, err := p.httpOptions(k, in, g)
 		if err != nil {
 			return nil, err
 		}
@@ -29,25 +29,22 @@ func protocolHTTP() *Protocol {
 	return p
 }
 
-// httpInPlace blanks what a running HTTP gate takes over.
-func httpInPlace(in *config.Ingress) {
-	in.Rejection, in.Requests.Exempt, in.Cost, in.Partitions.By = config.Rejection{}, config.Exempt{}, config.Cost{}, nil
-	in.Classes = config.Classes{}
-	if in.Backend != "" {
-		in.Backend = "http" // another backend will do, but not none
+// httpRelistens reports whether a change concerns what a listener is served by.
+func httpRelistens(old, next *config.Ingress) bool {
+	heads := func(in *config.Ingress) (bytes config.Size, header, idle config.Duration) {
+		if h := in.HTTP; h != nil {
+			header, idle = h.HeaderTimeout, h.IdleTimeout
+		}
+		return in.MaxHeaderBytes, header, idle
 	}
-	in.BackendTLS, in.MaxBodyBytes, in.Abandon = config.ClientTLS{}, 0, ""
-	if in.HTTP != nil {
-		h := *in.HTTP
-		h.ConnectTimeout, h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams, h.Timing = 0, 0, false, false, false, false
-		h.OverloadStatus, h.Hello = nil, ""
-		in.HTTP = &h
-	}
+	oldBytes, oldHeader, oldIdle := heads(old)
+	bytes, header, idle := heads(next)
+	return (old.TLS.CertFile == "") != (next.TLS.CertFile == "") || bytes != oldBytes || header != oldHeader || idle != oldIdle
 }
 
 // newHTTP builds the server of an HTTP ingress.
 func (p *Protocol) newHTTP(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server, error) {
-	o, ring, err := p.httpOptions(k, in, g)
+	o, err := p.httpOptions(k, in, g)
 	if err != nil {
 		return nil, err
 	}
@@ -60,33 +57,33 @@ func (p *Protocol) newHTTP(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server
 		Backends:    func() []ingress.BackendStatus { return s.Status().Backends },
 		Connections: func() ingress.Status { return s.Status().Connections },
 		Details:     func() any { return httpDetails(s.Status()) },
-		Prepare: func(in *config.Ingress) (func(), error) {
-			next, renewed, err := p.httpOptions(k, in, g)
+		Set:         func(in *config.Ingress) { s.Limit(connections(&in.Connections)) },
+		Prepare: func(in *config.Ingress) (Change, error) {
+			next, err := p.httpOptions(k, in, g)
 			if err != nil {
-				return nil, err
+				return Change{}, err
 			}
 			if _, err := httpgate.New(g, next); err != nil {
-				return nil, err
+				return Change{}, err
 			}
-			return func() {
+			return Change{Apply: func() {
 				if err := s.Apply(next); err != nil { // New took the same options
 					k.Log.Error("ingress keeps its old settings", slog.String("ingress", in.Name), slog.Any("error", err))
 				}
-				ring.Take(renewed)
-			}, nil
+			}}, nil
 		},
 	}, nil
 }
 
 // httpOptions turns an ingress of the configuration into the gate's options.
-func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (httpgate.Options, *keys.Ring, error) {
-	porch, ring, err := p.porch(k, in)
+func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (httpgate.Options, error) {
+	porch, _, err := p.porch(k, in)
 	if err != nil {
-		return httpgate.Options{}, nil, err
+		return httpgate.Options{}, err
 	}
 	upstream, err := keys.Backend(in)
 	if err != nil {
-		return httpgate.Options{}, nil, err
+		return httpgate.Options{}, err
 	}
 	o := httpgate.Options{
 		Backend: in.Backend, BackendTLS: upstream, By: in.Partitions.By,
@@ -120,7 +117,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 		o.OverloadStatus = h.OverloadStatus
 		o.MaxIdle, o.Via, o.TrustForwarded, o.HoldStreams, o.Timing = h.MaxIdle, h.Via, h.TrustForwarded, h.HoldStreams, h.Timing
 	}
-	return o, ring, nil
+	return o, nil
 }
 
 // httpDetails are an HTTP ingress's own facts.

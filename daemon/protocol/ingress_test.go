@@ -10,53 +10,44 @@ import (
 	"github.com/admitd/admitd/internal/testkit/configured"
 )
 
-// What a running server can take over does not replace it; what it cannot, does.
-func TestNeedsRestart(t *testing.T) {
+// Every change is taken over by the gate and the server that run, but that of the
+// protocol, and of an ingress that gets a listener or loses it. Few take another
+// listener on the same socket.
+func TestReplaces(t *testing.T) {
 	const (
 		web   = "ingresses: [ { name: a, listen: 127.0.0.1:1, backend: http://127.0.0.1:2"
 		mongo = "ingresses: [ { name: a, protocol: mongodb, listen: 127.0.0.1:1, backend: 127.0.0.1:2"
-		queue = "ingresses: [ { name: a, protocol: pulsar, listen: 127.0.0.1:1, backend: 127.0.0.1:2"
 	)
 	for _, tc := range []struct {
 		base, change string
-		want         bool
+		listens      bool
 	}{
-		{web, ", mode: shadow, requests: { rate: 5, exempt: { cidrs: 10.0.0.0/8 } }", false},
-		{web, ", cost: { header: X-Cost, default: 3 }, rejection: { status: 462 }, partitions: { by: client, max: 5 }", false},
-		{web, ", connections: { maxOpen: 5 }, http: { via: true, maxIdle: 9 }, maxBodyBytes: 1MiB", false},
-		{web, ", drainTimeout: 1s", true},
+		{web, ", drainTimeout: 1s, objective: 1s, gates: 3, proxyProtocol: true", false},
+		{web, ", http: { streamIdle: 3s }", false},
 		{web, ", http: { headerTimeout: 1s }", true},
-		{web, ", proxyProtocol: true", true},
-		{mongo, ", requests: { rate: 5 }, partitions: { total: 5 }", false},
-		{mongo, ", partitions: { by: database }", true},
-		{queue, ", pulsar: { topicPublishRate: { messages: 5 }, maxPending: 7, maxTopics: 9 }, mode: shadow", false},
-		{queue, ", pulsar: { method: hold }", true},
+		{web, ", http: { idleTimeout: 1s }", true},
+		{web, ", maxHeaderBytes: 8KiB", true},
+		{web, ", tls: { certFile: a, keyFile: b }", true},
+		{mongo, ", partitions: { by: database }, tls: { certFile: a, keyFile: b }, mongodb: { dialTimeout: 1s }", false},
 	} {
-		base := tc.base
-		if base == queue {
-			base += ", pulsar: {}"
+		old, next := configured.Ingress(t, tc.base+" } ]"), configured.Ingress(t, tc.base+tc.change+" } ]")
+		for _, p := range protocol.All() {
+			if p.Name != next.Protocol {
+				continue
+			}
+			if got := p.NeedsListener(old, next); got != tc.listens || p.NeedsListener(next, next) {
+				t.Errorf("after%s another listener is needed: %v; want %v", tc.change, got, tc.listens)
+			}
 		}
-		old, next := configured.Ingress(t, base+" } ]"), configured.Ingress(t, tc.base+tc.change+" } ]")
-		if got := needsRestart(old, next); got != tc.want {
-			t.Errorf("needsRestart after%s = %v; want %v", tc.change, got, tc.want)
-		}
-		if needsRestart(next, next) {
-			t.Errorf("%s: needs a restart to become what it is", tc.change)
-		}
-	}
-	if !needsRestart(configured.Ingress(t, web+" } ]"), configured.Ingress(t, "ingresses: [ { name: a } ]")) {
-		t.Error("an ingress that loses its listener keeps its server")
-	}
-}
-
-// needsRestart asks the protocol of what is to come.
-func needsRestart(old, next *config.Ingress) bool {
-	for _, p := range protocol.All() {
-		if p.Name == next.Protocol {
-			return p.NeedsRestart(old, next)
+		if protocol.Replaces(old, next) {
+			t.Errorf("%s replaces the ingress", tc.change)
 		}
 	}
-	return true
+	for _, next := range []string{"ingresses: [ { name: a } ]", mongo + " } ]"} {
+		if !protocol.Replaces(configured.Ingress(t, web+" } ]"), configured.Ingress(t, next)) {
+			t.Errorf("%s: taken over by the server that runs", next)
+		}
+	}
 }
 
 // The default cost reaches every class of commands that has no other.

@@ -1,9 +1,11 @@
 package protocol
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"reflect"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,17 +30,34 @@ func protocolMongoDB() *Protocol {
 
 // newMongo builds the server of a MongoDB ingress.
 func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g *limiter.Gate) (*Server, error) {
-	o, err := mongoOptions(in)
+	observer := counts.of(in.Name)
+	options := func(in *config.Ingress) (mongogate.Options, error) {
+		o, err := mongoOptions(in)
+		o.Log, o.Observer, o.Askers = k.Log, observer, k.Askers(in.Name)
+		o.Counts = k.counts(in.Name)
+		return o, err
+	}
+	o, err := options(in)
 	if err != nil {
 		return nil, err
 	}
-	o.Log, o.Observer, o.Askers = k.Log, counts.of(in.Name), k.Askers(in.Name)
-	o.Counts = k.counts(in.Name)
 	s, err := mongogate.New(g, o)
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.Wire(k, in, func(*tls.Config) (ingress.Handler, error) { return s, nil }, nil)
+	asked := whatIsProbed(in) // guarded by whoever changes configurations
+	w, err := p.Wire(k, in, func(*tls.Config) (ingress.Handler, error) { return s, nil }, func(in *config.Ingress, _ *tls.Config) (Change, error) {
+		o, err := options(in)
+		if err != nil {
+			return Change{}, err
+		}
+		apply, err := s.Prepare(o)
+		c := Change{Apply: func() { asked = whatIsProbed(in); apply() }}
+		if !reflect.DeepEqual(asked, whatIsProbed(in)) {
+			c.Probe = func(ctx context.Context) error { return mongogate.Probe(ctx, o) }
+		}
+		return c, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +67,23 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 		return mongoDetails{Status: s.Status(), Total: door.Accepted, Establishment: mongogate.Establishment(door)}
 	}
 	return w, nil
+}
+
+// probed is what the answer of a probe depends on.
+type probed struct {
+	backend  string
+	tls      config.ClientTLS
+	more     []string
+	topology config.Topology
+}
+
+// whatIsProbed returns it of an ingress.
+func whatIsProbed(in *config.Ingress) probed {
+	p := probed{backend: in.Backend, tls: in.BackendTLS}
+	if m := in.MongoDB; m != nil {
+		p.more, p.topology = m.MoreBackends, m.Topology
+	}
+	return p
 }
 
 // mongoOptions turns an ingress of the configuration into the gate's options.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"crypto/tls"
 	"net/netip"
 	"time"
 
@@ -13,18 +14,22 @@ import (
 // forever stands for "no bound" where a zero means a default.
 const forever = 24 * time.Hour
 
-// porch returns what every protocol's server needs to know of connections, and
-// the keys that its TLS serves from; nil = plain TCP.
-func (p *Protocol) porch(k *Kit, in *config.Ingress) (ingress.Options, *keys.Ring, error) {
-	o := ingress.Options{
+// porch returns what every protocol's server needs to know of connections. own is
+// the TLS towards clients of a protocol that begins it itself; nil = plain TCP.
+func (p *Protocol) porch(k *Kit, in *config.Ingress) (o ingress.Options, own *tls.Config, err error) {
+	o = ingress.Options{
 		Connections: connections(&in.Connections), ProxyProtocol: in.ProxyProtocol, ProxyFrom: prefixes(in.ProxyProtocolFrom),
 		Clock: k.Clock, Log: k.Log, Descriptors: k.Descriptors, Counts: k.counts(in.Name), DrainTimeout: DrainTimeout(in),
 	}
-	ring, err := p.keys(k, in)
-	if ring != nil && !p.BeginsTLS {
+	ring, err := keys.NewRing(in.TLS, p.ALPN, k.Log)
+	switch {
+	case err != nil || ring == nil:
+	case p.BeginsTLS:
+		own = ring.Config()
+	default:
 		o.TLS = ring.Config()
 	}
-	return o, ring, err
+	return o, own, err
 }
 
 // DrainTimeout returns how long the ingress's connections may take to finish.
@@ -47,11 +52,6 @@ func orForever(d config.Duration) time.Duration {
 		return forever
 	}
 	return time.Duration(d)
-}
-
-// keys reads the files of an ingress; nil without an error = plain TCP.
-func (p *Protocol) keys(k *Kit, in *config.Ingress) (*keys.Ring, error) {
-	return keys.NewRing(in.TLS, p.ALPN, k.Log)
 }
 
 // connections turns the configuration's connection limits into the door's.

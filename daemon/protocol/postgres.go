@@ -28,18 +28,27 @@ func protocolPostgres() *Protocol {
 
 // newPostgres builds the server of a PostgreSQL ingress.
 func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate, c *postgresCollector) (*Server, error) {
-	o, err := postgresOptions(in)
-	if err != nil {
-		return nil, err
-	}
-	o.Log, o.Askers = k.Log, k.Askers(in.Name)
-	o.Counts = k.counts(in.Name)
 	var s *postgresgate.Server
-	w, err := p.Wire(k, in, func(t *tls.Config) (ingress.Handler, error) {
-		o.TLS = t
-		s, err = postgresgate.New(g, o)
+	options := func(in *config.Ingress, own *tls.Config) (postgresgate.Options, error) {
+		o, err := postgresOptions(in)
+		o.Log, o.Askers, o.TLS = k.Log, k.Askers(in.Name), own
+		o.Counts = k.counts(in.Name)
+		return o, err
+	}
+	w, err := p.Wire(k, in, func(own *tls.Config) (ingress.Handler, error) {
+		o, err := options(in, own)
+		if err == nil {
+			s, err = postgresgate.New(g, o)
+		}
 		return s, err
-	}, nil)
+	}, func(in *config.Ingress, own *tls.Config) (Change, error) {
+		o, err := options(in, own)
+		if err != nil {
+			return Change{}, err
+		}
+		apply, err := s.Prepare(o)
+		return Change{Apply: apply}, err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -36,10 +36,10 @@ type Protocol struct {
 	// Open registers the protocol's metrics, once per daemon, and returns what
 	// builds the server of an ingress. A server that is built serves nothing yet.
 	Open func(k *Kit) (build func(in *config.Ingress, g *limiter.Gate) (*Server, error), err error)
-	// InPlace blanks, in a copy of an ingress, what a running server takes over
-	// at a reload besides what every server does. A change of the rest replaces
-	// the server; nil = every change does.
-	InPlace func(in *config.Ingress)
+	// Relistens reports whether a change of an ingress is in force only for
+	// connections of a listener that is served after it; nil = none but that of the
+	// address is.
+	Relistens func(old, next *config.Ingress) bool
 	// ALPN lists what TLS offers to agree on; nil = nothing.
 	ALPN []string
 	// BeginsTLS says that the protocol asks for TLS inside a plain connection:
@@ -57,12 +57,18 @@ type Protocol struct {
 type Server struct {
 	// Serve accepts from ln until the server is drained or ctx is done.
 	Serve func(ctx context.Context, ln net.Listener) error
-	// Drain stops accepting and lets what is in progress finish. It does not
-	// touch the gate, which another server may go on with.
+	// Several listeners may be served at once; one that somebody else closes is no
+	// failure, and its connections are served on.
+	//
+	// Drain stops accepting and lets what is in progress finish, until ctx is done. It
+	// does not touch the gate, which another server may go on with.
 	Drain func(ctx context.Context) error
-	// Prepare builds what can change while connections are open, and returns
-	// what puts it in force, which cannot fail.
-	Prepare func(in *config.Ingress) (apply func(), err error)
+	// Prepare builds what a configuration that was read says of the ingress, from its
+	// files too.
+	Prepare func(in *config.Ingress) (Change, error)
+	// Set puts in force what of an ingress may change at run time and is not the
+	// gate's. It reads no file and cannot fail.
+	Set func(in *config.Ingress)
 	// Connections counts the connections.
 	Connections func() ingress.Status
 	// Backends tells how the backends answer.
@@ -77,6 +83,14 @@ type Server struct {
 	Probe func(ctx context.Context) error
 	// Watch exposes the protocol's own gauges; nil = there are none.
 	Watch func() (stop func())
+}
+
+// Change is what a configuration changes in a server that runs.
+type Change struct {
+	// Apply puts it in force, which cannot fail. Nothing that is open is interrupted.
+	Apply func()
+	// Probe asks the backend, before that, what it is; nil = there is nothing to ask.
+	Probe func(ctx context.Context) error
 }
 
 // All lists what ships.
@@ -135,44 +149,28 @@ func OpenAll(k *Kit, all []*Protocol) (map[string]Opened, error) {
 	return out, nil
 }
 
-// NeedsRestart reports whether the change between two forms of an ingress goes
-// beyond what a running server can take over.
-func (p *Protocol) NeedsRestart(old, next *config.Ingress) bool {
-	return p.structure(*old) != p.structure(*next)
+// Replaces reports whether a change of an ingress takes a gate and a server of their
+// own. Every other is taken over by those that run.
+func Replaces(old, next *config.Ingress) bool {
+	serves := func(in *config.Ingress) bool { return in.Listen != "" || in.Backend != "" }
+	return old.Protocol != next.Protocol || serves(old) != serves(next)
 }
 
-// structure renders what of an ingress cannot change while its server runs. It
-// compares as text, since a configuration that was rendered and read again has
-// empty lists where there were none.
-func (p *Protocol) structure(in config.Ingress) string {
-	in.Mode, in.Requests.Rate, in.Requests.BurstSeconds, in.Requests.QueueDepth = "", 0, 0, 0
-	in.Requests.Shared = false
-	in.Connections = config.Connections{}
-	in.Partitions.Max, in.Partitions.Total, in.Partitions.Share, in.Classes.Floor = 0, 0, "", nil
-	in.Partitions.Default, in.Partitions.Named = config.Partition{}, nil
-	if p.InPlace != nil {
-		p.InPlace(&in)
-	}
-	one := config.Config{Ingresses: []config.Ingress{in}}
-	b, err := one.Effective()
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
+// NeedsListener reports whether a change is in force only for connections of a
+// listener that is served after it.
+func (p *Protocol) NeedsListener(old, next *config.Ingress) bool {
+	return old.Listen != next.Listen || p.Relistens != nil && p.Relistens(old, next)
 }
 
 // Wire returns the server of a protocol that serves connection by connection,
 // behind a door and TLS. open returns what handles them; it is given the TLS
 // towards clients where the protocol begins it itself, and nil otherwise. A
-// reload gives the door its new bounds and calls apply, which may be nil.
-func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingress.Handler, error), apply func(in *config.Ingress)) (*Server, error) {
-	porch, ring, err := p.porch(k, in)
+// reload gives the door its new options and calls change, which prepares what else
+// there is; nil = there is nothing.
+func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingress.Handler, error), change func(in *config.Ingress, own *tls.Config) (Change, error)) (*Server, error) {
+	porch, own, err := p.porch(k, in)
 	if err != nil {
 		return nil, err
-	}
-	var own *tls.Config
-	if ring != nil && p.BeginsTLS {
-		own = ring.Config()
 	}
 	h, err := open(own)
 	if err != nil {
@@ -181,19 +179,26 @@ func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingr
 	porch.PerClient = 2 // each has a connection of its own to the backend
 	s := ingress.NewServer(in.Name, h, porch)
 	return &Server{
-		Serve: s.Serve, Drain: s.Drain, Connections: s.Status,
-		Prepare: func(in *config.Ingress) (func(), error) {
-			next, err := p.keys(k, in)
+		Serve: s.Serve, Drain: s.Retire, Connections: s.Status,
+		Set: func(in *config.Ingress) { s.Limit(connections(&in.Connections)) },
+		Prepare: func(in *config.Ingress) (c Change, err error) {
+			next, own, err := p.porch(k, in)
 			if err != nil {
-				return nil, err
+				return c, err
 			}
-			return func() {
-				s.Apply(connections(&in.Connections))
-				ring.Take(next)
-				if apply != nil {
-					apply(in)
+			if change != nil {
+				if c, err = change(in, own); err != nil {
+					return c, err
 				}
-			}, nil
+			}
+			then := c.Apply
+			c.Apply = func() {
+				s.Apply(next)
+				if then != nil {
+					then()
+				}
+			}
+			return c, nil
 		},
 	}, nil
 }

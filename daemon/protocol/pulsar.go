@@ -17,7 +17,7 @@ import (
 
 // protocolPulsar is what the daemon knows of Pulsar.
 func protocolPulsar() *Protocol {
-	p := &Protocol{Name: "pulsar", InPlace: pulsarInPlace}
+	p := &Protocol{Name: "pulsar"}
 	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
 		counts := newPulsarMetrics()
 		build := func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newPulsar(k, counts, in, g) }
@@ -26,32 +26,38 @@ func protocolPulsar() *Protocol {
 	return p
 }
 
-// pulsarInPlace blanks what a running Pulsar gate takes over.
-func pulsarInPlace(in *config.Ingress) {
-	if in.Pulsar == nil {
-		return
-	}
-	p := *in.Pulsar
-	p.PublishRate, p.TopicPublishRate, p.Topics, p.ResourceGroups = config.PublishRate{}, config.PublishRate{}, nil, nil
-	p.MaxPending, p.MaxHeldBytes, p.MaxGateHeldBytes, p.MaxProducers, p.MaxTopics = 0, 0, 0, 0, 0
-	in.Pulsar = &p
-}
-
 // newPulsar builds the server of a Pulsar ingress.
 func (p *Protocol) newPulsar(k *Kit, counts *pulsarMetrics, in *config.Ingress, g *limiter.Gate) (*Server, error) {
-	o, err := pulsarOptions(in)
+	observer := counts.of(in.Name)
+	options := func(in *config.Ingress) (pulsargate.Options, error) {
+		o, err := pulsarOptions(in)
+		o.Log, o.Observer, o.Askers = k.Log, observer, k.Askers(in.Name)
+		o.Counts = k.counts(in.Name)
+		return o, err
+	}
+	o, err := options(in)
 	if err != nil {
 		return nil, err
 	}
-	o.Log, o.Observer, o.Askers = k.Log, counts.of(in.Name), k.Askers(in.Name)
-	o.Counts = k.counts(in.Name)
 	s, err := pulsargate.New(g, o)
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.Wire(k, in, func(*tls.Config) (ingress.Handler, error) { return s, nil }, func(in *config.Ingress) { s.Apply(pulsarLimits(in)) })
+	w, err := p.Wire(k, in, func(*tls.Config) (ingress.Handler, error) { return s, nil }, func(in *config.Ingress, _ *tls.Config) (Change, error) {
+		o, err := options(in)
+		if err != nil {
+			return Change{}, err
+		}
+		apply, err := s.Prepare(o)
+		return Change{Apply: apply}, err
+	})
 	if err != nil {
 		return nil, err
+	}
+	bound := w.Set
+	w.Set = func(in *config.Ingress) {
+		bound(in)
+		s.SetLimits(pulsarLimits(in)) // of which the mode may change
 	}
 	w.Backends = s.Backends
 	w.Details = func() any { return s.Status() }

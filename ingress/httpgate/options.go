@@ -149,8 +149,8 @@ type Options struct {
 	Askers *askers.Board
 	// Observer is told of every request; nil = nobody.
 	Observer Observer
-	// Ingress is about connections. [Server.Apply] takes only its
-	// Connections.
+	// Ingress is about connections. [Server.Apply] takes its Connections, TLS,
+	// ProxyProtocol and ProxyFrom.
 	Ingress ingress.Options
 }
 
@@ -267,7 +267,9 @@ func (o *Options) exchange() exchange.Options {
 // bounds returns what concerns the connections of clients.
 func (o *Options) bounds() doorstep.Bounds {
 	x := o.exchange()
-	return doorstep.Bounds{MaxHeader: o.MaxHeader, HeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout, WriteTimeout: x.WriteTimeout()}
+	return doorstep.Bounds{
+		MaxHeader: o.MaxHeader, HeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout, WriteTimeout: x.WriteTimeout(), TLS: o.Ingress.TLS,
+	}
 }
 
 // streams returns what concerns sessions of HTTP/2.

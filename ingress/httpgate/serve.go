@@ -30,6 +30,9 @@ type route struct {
 // to release.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt := s.route.Load()
+	if h, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && h.WriteTimeout != rt.out.WriteTimeout() {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(rt.out.WriteTimeout())) // net/http goes by the one it began with
+	}
 	if rt.o.Hello != nil && r.URL.Path == helloPath && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		rt.o.Hello.ServeHTTP(w, r)
 		return

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,7 @@ type Server struct {
 	gate    *limiter.Gate
 	route   atomic.Pointer[route]
 	door    *ingress.Door
-	http    *http.Server
+	https   atomic.Pointer[[]*http.Server] // the last is for listeners that are served from now on
 	tunnels *ingress.Strays
 	orphans *ingress.Strays // connections to the backend whose callers have left
 	health  *ingress.Health
@@ -68,40 +69,64 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		Name: gate.Name(), Log: s.log, Streams: maxStreams, Visit: func() streams.Visit { return &visit{s: s} }, Handler: s, Counts: s.counts,
 	}, o.streams())
 	s.steps = doorstep.New(doorstep.Options{
-		Name: gate.Name(), Door: s.door, TLS: o.Ingress.TLS, Log: s.log, Drain: s.timeout, Visit: func() doorstep.Visit { return &visit{s: s} },
+		Name: gate.Name(), Door: s.door, Log: s.log, Drain: s.timeout, Visit: func() doorstep.Visit { return &visit{s: s} },
 		Streams: s.streams, Counts: s.counts,
 	}, o.bounds())
-	s.http = &http.Server{
+	s.https.Store(&[]*http.Server{s.newHTTP(o.bounds())})
+	return s, nil
+}
+
+// newHTTP returns a server of net/http with these bounds, which it reads for as long
+// as it has connections: others take another server.
+func (s *Server) newHTTP(b doorstep.Bounds) *http.Server {
+	h := &http.Server{
 		Handler:           s,
-		ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout,
-		WriteTimeout:   o.bounds().WriteTimeout,
-		MaxHeaderBytes: o.MaxHeader,
+		ReadHeaderTimeout: b.HeaderTimeout, IdleTimeout: b.IdleTimeout,
+		WriteTimeout:   b.WriteTimeout,
+		MaxHeaderBytes: b.MaxHeader,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		Protocols:      new(http.Protocols),
+		ConnState:      doorstep.StateChanged,
 	}
-	s.http.ConnState = doorstep.StateChanged
-	s.http.Protocols.SetHTTP1(true)
-	return s, nil
+	h.Protocols.SetHTTP1(true)
+	return h
+}
+
+// latest returns the server of net/http for listeners that are served from now on.
+func (s *Server) latest() *http.Server {
+	all := *s.https.Load()
+	return all[len(all)-1]
 }
 
 // Apply replaces the options for requests from now on; those in flight finish
 // under the old ones. Idle connections to the backend stay unless what concerns
-// them changes: Backend, BackendTLS, ConnectTimeout, MaxIdle, IdleTimeout. Of Options.Ingress only Connections is applied; the
-// other options about connections (HeaderTimeout, IdleTimeout, MaxHeader)
-// keep their values too. On an error nothing changes.
+// them changes: Backend, BackendTLS, ConnectTimeout, MaxIdle, IdleTimeout. Of Options.Ingress only Connections,
+// ProxyProtocol, ProxyFrom and TLS are applied, for connections that come from now on.
+// HeaderTimeout, IdleTimeout, MaxHeader, and whether clients speak TLS, change whole
+// for connections of listeners that are served from now on: call [Server.Serve] with
+// another listener on the same socket, and close the one before. It must not be called
+// by several goroutines at once. On an error nothing changes.
 func (s *Server) Apply(o Options) error {
 	old := s.route.Load()
 	if err := s.swap(o); err != nil {
 		return err
 	}
-	s.steps.Apply(s.route.Load().o.bounds())
+	b := s.route.Load().o.bounds()
+	s.steps.Apply(b)
+	if h := s.latest(); h.MaxHeaderBytes != b.MaxHeader || h.ReadHeaderTimeout != b.HeaderTimeout || h.IdleTimeout != b.IdleTimeout {
+		all := append(slices.Clone(*s.https.Load()), s.newHTTP(b))
+		s.https.Store(&all)
+	}
 	s.streams.Apply(s.route.Load().o.streams())
-	s.door.Apply(o.Ingress.Connections)
+	s.door.Apply(o.Ingress)
 	if old.out.Pool != s.route.Load().out.Pool {
 		old.out.Pool.CloseIdle()
 	}
 	return nil
 }
+
+// Limit replaces the limits on connections, as [ingress.Door.Limit] does.
+func (s *Server) Limit(c ingress.Connections) { s.door.Limit(c) }
 
 // swap compiles o and puts it in force.
 func (s *Server) swap(o Options) error {
@@ -131,7 +156,8 @@ func (s *Server) swap(o Options) error {
 
 // Serve accepts from ln, which it closes, until the server is drained or ctx
 // is done; the latter begins a drain. It returns nil when the drain is over
-// and the listener's error when accepting failed.
+// and the listener's error when accepting failed. A listener that somebody else closes
+// is no failure: its connections are served on until the drain is over.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	l := s.door.Listen(ctx, ln)
 	defer func() { _ = l.Close() }() // it is closed already, or accepting failed
@@ -143,11 +169,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		}
 	})
 	defer stop()
-	err := s.http.Serve(s.steps.Listen(ctx, l))
+	err := s.latest().Serve(s.steps.Listen(ctx, l))
 	select {
 	case <-s.drain:
 	default:
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("httpgate: accept: %w", err)
 		}
 	}
@@ -161,11 +187,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // [ingress.ErrCut]. Further calls wait for the same end.
 func (s *Server) Drain(ctx context.Context) error {
 	s.gate.Drain()
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
 	return s.Retire(ctx)
 }
 
 // Retire is Drain for a server whose gate goes on under another one: requests
-// that still arrive here are decided about as before.
+// that still arrive here are decided about as before, and only ctx bounds it.
 func (s *Server) Retire(ctx context.Context) error {
 	s.once.Do(func() {
 		close(s.drain)
@@ -180,11 +208,19 @@ func (s *Server) Retire(ctx context.Context) error {
 // finish waits for the end of the drain, or makes it.
 func (s *Server) finish(ctx context.Context) {
 	defer close(s.over)
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
+	var ended sync.WaitGroup
+	all := *s.https.Load()
+	errs := make([]error, len(all))
+	for i, h := range all {
+		ended.Go(func() {
+			if errs[i] = h.Shutdown(ctx); errs[i] != nil {
+				_ = h.Close() // the listener is closed already
+			}
+		})
+	}
+	ended.Wait()
+	if err := errors.Join(errs...); err != nil {
 		s.err = fmt.Errorf("%w: ingress %s: %w", ingress.ErrCut, s.gate.Name(), err)
-		_ = s.http.Close() // the listener is closed already
 	}
 	select {
 	case <-s.tunnels.Drain(): // not before: a request in flight may become one

@@ -31,8 +31,7 @@ func (p *peer) claim(by string, f *facts) labels.Class {
 // classify puts the command's class into its request. What continues a
 // transaction goes first: its beginning was admitted, and others wait for what it
 // holds.
-func (s *Server) classify(f *facts, who *peer, req *limiter.Request) {
-	classes := s.o.Classes
+func (s *Server) classify(classes *ingress.Classes, f *facts, who *peer, req *limiter.Request) {
 	if classes == nil {
 		return
 	}

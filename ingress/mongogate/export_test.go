@@ -86,11 +86,11 @@ func PartitionKey(by []string, frame []byte) string {
 	if err != nil {
 		panic(err)
 	}
-	s := &Server{parts: parts, keys: newInterner()}
+	s := &settings{parts: parts}
 	var f facts
 	var open mongowire.Opener
 	identify(h, frame, &f, &open)
-	return s.partition(&f, &peer{}, new([]byte))
+	return string(s.partition(&f, &peer{}, new([]byte)))
 }
 
 // Sweeps returns how often a full ledger is swept by looks that far apart.

@@ -22,7 +22,7 @@ func (ses *session) Size(from relay.Side, b []byte) (total, need int, err error)
 	if len(b) < mongowire.HeaderLen {
 		return 0, 0, nil
 	}
-	h, err := mongowire.ReadHeader(b, ses.s.o.MaxMessageBytes)
+	h, err := mongowire.ReadHeader(b, ses.o.MaxMessageBytes)
 	if from == relay.Client && (err != nil || !h.Op.Request()) {
 		return 0, 0, notRequest(h, b, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -30,12 +31,25 @@ type client struct {
 type peer struct {
 	client
 	remote   netip.Addr
-	greeted  bool // it said hello
-	exempt   bool
-	claimed  string // user of the SASL conversation that goes on
-	user     string // who authenticated; "" when nobody did, or nobody can tell who
+	greeted  bool      // it said hello
+	exempt   bool      // under these settings
+	under    *settings // nil = it is not known
+	claimed  string    // user of the SASL conversation that goes on
+	user     string    // who authenticated; "" when nobody did, or nobody can tell who
 	loggedIn bool
 	last     askers.Operation // that a board was told of
+}
+
+// isExempt reports whether the client is exempt, by its address or the beginning of
+// its application's or driver's name.
+func (p *peer) isExempt(now *settings) bool {
+	if p.under != now {
+		p.under = now
+		p.exempt = ingress.In(now.Exempt.Clients, p.remote) || slices.ContainsFunc(now.Exempt.Applications, func(begin string) bool {
+			return strings.HasPrefix(p.application, begin) || strings.HasPrefix(p.driver, begin)
+		})
+	}
+	return p.exempt
 }
 
 // maxName bounds what is kept of a name that a client chose, in bytes; servers

@@ -19,7 +19,7 @@ type judge struct {
 
 // Landed implements [relay.Protocol].
 func (ses *session) Landed(r *relay.Session, m relay.Message) (relay.Verdict, error) {
-	h, err := mongowire.ReadHeader(m.Bytes, ses.s.o.MaxMessageBytes)
+	h, err := mongowire.ReadHeader(m.Bytes, ses.o.MaxMessageBytes)
 	if err != nil {
 		return relay.Verdict{}, fmt.Errorf("backend: %w", err)
 	}
@@ -96,7 +96,7 @@ func (ses *session) judged(r *relay.Session, m *mongowire.Message, length int) {
 	re := readReply(m.Body)
 	r.Responded(re.failed || re.aborted)
 	if !ses.who.loggedIn {
-		ses.s.login.saw(&re, a.data)
+		ses.s.login.saw(&re, a.data, ses.s.current.Load())
 	}
 	ses.charge(r, length)
 	if re.hasCursor {
@@ -124,7 +124,7 @@ func (ses *session) judged(r *relay.Session, m *mongowire.Message, length int) {
 
 // charge reconciles the cost with the size of what was asked and answered.
 func (ses *session) charge(r *relay.Session, length int) {
-	per, a := ses.s.o.ReplyBytesPerToken, &ses.asked
+	per, a := ses.s.current.Load().ReplyBytesPerToken, &ses.asked
 	r.Carried(a.size + length)
 	if per <= 0 || a.free {
 		return
@@ -154,10 +154,10 @@ func (ses *session) substitute(r *relay.Session, h mongowire.Header, b []byte, m
 	doc := ses.asked.inject
 	if doc == nil {
 		var err error
-		doc, err = ses.s.hellos.rewrite(nil, m.Body[:documentLen(m.Body)], r.Backend())
+		doc, err = ses.o.hellos.rewrite(nil, m.Body[:documentLen(m.Body)], r.Backend())
 		if err != nil {
 			if n := ses.s.bypassed.Due(r.Now()); n > 0 {
-				ses.s.o.Log.Warn("replies to hello cannot be passed on", slog.String("ingress", ses.s.gate.Name()), slog.Int64("replies", n), slog.Any("last_error", err))
+				ses.o.Log.Warn("replies to hello cannot be passed on", slog.String("ingress", ses.s.gate.Name()), slog.Int64("replies", n), slog.Any("last_error", err))
 			}
 			doc = appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", "admitd: "+err.Error())
 			m.Flags &^= mongowire.FlagMoreToCome

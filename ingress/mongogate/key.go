@@ -64,10 +64,7 @@ func clientPart(name string) (part, error) {
 }
 
 // partition builds the partition key of a command, in scratch.
-func (s *Server) partition(f *facts, who *peer, scratch *[]byte) string {
-	if len(s.parts) == 0 {
-		return ""
-	}
+func (s *settings) partition(f *facts, who *peer, scratch *[]byte) []byte {
 	b := (*scratch)[:0]
 	for i, p := range s.parts {
 		if i > 0 {
@@ -78,7 +75,7 @@ func (s *Server) partition(f *facts, who *peer, scratch *[]byte) string {
 		b = b[:min(len(b), start+keyPartMax)]
 	}
 	*scratch = b
-	return s.keys.get(b)
+	return b
 }
 
 // interned is how many keys have a place, a power of two.

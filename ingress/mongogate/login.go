@@ -42,15 +42,13 @@ const codeUnauthorized = 13
 // credentials is what is known of the backend's wish for a login. It is safe for
 // concurrent use.
 type credentials struct {
-	policy  Unauthenticated
-	log     *slog.Logger
 	refused atomic.Bool // the backend refused an operation for want of a login
 	worked  atomic.Bool // it carried one out all the same: for good, since pretending is cheap
 }
 
 // pass reports whether operations before a login cost no token.
-func (c *credentials) pass() bool {
-	switch c.policy {
+func (c *credentials) pass(policy Unauthenticated) bool {
+	switch policy {
 	case UnauthenticatedGate:
 		return false
 	case UnauthenticatedPass:
@@ -61,8 +59,8 @@ func (c *credentials) pass() bool {
 }
 
 // inForce is pass in the configuration's words.
-func (c *credentials) inForce() string {
-	if c.pass() {
+func (c *credentials) inForce(policy Unauthenticated) string {
+	if c.pass(policy) {
 		return UnauthenticatedPass.String()
 	}
 	return UnauthenticatedGate.String()
@@ -70,15 +68,15 @@ func (c *credentials) inForce() string {
 
 // saw learns from the reply to an operation before a login. Only reads and writes
 // tell that none is needed: every server answers a ping.
-func (c *credentials) saw(re *reply, data bool) {
+func (c *credentials) saw(re *reply, data bool, now *settings) {
 	switch {
 	case re.unauthorized:
 		if !c.refused.Load() {
 			c.refused.Store(true)
 		}
 	case data && !re.failed && !c.worked.Load() && c.worked.CompareAndSwap(false, true):
-		if c.policy == UnauthenticatedPass {
-			c.log.Warn("clients need not log in at this backend, and what they do without costs no token",
+		if now.Unauthenticated == UnauthenticatedPass {
+			now.Log.Warn("clients need not log in at this backend, and what they do without costs no token",
 				slog.String("key", "requests.unauthenticated"))
 		}
 	}

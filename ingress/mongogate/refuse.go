@@ -95,12 +95,13 @@ func (ses *session) refuse(h mongowire.Header, rej *limiter.Rejection, cost floa
 	ses.s.counters.rejected.Add(1)
 	if ses.f.noReply {
 		ses.s.counters.dropped.Add(1)
-		ses.s.o.Observer.FireAndForgetDropped()
+		ses.o.Observer.FireAndForgetDropped()
 		return relay.Verdict{Action: relay.Swallow}
 	}
-	d := rej.Document(limiter.Request{Cost: cost, Class: ses.class, Deadline: ses.f.maxTime}, !ses.s.o.Refusal.NoHints)
+	refusal := &ses.s.current.Load().Refusal
+	d := rej.Document(limiter.Request{Cost: cost, Class: ses.class, Deadline: ses.f.maxTime}, !refusal.NoHints)
 	ses.out = beginReply(ses.out[:0], h.ID, ses.f.op)
-	ses.out = mongowire.EndFrame(appendRefusal(ses.out, &d, ses.who.generation, &ses.s.o.Refusal), 0)
+	ses.out = mongowire.EndFrame(appendRefusal(ses.out, &d, ses.who.generation, refusal), 0)
 	if legacy(ses.f.op) && ses.f.body == nil {
 		markQueryFailure(ses.out)
 	}

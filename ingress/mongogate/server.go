@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,25 +18,32 @@ import (
 type Server struct {
 	gate     relay.Gate
 	learner  *limiter.Gate // that learns shapes; nil = another decides
-	o        Options
-	commands commandTable
-	parts    []part
-	hellos   hellos
+	current  atomic.Pointer[settings]
 	keys     interner
 	ledger   ledger
-	points   *failPoints  // nil = [Options.TestCommands] is off
+	points   failPoints
 	latency  atomic.Int64 // ns, moving average of commands; 0 = unknown
 	bypassed ingress.Seldom
 	counters counters
 	login    credentials
-	dialer   *relay.Dialer
 	outage   outage
 	corridor *relay.Corridor
 }
 
-// New returns a server that admits through g. It does not connect to a
-// backend; see [Server.Probe].
-func New(g relay.Gate, o Options) (*Server, error) {
+// settings are what [Server.Prepare] replaces as a whole. A session keeps those under
+// which it began for what belongs to a connection; what is decided about a command
+// is decided by those in force.
+type settings struct {
+	Options
+
+	commands commandTable
+	parts    []part
+	hellos   hellos
+	dialer   *relay.Dialer
+}
+
+// newSettings checks and completes options.
+func newSettings(o Options) (*settings, error) {
 	o = o.WithDefaults()
 	if err := validate(&o); err != nil {
 		return nil, err
@@ -50,21 +55,47 @@ func New(g relay.Gate, o Options) (*Server, error) {
 	if err := o.Classes.CheckBy("comment", "application", "readPreference"); err != nil {
 		return nil, fmt.Errorf("mongogate: %w", err)
 	}
-	s := &Server{
-		gate: g, o: o, parts: parts, keys: newInterner(), commands: newCommandTable(&o),
+	return &settings{
+		Options: o, parts: parts, commands: newCommandTable(&o),
 		hellos: hellos{mode: o.Topology.Mode, members: o.Topology.Members},
-		login:  credentials{policy: o.Unauthenticated, log: o.Log},
-	}
-	s.learner, _ = g.(*limiter.Gate)
-	if o.TestCommands {
-		s.points = &failPoints{}
-	}
-	s.dialer = relay.NewDialer(o.Backends, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
-	s.corridor = relay.New(g, relay.Options{
-		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,
+		dialer: relay.NewDialer(o.Backends, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS)),
+	}, nil
+}
+
+// relay returns what concerns the corridor.
+func (o *settings) relay() relay.Options {
+	return relay.Options{
+		Dialer: o.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,
 		Cancel: o.CancelAbandoned, Log: o.Log, Counts: o.Counts,
-	})
+	}
+}
+
+// New returns a server that admits through g. It does not connect to a
+// backend; see [Server.Probe].
+func New(g relay.Gate, o Options) (*Server, error) {
+	next, err := newSettings(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{gate: g, keys: newInterner()}
+	s.learner, _ = g.(*limiter.Gate)
+	s.current.Store(next)
+	s.corridor = relay.New(g, next.relay())
 	return s, nil
+}
+
+// Prepare checks options and returns what puts them in force, which cannot fail.
+// PartitionBy, Classes, Costs, Exempt.Commands, Refusal, Unauthenticated,
+// ReplyBytesPerToken, HoldStreams and TestCommands hold from the next command on, as
+// do the other exemptions; all others for connections that come from now on. Nothing
+// is interrupted, but that sessions whose backend is none of Backends any more end as
+// in a drain, once nothing is in progress.
+func (s *Server) Prepare(o Options) (apply func(), err error) {
+	next, err := newSettings(o)
+	return func() {
+		s.current.Store(next)
+		s.corridor.Apply(next.relay())
+	}, err
 }
 
 // validate checks options that have their defaults.
@@ -116,20 +147,13 @@ func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func
 // Backends returns how the backends answer.
 func (s *Server) Backends() []ingress.BackendStatus { return s.corridor.Backends() }
 
-// exemptName reports whether the application or driver is exempt.
-func (s *Server) exemptName(c *client) bool {
-	return slices.ContainsFunc(s.o.Exempt.Applications, func(p string) bool {
-		return strings.HasPrefix(c.application, p) || strings.HasPrefix(c.driver, p)
-	})
-}
-
 // maxWait returns how long the command may wait for admission: as long as the
 // policy lets clients of its generation, and not so long that the client would
 // have given up before the reply.
-func (s *Server) maxWait(f *facts, g Generation) time.Duration {
-	wait := s.o.Refusal.WaitAnnounced
+func (s *Server) maxWait(f *facts, g Generation, by *Refusal) time.Duration {
+	wait := by.WaitAnnounced
 	if g == Silent {
-		wait = s.o.Refusal.WaitSilent
+		wait = by.WaitSilent
 	}
 	if wait < 0 || f.maxTime == 0 {
 		return wait

@@ -17,6 +17,7 @@ import (
 // written by the one before it is expected and read by the other after it.
 type session struct {
 	s    *Server
+	o    *settings // under which the connection came
 	who  peer
 	open holding // cursors and transactions that this connection opened
 
@@ -87,9 +88,8 @@ type asked struct {
 
 // newSession returns what is known of a client before it spoke.
 func newSession(s *Server, c net.Conn) *session {
-	ses := &session{s: s}
+	ses := &session{s: s, o: s.current.Load()}
 	ses.who.remote = ingress.ClientAddr(c)
-	ses.who.exempt = ingress.In(s.o.Exempt.Clients, ses.who.remote)
 	return ses
 }
 
@@ -100,7 +100,7 @@ func (ses *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, e
 	if r.Owes() {
 		return relay.Verdict{Action: relay.Wait}, nil
 	}
-	h, err := mongowire.ReadHeader(m.Bytes, ses.s.o.MaxMessageBytes)
+	h, err := mongowire.ReadHeader(m.Bytes, ses.o.MaxMessageBytes)
 	if err != nil {
 		return relay.Verdict{}, err
 	}
@@ -118,16 +118,16 @@ func (ses *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, e
 
 // decide says what becomes of the frame with the identified facts.
 func (ses *session) decide(r *relay.Session, h mongowire.Header, v verdict) (relay.Verdict, error) {
-	f := &ses.f
-	k := ses.s.commands.find(f.name)
+	f, now := &ses.f, ses.s.current.Load()
+	k := now.commands.find(f.name)
 	switch {
 	case v == opaque && f.op == mongowire.OpKillCursors:
-		k = ses.s.commands.find([]byte("killCursors"))
+		k = now.commands.find([]byte("killCursors"))
 	case v == opaque:
-		k = ses.s.commands.other
+		k = now.commands.other
 	}
 	ses.asked = asked{id: h.ID, size: h.Length}
-	if ses.s.points != nil {
+	if now.TestCommands {
 		if v, done, err := ses.failed(h, k); done {
 			return v, err
 		}
@@ -138,7 +138,7 @@ func (ses *session) decide(r *relay.Session, h mongowire.Header, v verdict) (rel
 	case classAuth, classUngated:
 		return ses.passLogin(k), nil
 	default:
-		return ses.admit(r, h, k)
+		return ses.admit(r, h, k, now)
 	}
 }
 
@@ -148,11 +148,11 @@ func (ses *session) hello(r *relay.Session, h mongowire.Header) (relay.Verdict, 
 	if !who.greeted {
 		who.greeted = true
 		who.client = readClient(f.body)
-		who.exempt = who.exempt || ses.s.exemptName(&who.client)
+		who.under = nil
 		ses.s.counters.generation[who.generation].Add(1)
-		ses.s.o.Observer.Handshake(who.generation)
+		ses.o.Observer.Handshake(who.generation)
 	}
-	if why := ses.s.hellos.refuse(&who.client); why != "" {
+	if why := ses.o.hellos.refuse(&who.client); why != "" {
 		return ses.answer(h, appendError(nil, codeInvalidReplicaSetConfig, "InvalidReplicaSetConfig", why)), nil
 	}
 	if wait, err := ses.reach(r); wait || err != nil {
@@ -165,16 +165,16 @@ func (ses *session) hello(r *relay.Session, h mongowire.Header) (relay.Verdict, 
 }
 
 // admit asks the limiter about a command, and forwards or refuses it.
-func (ses *session) admit(r *relay.Session, h mongowire.Header, k command) (relay.Verdict, error) {
+func (ses *session) admit(r *relay.Session, h mongowire.Header, k command, now *settings) (relay.Verdict, error) {
 	c := &ses.s.counters
 	f, who := &ses.f, &ses.who
 	req := limiter.Request{
-		Key: ses.s.partition(f, who, &ses.key), Cost: k.cost, Exempt: k.exempt || who.exempt,
-		MaxWait: ses.s.maxWait(f, who.generation), Deadline: f.maxTime,
+		Key: ses.s.keys.get(now.partition(f, who, &ses.key)), Cost: k.cost, Exempt: k.exempt || who.isExempt(now),
+		MaxWait: ses.s.maxWait(f, who.generation, &now.Refusal), Deadline: f.maxTime,
 	}
-	ses.s.classify(f, who, &req)
+	ses.s.classify(now.Classes, f, who, &req)
 	ses.class = req.Class
-	if ses.asked.free = !who.loggedIn && ses.s.login.pass(); ses.asked.free {
+	if ses.asked.free = !who.loggedIn && ses.s.login.pass(now.Unauthenticated); ses.asked.free {
 		req.Free = true
 	} else {
 		req.Shape = ses.s.shape(f)
@@ -188,7 +188,7 @@ func (ses *session) admit(r *relay.Session, h mongowire.Header, k command) (rela
 		req.Exempt = true
 	}
 	err := r.Admit(req)
-	who.tell(ses.s.o.Askers, f, err)
+	who.tell(now.Askers, f, err)
 	if req.Exempt {
 		c.exempted.Add(1)
 	} else {
@@ -235,7 +235,7 @@ func (ses *session) forward(r *relay.Session, k command) (relay.Verdict, error) 
 		}
 	}
 	v := relay.Verdict{Expect: true}
-	if getMore && !ses.s.o.HoldStreams {
+	if getMore && !ses.s.current.Load().HoldStreams {
 		if _, v.Idle = ses.s.ledger.hasCursor(f.cursor); v.Idle { // the server waits in it, and works on nothing
 			if err := r.Connect(""); err != nil {
 				return v, err

@@ -73,7 +73,7 @@ func (s *Server) Status() Status {
 			Silent: c.generation[Silent].Load(), Retrying: c.generation[Retrying].Load(), Hinted: c.generation[Hinted].Load(),
 		},
 		Connections: s.corridor.Sessions(),
-		OpenCursors: cursors, OpenTransactions: txns, Unauthenticated: s.login.inForce(),
+		OpenCursors: cursors, OpenTransactions: txns, Unauthenticated: s.login.inForce(s.current.Load().Unauthenticated),
 	}
 	if g, ok := s.gate.(interface {
 		Queue() (int, *limiter.BucketStatus)

@@ -137,24 +137,36 @@ var ErrUnreachable = errors.New("mongogate: backend does not answer")
 // probedMax bounds the reply to the hello of a probe, in bytes.
 const probedMax = 1 << 20
 
-// Probe says hello to every backend and checks that the topology keeps drivers
+// Probe asks the backends of the server's options, as [Probe] does.
+func (s *Server) Probe(ctx context.Context) error { return s.current.Load().probe(ctx) }
+
+// Probe is [settings.probe] for options that no server has yet.
+func Probe(ctx context.Context, o Options) error {
+	s, err := newSettings(o)
+	if err != nil {
+		return err
+	}
+	return s.probe(ctx)
+}
+
+// probe says hello to every backend and checks that the topology keeps drivers
 // from walking around the gate. An error wraps [ErrBypass], which is a reason
 // not to start, or [ErrUnreachable], which is not: until the backend answers,
 // and with every later hello, the gate checks again.
-func (s *Server) Probe(ctx context.Context) error {
+func (o *settings) probe(ctx context.Context) error {
 	var errs []error
-	for _, addr := range s.o.Backends {
-		c, _, err := s.dialer.Dial(ctx, addr)
+	for _, addr := range o.Backends {
+		c, _, err := o.dialer.Dial(ctx, addr)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%w: %s: %w", ErrUnreachable, addr, err))
 			continue
 		}
-		reply, err := s.askHello(ctx, c)
+		reply, err := o.askHello(ctx, c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%w: %s: %w", ErrUnreachable, addr, err))
 			continue
 		}
-		if err := s.hellos.check(reply); err != nil {
+		if err := o.hellos.check(reply); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", addr, err))
 		}
 	}
@@ -162,9 +174,9 @@ func (s *Server) Probe(ctx context.Context) error {
 }
 
 // askHello says hello on c, closes it, and returns the reply's document.
-func (s *Server) askHello(ctx context.Context, c net.Conn) ([]byte, error) {
+func (s *settings) askHello(ctx context.Context, c net.Conn) ([]byte, error) {
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(s.o.DialTimeout)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(s.DialTimeout)); err != nil {
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })() // fails only when closed

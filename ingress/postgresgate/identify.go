@@ -142,25 +142,25 @@ type key struct {
 }
 
 // request returns what the limiter is asked for a unit.
-func (s *Server) request(f *facts, k *key) limiter.Request {
+func (s *settings) request(f *facts, k *key) limiter.Request {
 	k.buf = appendKey(k.buf[:0], s.parts, f)
 	if string(k.buf) != k.last {
 		k.last = string(k.buf)
 	}
 	req := limiter.Request{
-		Key: k.last, Shape: f.task.shape, Cost: s.cost(f.task), Exempt: s.o.isExempt(f),
+		Key: k.last, Shape: f.task.shape, Cost: s.cost(f.task), Exempt: s.isExempt(f),
 		MaxWait: f.startup.timeout, Deadline: f.startup.timeout,
 	}
-	if s.o.Classes != nil {
-		setClass(s.o.Classes, f, &req)
+	if s.Classes != nil {
+		setClass(s.Classes, f, &req)
 	}
 	return req
 }
 
 // cost returns the tokens of a unit that begins with st.
-func (s *Server) cost(st *task) float64 {
+func (s *settings) cost(st *task) float64 {
 	cost := s.costs[st.Op]
-	if s.o.PerStatement && st.N > 1 {
+	if s.PerStatement && st.N > 1 {
 		cost *= float64(st.N)
 	}
 	return cost
@@ -183,7 +183,7 @@ func setClass(classes *ingress.Classes, f *facts, req *limiter.Request) {
 
 // saw tells who sent a unit, once it is decided, if somebody wants to know.
 func (s *Server) saw(f *facts, err error) {
-	board := s.o.Askers
+	board := s.current.Load().Askers
 	if !board.Due() {
 		return
 	}

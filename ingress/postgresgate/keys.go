@@ -48,6 +48,20 @@ func (k *cancelKeys) add(key []byte, address string, s *session) {
 	}
 }
 
+// index has sessions found by their processes from now on, those that are in too.
+func (k *cancelKeys) index() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.processes != nil {
+		return
+	}
+	k.processes = map[process]*session{}
+	for key, s := range k.m {
+		s.pid = binary.BigEndian.Uint32([]byte(key))
+		k.processes[process{s.rs.Backend(), s.pid}] = s
+	}
+}
+
 // process returns the session of a process of a backend; nil = unknown.
 func (k *cancelKeys) process(address string, id uint32) *session {
 	k.mu.Lock()

@@ -77,7 +77,7 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 	if outcome == limiter.Success && (!b.works || b.unfair) {
 		outcome = limiter.Ignored
 	}
-	b.kept = b.status != statusIdle && s.srv.o.KeepInTransaction
+	b.kept = b.status != statusIdle && s.o.KeepInTransaction
 	if !b.kept {
 		rs.End(outcome)
 	}

@@ -29,6 +29,7 @@ const (
 // side, which writes who and tls before the backend hears of it; phase is both's.
 type login struct {
 	srv    *Server
+	o      *settings // under which the connection came
 	remote netip.Addr
 	phase  atomic.Uint32
 	who    startup
@@ -42,7 +43,7 @@ type login struct {
 // ask answers a request for encryption that the gate does not end: there is none,
 // unless the configuration lets TLS pass.
 func (l *login) ask() relay.Verdict {
-	if !l.srv.passesTLS || l.tls {
+	if !l.o.passesTLS() || l.tls {
 		return relay.Verdict{Action: relay.Swallow, Answer: []byte{'N'}}
 	}
 	l.phase.Store(phaseAsked)
@@ -66,7 +67,7 @@ func (l *login) answered(b byte) relay.Verdict {
 // passesTLS reports whether a client that begins with b begins TLS, which ends at
 // the backend: where the gate ended it, b would be below it.
 func (l *login) passesTLS(b byte) bool {
-	return b == recordHandshake && !l.tls && l.srv.passesTLS
+	return b == recordHandshake && !l.tls && l.o.passesTLS()
 }
 
 // noteOpaque counts a connection of which nothing more can be seen.
@@ -107,7 +108,7 @@ func (l *login) turnAway(rs *relay.Session, why ingress.Refusal) error {
 // privileged reports whether the session may have a reserved place, as far as
 // that is known before the login.
 func (l *login) privileged() bool {
-	o := &l.srv.o
+	o := l.srv.current.Load()
 	return l.who.replication || slices.Contains(o.Exempt.Users, l.who.user) ||
 		ingress.In(o.Exempt.Clients, l.remote)
 }
@@ -131,14 +132,14 @@ const binding = "SCRAM-SHA-256-PLUS\x00"
 // to the server: clients without TLS take the offer for an attack, and do not
 // get it; those with TLS would, without the offer.
 func (l *login) authentication(m relay.Message) []byte {
-	if l.srv.o.BackendTLS == nil || !m.Whole() || len(m.Bytes) < headerLen || !bytes.Contains(m.Bytes, []byte(binding)) {
+	if l.o.BackendTLS == nil || !m.Whole() || len(m.Bytes) < headerLen || !bytes.Contains(m.Bytes, []byte(binding)) {
 		return nil
 	}
 	if !l.tls {
 		return appendMessage(nil, msgAuthentication, bytes.Replace(m.Bytes[headerLen:], []byte(binding), nil, 1)...)
 	}
 	l.srv.once.binding.Do(func() {
-		l.srv.o.Log.Warn("the backend offers SCRAM with channel binding, which cannot work through TLS that ends in the gate: "+
+		l.o.Log.Warn("the backend offers SCRAM with channel binding, which cannot work through TLS that ends in the gate: "+
 			"clients need channel_binding=disable", slog.String("ingress", l.srv.name))
 	})
 	return nil

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
@@ -20,24 +21,30 @@ import (
 // ingress.Handler and is safe for concurrent use.
 type Server struct {
 	name     string
-	o        Options
+	current  atomic.Pointer[settings]
 	learner  *limiter.Gate // that learns shapes; nil = another decides
 	corridor *relay.Corridor
-	dialer   *relay.Dialer
-	parts    []part
-	costs    [sqltext.OpFree + 1]float64
-	direct   *tls.Config // of clients that begin with TLS; nil = none
 	keys     cancelKeys
 	users    users
 	counters counters
 	suspends suspender
-	// passesTLS: TLS between client and backend is forwarded unread.
-	passesTLS bool
-	once      struct{ binding sync.Once }
+	once     struct{ binding sync.Once }
 }
 
-// New returns a server that admits through g. It connects to no backend.
-func New(g relay.Gate, o Options) (*Server, error) {
+// settings are what [Server.Prepare] replaces as a whole. A session keeps those under
+// which it began for what belongs to a connection; what is decided about a unit of
+// work is decided by those in force.
+type settings struct {
+	Options
+
+	dialer *relay.Dialer
+	parts  []part
+	costs  [sqltext.OpFree + 1]float64
+	direct *tls.Config // of clients that begin with TLS; nil = none
+}
+
+// newSettings checks and completes options.
+func newSettings(o Options) (*settings, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -53,25 +60,63 @@ func New(g relay.Gate, o Options) (*Server, error) {
 	if o.BackendTLS != nil {
 		dial = relay.WithTLS(relay.Then(dial, askTLS), o.BackendTLS)
 	}
-	s := &Server{name: g.Name(), o: o, parts: parts, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
-	s.learner, _ = g.(*limiter.Gate)
+	s := &settings{Options: o, parts: parts, dialer: relay.NewDialer(o.Backends, o.DialTimeout, dial)}
 	for op := range s.costs {
 		s.costs[op] = o.Costs[sqltext.Operation(op).String()]
-	}
-	if s.passesTLS = o.PassTLS && o.TLS == nil && o.BackendTLS == nil; s.passesTLS {
-		o.Log.Warn("passTLS: sessions that a client encrypts towards the backend are not admitted, only their connections; "+
-			"tls and backendTLS end TLS in the gate", slog.String("ingress", s.name))
 	}
 	if o.TLS != nil {
 		s.direct = o.TLS.Clone()
 		s.direct.NextProtos = []string{"postgresql"}
 	}
-	s.suspends.begin(s)
-	s.corridor = relay.New(g, relay.Options{
-		Dialer: s.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Cancel: o.CancelAbandoned, Window: 2 * seen,
-		Log: o.Log, Counts: o.Counts, Queued: s.suspends.full,
-	})
 	return s, nil
+}
+
+// relay returns what concerns the corridor.
+func (s *Server) relay(o *settings) relay.Options {
+	return relay.Options{
+		Dialer: o.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Cancel: o.CancelAbandoned, Window: 2 * seen,
+		Log: o.Log, Counts: o.Counts, Queued: s.suspends.full,
+	}
+}
+
+// passesTLS reports whether TLS between client and backend is forwarded unread.
+func (o *settings) passesTLS() bool { return o.PassTLS && o.TLS == nil && o.BackendTLS == nil }
+
+// New returns a server that admits through g. It connects to no backend.
+func New(g relay.Gate, o Options) (*Server, error) {
+	next, err := newSettings(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{name: g.Name()}
+	s.learner, _ = g.(*limiter.Gate)
+	if next.passesTLS() {
+		next.Log.Warn("passTLS: sessions that a client encrypts towards the backend are not admitted, only their connections; "+
+			"tls and backendTLS end TLS in the gate", slog.String("ingress", s.name))
+	}
+	s.current.Store(next)
+	s.suspends.srv = s
+	if next.Activity != nil {
+		s.keys.index()
+	}
+	s.corridor = relay.New(g, s.relay(next))
+	return s, nil
+}
+
+// Prepare checks options and returns what puts them in force, which cannot fail.
+// PartitionBy, Classes, Costs, Exempt, GateSuperusers, PerStatement, SQLStates and
+// NoHints hold from the next unit of work on, all others for connections that come
+// from now on. Nothing is interrupted, but that sessions whose backend is none of
+// Backends any more end as in a drain, once they have no transaction open.
+func (s *Server) Prepare(o Options) (apply func(), err error) {
+	next, err := newSettings(o)
+	return func() {
+		s.current.Store(next)
+		if next.Activity != nil {
+			s.keys.index()
+		}
+		s.corridor.Apply(s.relay(next))
+	}, err
 }
 
 // ServeConn serves one client until it leaves, the backend leaves, or ctx is
@@ -83,7 +128,7 @@ func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func
 	ses := newSession(s, c)
 	c, err := s.handshake(ctx, c, ses)
 	if err != nil {
-		s.o.Log.DebugContext(ctx, "connection ended", slog.String("ingress", s.name), slog.Any("client", ses.login.remote), slog.Any("error", err))
+		ses.o.Log.DebugContext(ctx, "connection ended", slog.String("ingress", s.name), slog.Any("client", ses.login.remote), slog.Any("error", err))
 		return func() bool { return true }
 	}
 	return s.corridor.Begin(ctx, c, ses, wake, func(error) {
@@ -101,10 +146,10 @@ func (s *Server) Backends() []ingress.BackendStatus { return s.corridor.Backends
 // handshake begins TLS with a client whose first byte asks for it. It closes c
 // when that fails.
 func (s *Server) handshake(ctx context.Context, c net.Conn, ses *session) (net.Conn, error) {
-	if s.direct == nil {
+	if ses.o.direct == nil {
 		return c, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.HandshakeTimeout) // of both together
+	ctx, cancel := context.WithTimeout(ctx, ses.o.HandshakeTimeout) // of both together
 	defer cancel()
 	first, c, err := ingress.Peek(ctx, c)
 	if err != nil {
@@ -115,7 +160,7 @@ func (s *Server) handshake(ctx context.Context, c net.Conn, ses *session) (net.C
 		return c, nil
 	}
 	ses.login.tls = true
-	return ingress.Secure(ctx, c, s.direct, s.o.HandshakeTimeout)
+	return ingress.Secure(ctx, c, ses.o.direct, ses.o.HandshakeTimeout)
 }
 
 // recordHandshake is the first byte of TLS, which begins no start-up message: it

@@ -14,6 +14,7 @@ import (
 // session is what the gate knows of one connection. It is a [relay.Protocol].
 type session struct {
 	srv   *Server
+	o     *settings      // under which the connection came
 	rs    *relay.Session // set by the first message
 	login login
 
@@ -32,8 +33,9 @@ type session struct {
 
 // newSession returns what is known of a client before it spoke.
 func newSession(srv *Server, c net.Conn) *session {
+	o := srv.current.Load()
 	return &session{
-		srv: srv, login: login{srv: srv, remote: ingress.ClientAddr(c), reserved: ingress.Reserved(c)},
+		srv: srv, o: o, login: login{srv: srv, o: o, remote: ingress.ClientAddr(c), reserved: ingress.Reserved(c)},
 		prepared: prepared{reader: reader{learner: srv.learner}},
 	}
 }
@@ -98,7 +100,7 @@ func (s *session) Done(bool) bool {
 func (s *session) Inspect(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
 	if s.rs == nil {
 		s.rs = rs
-		if s.srv.o.KeepInTransaction {
+		if s.o.KeepInTransaction {
 			rs.Rest()
 		}
 	}
@@ -123,9 +125,9 @@ func (s *session) start(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 		return relay.Verdict{Action: relay.Wait}, nil
 	}
 	switch code := startupCode(m.Bytes); {
-	case code == codeTLS && m.Total == 8 && s.srv.o.TLS != nil && !s.login.tls:
+	case code == codeTLS && m.Total == 8 && s.o.TLS != nil && !s.login.tls:
 		s.login.tls = true
-		return relay.Verdict{Action: relay.Swallow, Answer: []byte{'S'}, Secure: s.srv.o.TLS}, nil
+		return relay.Verdict{Action: relay.Swallow, Answer: []byte{'S'}, Secure: s.o.TLS}, nil
 	case (code == codeTLS || code == codeGSS) && m.Total == 8:
 		return s.login.ask(), nil
 	case code == codeCancel && m.Total >= 16:
@@ -192,7 +194,7 @@ func (s *session) Farewell() []byte {
 }
 
 // Waits implements [relay.Ender].
-func (s *session) Waits() time.Duration { return s.unsent.waits(s.srv.o.FrameTimeout) }
+func (s *session) Waits() time.Duration { return s.unsent.waits(s.o.FrameTimeout) }
 
 // replicate passes what a replicating client sends; nothing of it is admitted.
 func replicate(m relay.Message) relay.Verdict {

@@ -49,15 +49,16 @@ const (
 // safe for concurrent use.
 type suspender struct {
 	srv    *Server
-	asked  []*askedServer // by backend; none = nobody can be asked
-	wanted atomic.Bool    // since the last round a unit waited for a permit or got none
-	now    atomic.Int64   // sessions that are suspended
-	errors atomic.Int64   // questions that failed
+	wanted atomic.Bool  // since the last round a unit waited for a permit or got none
+	now    atomic.Int64 // sessions that are suspended
+	errors atomic.Int64 // questions that failed
 
 	mu      sync.Mutex // guards the field below
 	running bool
 
 	// Only for beat, which runs once at a time.
+	under     *settings             // by which asked is
+	asked     []*askedServer        // by backend; none = nobody can be asked
 	suspended map[*session]string   // with the partition of its permit; "" = of any
 	waited    map[*session]struct{} // those that waited for a lock in the round before
 	tick      uint32                // of the round before
@@ -72,15 +73,24 @@ type askedServer struct {
 	failing  bool
 }
 
-// begin has it serve s.
-func (u *suspender) begin(s *Server) {
-	u.srv = s
-	if s.o.Activity == nil {
+// renew has it ask the servers of the options in force.
+func (u *suspender) renew() {
+	now := u.srv.current.Load()
+	if now == u.under {
 		return
 	}
-	s.keys.processes = map[process]*session{}
-	for _, address := range s.o.Backends {
-		u.asked = append(u.asked, &askedServer{address: address, activity: s.o.Activity(address)})
+	for _, a := range u.asked {
+		_ = a.activity.Close()
+	}
+	for s := range u.suspended { // who waits is found out anew
+		s.rs.Resume()
+	}
+	u.under, u.asked = now, nil
+	if now.Activity == nil {
+		return
+	}
+	for _, address := range now.Backends {
+		u.asked = append(u.asked, &askedServer{address: address, activity: now.Activity(address)})
 	}
 }
 
@@ -126,6 +136,7 @@ func (u *suspender) stop() bool {
 
 // round suspends who waits, and has those go on that do not wait any more.
 func (u *suspender) round() {
+	u.renew()
 	before := u.tick
 	u.tick = u.srv.corridor.Tick()
 	if len(u.asked) == 0 {
@@ -186,7 +197,7 @@ func (u *suspender) ask(a *askedServer) []uint32 {
 	if err == nil {
 		if a.failing {
 			a.failing = false
-			u.srv.o.Log.Info("the server can be asked again who waits for a lock", slog.String("ingress", u.srv.name), slog.String("backend", a.address))
+			u.srv.current.Load().Log.Info("the server can be asked again who waits for a lock", slog.String("ingress", u.srv.name), slog.String("backend", a.address))
 		}
 		return pids
 	}
@@ -195,7 +206,7 @@ func (u *suspender) ask(a *askedServer) []uint32 {
 	_ = a.activity.Close()
 	if !a.failing {
 		a.failing = true
-		u.srv.o.Log.Warn("the server cannot be asked who waits for a lock: permits of sessions that do are not given back",
+		u.srv.current.Load().Log.Warn("the server cannot be asked who waits for a lock: permits of sessions that do are not given back",
 			slog.String("ingress", u.srv.name), slog.String("backend", a.address), slog.Any("error", err))
 	}
 	return nil
@@ -205,7 +216,7 @@ func (u *suspender) ask(a *askedServer) []uint32 {
 // partitions that are full, as far as they hold more than three quarters of the
 // limit. It suspends as many as the limit at most, since they may be at work.
 func (u *suspender) keepShare() {
-	if u.srv.learner == nil || u.srv.o.KeepInTransaction {
+	if u.srv.learner == nil || u.srv.current.Load().KeepInTransaction {
 		return
 	}
 	held := map[string][]*session{}

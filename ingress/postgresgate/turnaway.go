@@ -69,8 +69,8 @@ func (s *Server) firstMessage(c net.Conn) (m []byte, secured net.Conn, err error
 	if _, err := io.ReadFull(c, head[:1]); err != nil {
 		return nil, c, err
 	}
-	if head[0] == recordHandshake && s.direct != nil {
-		c = tls.Server(ingress.PushBack(c, head[0]), s.direct)
+	if o := s.current.Load(); head[0] == recordHandshake && o.direct != nil {
+		c = tls.Server(ingress.PushBack(c, head[0]), o.direct)
 		if _, err := io.ReadFull(c, head[:1]); err != nil {
 			return nil, c, err
 		}
@@ -89,14 +89,15 @@ func (s *Server) firstMessage(c net.Conn) (m []byte, secured net.Conn, err error
 
 // encrypt answers a wish for encryption.
 func (s *Server) encrypt(c net.Conn, withTLS bool) (net.Conn, error) {
-	if !withTLS || s.o.TLS == nil {
+	o := s.current.Load()
+	if !withTLS || o.TLS == nil {
 		_, err := c.Write([]byte{'N'})
 		return c, err
 	}
 	if _, err := c.Write([]byte{'S'}); err != nil {
 		return c, err
 	}
-	return tls.Server(c, s.o.TLS), nil
+	return tls.Server(c, o.TLS), nil
 }
 
 // cancelElsewhere cancels what the session with the key is at. An unknown key is
@@ -106,25 +107,25 @@ func (s *Server) cancelElsewhere(key []byte) {
 	if other == nil || other.rs.Interrupt() {
 		return
 	}
-	s.sendCancel(other.rs.Backend(), key)
+	other.sendCancel(key)
 }
 
 // Cancel implements [relay.Canceler]: a server does not notice in the middle of
 // a statement that its client has gone.
-func (s *session) Cancel(rs *relay.Session) {
+func (s *session) Cancel(*relay.Session) {
 	if key := s.srv.keys.of(s); key != "" {
-		s.srv.sendCancel(rs.Backend(), []byte(key))
+		s.sendCancel([]byte(key))
 	}
 }
 
 // cancelTimeout bounds a request to cancel, which the server answers by closing.
 const cancelTimeout = time.Second
 
-// sendCancel asks a backend to cancel, and waits until it has read that.
-func (s *Server) sendCancel(address string, key []byte) {
+// sendCancel asks the session's backend to cancel, and waits until it has read that.
+func (s *session) sendCancel(key []byte) {
 	ctx, stop := context.WithTimeout(context.Background(), cancelTimeout) //nolint:forbidigo // detached: whoever asks has gone
 	defer stop()
-	c, _, err := s.dialer.Dial(ctx, address)
+	c, _, err := s.o.dialer.Dial(ctx, s.rs.Backend())
 	if err != nil {
 		return
 	}

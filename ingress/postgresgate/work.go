@@ -172,8 +172,8 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 		case err != nil:
 			return relay.Verdict{}, err
 		}
-	case kind == msgBind && s.srv.o.PerStatement && s.back.now().status == statusIdle:
-		rs.Charge(s.srv.cost(&d.task))
+	case kind == msgBind && s.srv.current.Load().PerStatement && s.back.now().status == statusIdle:
+		rs.Charge(s.srv.current.Load().cost(&d.task))
 	}
 	first := !s.unit.open
 	if first {
@@ -205,7 +205,8 @@ func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
 	said := s.back.begin(st.Op != sqltext.OpBegin && st.Op != sqltext.OpFree)
 	inside := said.status != statusIdle
 	*f = facts{startup: &s.login.who, remote: s.login.remote, reported: said, task: st}
-	req := s.srv.request(f, &s.key)
+	o := s.srv.current.Load()
+	req := o.request(f, &s.key)
 	if s.unit.free {
 		rs.End(limiter.Ignored)
 	}
@@ -223,8 +224,8 @@ func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
 	if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
 		s.srv.counters.refused[st.Op].Add(1)
 		s.srv.suspends.full()
-		d := rej.Document(req, !s.srv.o.NoHints)
-		return appendRefusal(nil, &d, s.srv.o.SQLStates), errRefused
+		d := rej.Document(req, !o.NoHints)
+		return appendRefusal(nil, &d, o.SQLStates), errRefused
 	}
 	if errors.Is(err, relay.ErrInterrupted) {
 		return appendCanceled(nil), errRefused

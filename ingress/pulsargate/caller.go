@@ -26,7 +26,7 @@ func (p *producer) classify(classes *ingress.Classes, m *pulsarwire.Producer, bo
 
 // saw tells who sent a message, once it is decided, if somebody wants to know.
 func (p *producer) saw(err error) {
-	board := p.s.srv.o.Askers
+	board := p.s.o.Askers
 	if !board.Due() {
 		return
 	}

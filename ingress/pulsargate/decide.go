@@ -77,7 +77,7 @@ func (s *session) send(now int64, m *pulsarwire.Send, msg *relay.Message) relay.
 		return s.holdLocked(now, p, heldFrame{send: *m, size: size})
 	}
 	full := s.room.full(size)
-	v := p.decideLocked(now, m, size, full == "" && s.srv.o.Method != Pause)
+	v := p.decideLocked(now, m, size, full == "" && s.o.Method != Pause)
 	switch {
 	case v.ok:
 		p.launchLocked(now, m, v.permit)
@@ -85,7 +85,7 @@ func (s *session) send(now int64, m *pulsarwire.Send, msg *relay.Message) relay.
 			s.upload = upload{producer: p, sequence: m.SequenceID, left: size - len(msg.Bytes)}
 		}
 		return relay.Pass
-	case s.srv.o.Method == Pause:
+	case s.o.Method == Pause:
 		return s.pause.beginLocked(now, why{kind: pauseTime, producer: p, until: now + int64(v.wait), block: v.block})
 	case full != "":
 		return s.pause.beginLocked(now, why{
@@ -105,8 +105,8 @@ func (p *producer) decideLocked(now int64, m *pulsarwire.Send, size int, mayQueu
 	var paid limiter.Receipt
 	if limits.Mode != limiter.Off {
 		s.bill = rule.Bill(s.bill[:0], m.NumMessages, size)
-		if wait, m := rule.Pay(now, s.bill, s.srv.o.MinPause, &paid); m != nil {
-			s.srv.o.Observer.Limited(rule.Label, m.Limit)
+		if wait, m := rule.Pay(now, s.bill, s.srv.current.Load().MinPause, &paid); m != nil {
+			s.o.Observer.Limited(rule.Label, m.Limit)
 			if limits.Mode == limiter.Enforce {
 				return verdict{wait: wait, block: block{limit: m.Limit, reason: m.Reason, meter: m}}
 			}
@@ -148,8 +148,8 @@ func (p *producer) offer(now int64, m *pulsarwire.Send, mayQueue bool) verdict {
 		_, due, _, _ := ticket.Step(now) // which only tells, before the debt is paid
 		indebted, v.wait = true, time.Duration(due-now)
 	}
-	v.limit, v.reason = blame(srv.o.By, indebted, err)
-	srv.o.Observer.Limited(p.topic.Rule().Label, v.limit)
+	v.limit, v.reason = blame(p.s.o.By, indebted, err)
+	p.s.o.Observer.Limited(p.topic.Rule().Label, v.limit)
 	if err != nil {
 		v.wait = retryAfter(err, req.Cost)
 	}
@@ -178,7 +178,7 @@ func (s *session) open(body []byte) (relay.Verdict, error) {
 		return refuse(m.RequestID, pulsarwire.ServiceNotReady, "the producer is still open"), nil
 	}
 	if why := s.room.crowded(&s.book); why != "" {
-		s.srv.o.Observer.Happened(EventProducerRefused)
+		s.o.Observer.Happened(EventProducerRefused)
 		return refuse(m.RequestID, pulsarwire.TooManyRequests, why), nil
 	}
 	s.registerLocked(&m, body)
@@ -195,12 +195,12 @@ func (s *session) registerLocked(m *pulsarwire.Producer, body []byte) {
 		}
 		old.dropLocked(limiter.Ignored) // the client sends again what had no receipt
 	}
-	name := topics.Parse(m.Topic)
+	name, now := topics.Parse(m.Topic), s.srv.current.Load()
 	p := &producer{
 		s: s, id: m.ProducerID, name: m.Topic, topic: s.srv.topics.Join(name, s.r.Now()), opening: 1,
-		key: partitionKey(s.srv.o.By, &name, s.remote), hold: hold{applied: s.srv.applied.Load()},
+		key: partitionKey(now.By, &name, s.remote), hold: hold{applied: s.srv.applied.Load()},
 	}
-	p.classify(s.srv.o.Classes, m, body)
+	p.classify(now.Classes, m, body)
 	s.book.producers[m.ProducerID] = p
 	s.book.requests[m.RequestID] = request{producer: p}
 	s.srv.producers.Add(1)

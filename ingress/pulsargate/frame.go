@@ -32,7 +32,7 @@ func (s *session) Size(from relay.Side, b []byte) (total, need int, err error) {
 	case from == relay.Client && s.r == nil:
 		bound = maxCommand
 	case from == relay.Client:
-		bound = s.srv.maxFrame()
+		bound = s.o.maxFrame()
 	}
 	h, err := pulsarwire.ParseHeader(b, bound, bound)
 	switch {

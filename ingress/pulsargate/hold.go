@@ -271,5 +271,5 @@ func (p *producer) openLocked(now int64) {
 
 // accountLocked counts the time for which a producer was throttled.
 func (p *producer) accountLocked(now int64) {
-	p.s.srv.o.Observer.Throttled(p.topic.Rule().Label, p.hold.reason.String(), time.Duration(now-p.hold.since))
+	p.s.o.Observer.Throttled(p.topic.Rule().Label, p.hold.reason.String(), time.Duration(now-p.hold.since))
 }

@@ -48,7 +48,7 @@ func (s *session) Landed(r *relay.Session, m relay.Message) (relay.Verdict, erro
 		}
 	default:
 	}
-	return s.srv.rewrite(c)
+	return s.o.rewrite(c)
 }
 
 // landed records the receipt of a message, or its failure. last says that it was
@@ -63,7 +63,7 @@ func (s *session) landed(id, sequence uint64, outcome limiter.Outcome) (last boo
 		fl, found = p.flights.pop(sequence)
 	}
 	if !found {
-		s.srv.o.Observer.Happened(EventSendReceiptUnknown)
+		s.o.Observer.Happened(EventSendReceiptUnknown)
 		return false
 	}
 	s.room.inFlight--
@@ -96,17 +96,17 @@ func (s *session) closedByBroker(id uint64) {
 }
 
 // rewrite decides about the answers that carry addresses or bounds.
-func (s *Server) rewrite(c pulsarwire.Command) (relay.Verdict, error) {
+func (s *settings) rewrite(c pulsarwire.Command) (relay.Verdict, error) {
 	var body []byte
 	var err error
 	switch c.Type {
 	case pulsarwire.TypeLookupResponse:
 		body, err = s.rewriteLookup(c.Body)
 	case pulsarwire.TypeTopicMigrated:
-		s.o.Observer.Happened(EventMigrationSuppressed)
+		s.Observer.Happened(EventMigrationSuppressed)
 		return relay.Verdict{Action: relay.Swallow}, nil
 	case pulsarwire.TypeScalableTopicUpdate, pulsarwire.TypeTCAssignmentsUpdate:
-		s.o.Observer.Happened(EventAddressesSuppressed)
+		s.Observer.Happened(EventAddressesSuppressed)
 		return relay.Verdict{Action: relay.Swallow}, nil
 	case pulsarwire.TypeCloseProducer, pulsarwire.TypeCloseConsumer:
 		body, err = withoutAddresses(c.Body)
@@ -134,7 +134,7 @@ func withoutAddresses(body []byte) ([]byte, error) {
 // welcome returns a CONNECTED that promises no larger messages than the gate lets
 // through, and nothing by which brokers name addresses that it does not rewrite;
 // nil when the broker's does neither.
-func (s *Server) welcome(body []byte) ([]byte, error) {
+func (s *settings) welcome(body []byte) ([]byte, error) {
 	m, err := pulsarwire.DecodeConnected(body)
 	if err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func (s *Server) welcome(body []byte) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case m.MaxMessageSize <= 0 || m.MaxMessageSize > s.o.MaxMessageSize:
-		return pulsarwire.ReplaceMaxMessageSize(nil, kept, s.o.MaxMessageSize)
+	case m.MaxMessageSize <= 0 || m.MaxMessageSize > s.MaxMessageSize:
+		return pulsarwire.ReplaceMaxMessageSize(nil, kept, s.MaxMessageSize)
 	case stripped:
 		return kept, nil
 	}

@@ -50,7 +50,7 @@ func brokerAddress(url string) string {
 // rewriteLookup returns the body that the client gets in place of a lookup's
 // answer: the same brokers, to be reached through the gate, or a refusal when
 // they are not on the allow-list. An answer without addresses passes: nil.
-func (s *Server) rewriteLookup(body []byte) ([]byte, error) {
+func (s *settings) rewriteLookup(body []byte) ([]byte, error) {
 	l, err := pulsarwire.DecodeLookupResponse(body)
 	if err != nil || l.Response == pulsarwire.LookupFailed || (l.BrokerURL == "" && l.BrokerURLTLS == "") {
 		return nil, err
@@ -58,12 +58,12 @@ func (s *Server) rewriteLookup(body []byte) ([]byte, error) {
 	// The client picks one of the two by whether it speaks TLS to the gate; what
 	// matters is whether the gate speaks TLS to the broker.
 	url := l.BrokerURL
-	if s.o.BackendTLS != nil || url == "" {
+	if s.BackendTLS != nil || url == "" {
 		url = l.BrokerURLTLS
 	}
 	address := brokerAddress(url)
 	if !s.brokers.allows(address) {
-		s.o.Observer.Happened(EventBrokerRefused)
+		s.Observer.Happened(EventBrokerRefused)
 		refusal := pulsarwire.LookupResponse{
 			Response: pulsarwire.LookupFailed, RequestID: l.RequestID, Code: pulsarwire.NotAllowedError,
 			Message: "admitd: broker " + address + " is not on the gate's list of brokers",

@@ -33,7 +33,7 @@ type Options struct {
 	Classes *ingress.Classes
 	// Method says how a producer that is over its limit is slowed down.
 	Method Method
-	// Limits at the start; [Server.Apply] changes them.
+	// Limits at the start; [Server.SetLimits] changes them.
 	Limits Limits
 	// ReceiptWait is how long a client may take to acknowledge a
 	// ThrottleProducer before the gate stops reading from it; 0 = 100 ms.
@@ -98,7 +98,7 @@ const (
 	Pause
 )
 
-// Limits are what [Server.Apply] can change while the gate runs.
+// Limits are what [Server.SetLimits] can change while the gate runs.
 type Limits struct {
 	// Mode of the limits in this struct; the limiter has its own. Shadow and Off
 	// never slow anyone down. Bounds on memory hold in every mode.

@@ -56,7 +56,7 @@ func (p *pause) beginLocked(now int64, because why) relay.Action {
 	p.why, p.lasts, p.began, p.tell = because, true, now, because.producer != nil && s.notices.on
 	p.on.Store(true)
 	s.srv.paused.Add(1)
-	o := s.srv.o.Observer
+	o := s.o.Observer
 	if because.kind == pausePending || because.kind == pauseRoom { // others were counted when they were decided
 		o.Limited(because.producer.topic.Rule().Label, because.limit)
 	}
@@ -91,7 +91,7 @@ func (p *pause) reads() bool {
 		return false
 	}
 	if p.lasts && p.producer != nil {
-		s.srv.o.Observer.Throttled(p.producer.topic.Rule().Label, p.reason.String(), time.Duration(now-p.began))
+		s.o.Observer.Throttled(p.producer.topic.Rule().Label, p.reason.String(), time.Duration(now-p.began))
 	}
 	p.endLocked()
 	if s.notices.missing.Load() == 0 {
@@ -151,6 +151,6 @@ func (p *pause) announce() error {
 	to.notice.deadline, to.notice.pending, to.notice.heeded = 0, false, false
 	m := pulsarwire.ThrottleProducer{RequestID: s.notices.next(to), ProducerID: to.id, Reason: p.reason}
 	s.mu.Unlock()
-	s.srv.o.Observer.Happened(EventNotified)
+	s.o.Observer.Happened(EventNotified)
 	return s.r.Tell(pulsarwire.AppendFrame(nil, pulsarwire.TypeThrottleProducer, m.Append(nil)))
 }

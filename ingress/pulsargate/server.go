@@ -19,8 +19,7 @@ import (
 // safe for concurrent use. Make one with [New].
 type Server struct {
 	gate     *limiter.Gate
-	o        Options
-	brokers  brokers
+	current  atomic.Pointer[settings]
 	limits   atomic.Pointer[Limits]
 	applied  atomic.Uint64 // how often limits were changed
 	topics   *topics.Table
@@ -38,12 +37,16 @@ type Server struct {
 // default is to wait as long for a receipt.
 const finishTime = 30 * time.Second
 
-// New returns a server that admits messages through gate. The error says what in
-// o cannot work.
-func New(gate *limiter.Gate, o Options) (*Server, error) {
-	if gate == nil {
-		return nil, errors.New("pulsargate: no limiter")
-	}
+// settings are what [Server.Prepare] replaces as a whole. A session keeps those under
+// which it began for what belongs to a connection.
+type settings struct {
+	Options
+
+	brokers brokers
+}
+
+// newSettings checks and completes options.
+func newSettings(o Options) (*settings, error) {
 	if _, _, err := net.SplitHostPort(o.Backend); err != nil {
 		return nil, fmt.Errorf("pulsargate: backend %q: %w", o.Backend, err)
 	}
@@ -51,24 +54,58 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		return nil, fmt.Errorf("pulsargate: %w", err)
 	}
 	o = o.WithDefaults()
-	s := &Server{gate: gate, o: o, brokers: append(brokers{o.Backend}, o.Brokers...)}
-	s.limits.Store(&o.Limits)
-	s.topics = topics.New(o.Limits.rates(), gate.Now())
+	return &settings{o, append(brokers{o.Backend}, o.Brokers...)}, nil
+}
+
+// relay returns what concerns the corridor.
+func (o *settings) relay() relay.Options {
 	dialer := relay.NewDialer([]string{o.Backend}, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
-	dialer.Health().Keep(s.brokers.named()...)
-	s.corridor = relay.New(gate, relay.Options{
+	dialer.Health().Keep(o.brokers.named()...)
+	dialer.Allow(o.brokers.allows)
+	return relay.Options{
 		Dialer: dialer, Log: o.Log, Counts: o.Counts, Patience: o.StallTimeout, Greeting: o.DialTimeout, Window: pulsarwire.HeaderSize + maxCommand,
 		Finish: finishTime, Cancel: o.CancelAbandoned,
-	})
-	return s, nil
+	}
 }
 
 // maxFrame bounds what a client may send, in bytes.
-func (s *Server) maxFrame() int { return s.o.MaxMessageSize + pulsarwire.FramePadding }
+func (o *settings) maxFrame() int { return o.MaxMessageSize + pulsarwire.FramePadding }
 
-// Apply changes the limits while the server runs. Topics and groups that go on
+// New returns a server that admits messages through gate. The error says what in
+// o cannot work.
+func New(gate *limiter.Gate, o Options) (*Server, error) {
+	if gate == nil {
+		return nil, errors.New("pulsargate: no limiter")
+	}
+	next, err := newSettings(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{gate: gate}
+	s.current.Store(next)
+	s.limits.Store(&next.Limits)
+	s.topics = topics.New(next.Limits.rates(), gate.Now())
+	s.corridor = relay.New(gate, next.relay())
+	return s, nil
+}
+
+// Prepare checks options and returns what puts them in force, which cannot fail.
+// Limits and MinPause hold from the next message on, By and Classes for producers that
+// are opened from now on, all others for connections that come from now on. Nothing is
+// interrupted, but that sessions whose broker is not allowed any more end as in a
+// drain, once nothing waits for a receipt.
+func (s *Server) Prepare(o Options) (apply func(), err error) {
+	next, err := newSettings(o)
+	return func() {
+		s.current.Store(next)
+		s.SetLimits(next.Limits)
+		s.corridor.Apply(next.relay())
+	}, err
+}
+
+// SetLimits changes the limits while the server runs. Topics and groups that go on
 // existing keep the tokens that they have.
-func (s *Server) Apply(l Limits) {
+func (s *Server) SetLimits(l Limits) {
 	l = l.WithDefaults()
 	s.limits.Store(&l)
 	s.topics.Apply(l.rates(), s.gate.Now())
@@ -108,9 +145,9 @@ func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func
 		defer ses.settle()
 		switch {
 		case errors.Is(err, pulsarwire.ErrMalformed), errors.Is(err, pulsarwire.ErrTooLarge):
-			s.o.Observer.Happened(EventProtocolError)
+			ses.o.Observer.Happened(EventProtocolError)
 		case errors.Is(err, relay.ErrStalled), errors.Is(err, relay.ErrGreeting):
-			s.o.Observer.Happened(EventStalled)
+			ses.o.Observer.Happened(EventStalled)
 		}
 	})
 }

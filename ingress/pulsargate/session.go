@@ -17,6 +17,7 @@ import (
 // its permit, and those of throttled producers are kept and sent later.
 type session struct {
 	srv    *Server
+	o      *settings // under which the connection came
 	remote net.Addr
 	client netip.Addr // the same without its port; the zero Addr when there is none
 	wg     sync.WaitGroup
@@ -56,7 +57,7 @@ type upload struct {
 // newSession returns what is known of a client before it spoke.
 func newSession(srv *Server, c net.Conn) *session {
 	s := &session{
-		srv: srv, remote: c.RemoteAddr(), client: ingress.ClientAddr(c), done: make(chan struct{}), book: newBook(),
+		srv: srv, o: srv.current.Load(), remote: c.RemoteAddr(), client: ingress.ClientAddr(c), done: make(chan struct{}), book: newBook(),
 		notices: notices{sent: map[uint64]*producer{}}, room: room{srv: srv},
 	}
 	s.pause.s = s
@@ -123,13 +124,13 @@ func (s *session) connect(r *relay.Session, c pulsarwire.Command) (relay.Verdict
 		return relay.Verdict{}, err
 	}
 	address := brokerAddress(hello.ProxyToBroker)
-	if hello.ProxyToBroker != "" && !s.srv.brokers.allows(address) {
-		s.srv.o.Observer.Happened(EventBrokerRefused)
+	if hello.ProxyToBroker != "" && !s.o.brokers.allows(address) {
+		s.o.Observer.Happened(EventBrokerRefused)
 		_ = r.Tell(refusal(noRequest, pulsarwire.NotAllowedError, "broker is not on the gate's list of brokers")) // a last word
 		return relay.Verdict{}, fmt.Errorf("pulsargate: broker %q is not on the list of brokers", address)
 	}
 	s.r, s.throttling = r, hello.Throttling
-	s.notices.on = hello.Throttling && s.srv.o.Method == Auto
+	s.notices.on = hello.Throttling && s.o.Method == Auto
 	if err := r.Connect(address); err != nil {
 		_ = r.Tell(refusal(noRequest, pulsarwire.ServiceNotReady, "broker cannot be reached")) // a last word
 		return relay.Verdict{}, err

@@ -59,9 +59,9 @@ func (p *producer) noticeLocked(now int64) []byte {
 	if pause > 0 {
 		m.PauseMillis = uint64((pause + time.Millisecond - 1) / time.Millisecond)
 		p.notice.pending = true
-		p.notice.deadline, p.notice.until = now+int64(s.srv.o.ReceiptWait), now+int64(pause)
+		p.notice.deadline, p.notice.until = now+int64(s.o.ReceiptWait), now+int64(pause)
 	}
-	s.srv.o.Observer.Happened(EventNotified)
+	s.o.Observer.Happened(EventNotified)
 	return pulsarwire.AppendFrame(nil, pulsarwire.TypeThrottleProducer, m.Append(nil))
 }
 
@@ -100,7 +100,7 @@ func (s *session) acknowledged(id uint64) {
 			p.notice.pending, p.notice.heeded = false, true
 		}
 	}
-	s.srv.o.Observer.Happened(event)
+	s.o.Observer.Happened(event)
 }
 
 // checkReceiptLocked pauses the connection when a receipt has not come in time,
@@ -118,5 +118,5 @@ func (p *producer) checkReceiptLocked(now int64) {
 	p.notice.pending = false
 	p.notice.missing = true
 	s.notices.missing.Add(1)
-	s.srv.o.Observer.Happened(EventReceiptMissing)
+	s.o.Observer.Happened(EventReceiptMissing)
 }

@@ -193,7 +193,7 @@ func TestApply(t *testing.T) {
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 1 {
 			t.Fatalf("%d messages passed; want 1", n)
 		}
-		p.server.Apply(pulsargate.Limits{})
+		p.server.SetLimits(pulsargate.Limits{})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if n := len(p.broker.all(pulsarwire.TypeSend)); n != 3 {
@@ -312,7 +312,7 @@ func TestRefundsGoToWhatWasPaid(t *testing.T) {
 		p.client.write(sendFrame(1, 0, 1))
 		p.client.write(sendFrame(1, 1, 1)) // waits for the permit of the one before, for a second
 		synctest.Wait()
-		p.server.Apply(pulsargate.Limits{Groups: []topics.Group{{
+		p.server.SetLimits(pulsargate.Limits{Groups: []topics.Group{{
 			Name: "g", Match: []string{"t", "u"}, PublishRate: topics.PublishRate{Messages: 0.001, BurstSeconds: 2000}, // two in all
 		}}})
 		p.client.write(sendFrame(2, 0, 1))

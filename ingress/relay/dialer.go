@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ const (
 // concurrent use.
 type Dialer struct {
 	addresses []string
+	allow     func(address string) bool // nil = only addresses
 	timeout   time.Duration
 	dial      DialFunc
 	turn      atomic.Uint32
@@ -43,6 +45,26 @@ func NewDialer(addresses []string, timeout time.Duration, dial DialFunc) *Dialer
 		addresses: addresses, timeout: ingress.Or(timeout, DefaultDialTimeout), dial: orTCP(dial),
 		failed: make([]atomic.Int64, len(addresses)), health: ingress.NewHealth(addresses...),
 	}
+}
+
+// Allow has sessions keep their connections to further addresses than the dialer's,
+// those that allow says; see [Corridor.Apply]. It must be called before the dialer
+// is used.
+func (d *Dialer) Allow(allow func(address string) bool) { d.allow = allow }
+
+// allowed reports whether a session may keep its connection to address.
+func (d *Dialer) allowed(address string) bool {
+	return slices.Contains(d.addresses, address) || d.allow != nil && d.allow(address)
+}
+
+// succeed takes over what old knows of how backends answer.
+func (d *Dialer) succeed(old *Dialer) {
+	if d == old {
+		return
+	}
+	addresses := d.health.Addresses()
+	d.health = old.health
+	d.health.Keep(addresses...)
 }
 
 // Health returns how the backends answer. The dialer tells it of those that

@@ -97,7 +97,7 @@ func (d *downward) run() error {
 		if d.at.left == 0 && len(d.in.next()) == 0 { // a drain ends between messages
 			return io.EOF
 		}
-		if err := d.backend.Load().conn.SetReadDeadline(time.Now().Add(d.c.o.Linger)); err != nil {
+		if err := d.backend.Load().conn.SetReadDeadline(time.Now().Add(d.o.Linger)); err != nil {
 			return err
 		}
 		d.life.hungUp.Store(false)
@@ -218,7 +218,7 @@ func (d *downward) deliver(b []byte) error {
 		d.cut() // the client's side notices
 	}
 	working := d.leave()
-	if d.wasted += len(b); d.wasted > finishBytes || d.c.o.Cancel || !working {
+	if d.wasted += len(b); d.wasted > finishBytes || d.o.Cancel || !working {
 		return errNobody
 	}
 	return nil

@@ -27,7 +27,7 @@ func (s *Session) drain() {
 	s.life.draining.Store(true)
 	s.stayAwake()
 	if l := s.backend.Load(); l != nil && s.life.leaving.Load() {
-		_ = l.conn.SetReadDeadline(time.Now().Add(s.c.o.Linger))
+		_ = l.conn.SetReadDeadline(time.Now().Add(s.o.Linger))
 		return
 	}
 	s.nudge()
@@ -55,12 +55,12 @@ func (c *Corridor) forget(s *Session) {
 		c.sleepers.tidy()
 	}
 	name, client, cause := slog.String("ingress", c.gate.Name()), s.raw.RemoteAddr().String(), slog.Any("error", s.cause)
-	c.o.Log.Debug("connection ended", name, slog.String("client", client), cause)
+	s.o.Log.Debug("connection ended", name, slog.String("client", client), cause)
 	if endedWell(s.cause) {
 		return
 	}
 	if n := c.bad.Due(c.gate.Now()); n > 0 {
-		c.o.Log.Info("connections ended", name, slog.Int64("connections", n), slog.String("last_client", client), slog.Any("last_error", s.cause))
+		s.o.Log.Info("connections ended", name, slog.Int64("connections", n), slog.String("last_client", client), slog.Any("last_error", s.cause))
 	}
 }
 
@@ -120,15 +120,15 @@ func (u *upward) hangUp(l *lane) {
 	open, idle := u.owes()
 	held := u.leave()
 	finish := (held || open && !idle) && !l.torn && !u.life.lost.Load()
-	cancel := held && u.c.o.Cancel
+	cancel := held && u.o.Cancel
 	if finish && !cancel {
 		u.farewell(l)
 	}
 	switch {
 	case finish && !cancel && held && !u.Draining():
-		_ = l.conn.SetReadDeadline(time.Now().Add(u.c.o.Finish))
+		_ = l.conn.SetReadDeadline(time.Now().Add(u.o.Finish))
 	case finish && !cancel:
-		_ = l.conn.SetReadDeadline(time.Now().Add(u.c.o.Linger))
+		_ = l.conn.SetReadDeadline(time.Now().Add(u.o.Linger))
 	case finish:
 		if c, ok := u.p.(Canceler); ok {
 			c.Cancel(u.Session)
@@ -149,8 +149,8 @@ func (u *upward) hangUp(l *lane) {
 func (u *upward) farewell(l *lane) {
 	if e, ok := u.p.(Ender); ok {
 		if b := e.Farewell(); b != nil {
-			_ = l.conn.SetWriteDeadline(time.Now().Add(u.c.o.Linger)) // nobody waits for one that does not read
-			_ = l.write(b)                                            // one that has gone ends the session anyway
+			_ = l.conn.SetWriteDeadline(time.Now().Add(u.o.Linger)) // nobody waits for one that does not read
+			_ = l.write(b)                                          // one that has gone ends the session anyway
 		}
 	}
 }

@@ -2,6 +2,8 @@ package relay
 
 import (
 	"crypto/tls"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +57,7 @@ func (p *pace) movedSince() bool { return p.n.Load() != p.last || p.moved.Load()
 
 // watch looks after all sessions of a corridor.
 type watch struct {
-	patience time.Duration
+	patience atomic.Int64 // ns; the shortest of all options that were applied
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	sessions map[*Session]struct{}
@@ -66,7 +68,23 @@ type watch struct {
 }
 
 // apart is how often is looked.
-func (w *watch) apart() time.Duration { return min(max(w.patience/16, time.Millisecond), time.Second) }
+func (w *watch) apart() time.Duration {
+	return min(max(time.Duration(w.patience.Load())/16, time.Millisecond), time.Second)
+}
+
+// shorten has it look as often as a session with this patience needs.
+func (w *watch) shorten(patience time.Duration) {
+	if old := w.patience.Load(); old == 0 || int64(patience) < old {
+		w.patience.Store(int64(patience))
+	}
+}
+
+// all returns the sessions.
+func (w *watch) all() []*Session {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.sessions))
+}
 
 // add looks after s from now on.
 func (w *watch) add(s *Session) {
@@ -122,7 +140,7 @@ func (w *watch) look() {
 
 // check closes what stands still: the client's connection, or the backend's.
 func (w *watch) check(s *Session) {
-	since, patience := w.apart(), w.patience
+	since, patience := w.apart(), s.o.Patience
 	b := s.backend.Load()
 	reading, writing := &s.up.reading, &s.client.pace
 	if reading.look(since, patience, b != nil && b.pace.moving()) || writing.look(since, patience, false) {

@@ -97,8 +97,8 @@ func (c *change) over(told bool) {
 // settle sends what is decided, and lets the client be watched for as long as it
 // takes.
 func (u *upward) settle() error {
-	if u.wait.admits && u.c.o.Queued != nil {
-		u.c.o.Queued()
+	if u.wait.admits && u.o.Queued != nil {
+		u.o.Queued()
 	}
 	if u.timed {
 		if err := u.within(0); err != nil {

@@ -199,16 +199,32 @@ type Options struct {
 // Corridor serves the connections of one gate. It is safe for concurrent use.
 type Corridor struct {
 	gate     Gate
-	o        Options
-	windows  sync.Pool // of *[]byte, Options.Window long
+	current  atomic.Pointer[settings]
 	watch    watch
 	sleepers sleepers
 	bad      ingress.Seldom // sessions that ended badly
 	ticks    atomic.Uint32
 }
 
+// settings are the options of the sessions that began under them.
+type settings struct {
+	Options
+
+	windows sync.Pool // of *[]byte, Options.Window long
+}
+
 // New returns a corridor whose sessions are admitted by g.
 func New(g Gate, o Options) *Corridor {
+	c := &Corridor{gate: g}
+	c.Apply(o)
+	return c
+}
+
+// Apply replaces the options for sessions that begin from now on; the health of
+// backends that stay is kept. Open sessions keep theirs. Those whose backend's
+// address is none of the dialer's any more, by [Dialer.Allow], end as in a drain:
+// once nothing is in progress, and without a deadline.
+func (c *Corridor) Apply(o Options) {
 	o.Patience = ingress.Or(o.Patience, DefaultPatience)
 	o.Greeting = ingress.Or(o.Greeting, DefaultGreeting)
 	o.Linger = ingress.Or(o.Linger, DefaultLinger)
@@ -218,18 +234,28 @@ func New(g Gate, o Options) *Corridor {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Dialer.health.Log(g.Name(), o.Log)
-	c := &Corridor{gate: g, o: o}
-	c.windows.New = func() any {
+	next := &settings{Options: o}
+	next.windows.New = func() any {
 		b := make([]byte, o.Window)
 		return &b
 	}
-	c.watch.patience = o.Patience
-	return c
+	if old := c.current.Load(); old != nil {
+		o.Dialer.succeed(old.Dialer)
+	}
+	o.Dialer.health.Log(c.gate.Name(), o.Log)
+	c.watch.shorten(o.Patience)
+	c.current.Store(next)
+	for _, s := range c.watch.all() {
+		if l := s.backend.Load(); l != nil && !o.Dialer.allowed(s.address) {
+			s.drain()
+		}
+	}
 }
 
 // Backends returns how the backends answer.
-func (c *Corridor) Backends() []ingress.BackendStatus { return c.o.Dialer.health.Status(time.Now()) }
+func (c *Corridor) Backends() []ingress.BackendStatus {
+	return c.current.Load().Dialer.health.Status(time.Now())
+}
 
 // Tick divides time for [Turn.Suspend]: permits that are held already were taken
 // before the tick that it returns. It is safe for concurrent use.

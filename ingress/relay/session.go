@@ -128,11 +128,11 @@ func (c *Corridor) Begin(ctx context.Context, client net.Conn, p Protocol, wake 
 
 // newSession returns a session that has not begun.
 func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *Session {
-	s := &Session{Turn: Turn{c: c, ctx: context.WithoutCancel(ctx)}, p: p, raw: client, cause: errPanic}
+	s := &Session{Turn: Turn{c: c, o: c.current.Load(), ctx: context.WithoutCancel(ctx)}, p: p, raw: client, cause: errPanic}
 	raw := rawOf(client)
 	s.client.begin(client, raw)
 	s.up.Session, s.up.from = s, Client
-	s.up.in.begin(client, raw, &c.windows)
+	s.up.in.begin(client, raw, &s.o.windows)
 	s.up.wait = patience{conn: client, before: s.up.settle}
 	s.follow, _ = p.(Follower)
 	s.many, _ = p.(Multiplexer)
@@ -185,7 +185,8 @@ func (s *Session) Connect(address string) error {
 	if s.backend.Load() != nil {
 		return nil
 	}
-	c, at, err := s.c.o.Dialer.Dial(s.ctx, address)
+	dialer := s.c.current.Load().Dialer
+	c, at, err := dialer.Dial(s.ctx, address)
 	if err != nil {
 		outcome := limiter.Dropped
 		if ingress.LacksDescriptors(err) {
@@ -194,15 +195,18 @@ func (s *Session) Connect(address string) error {
 		s.End(outcome)
 		return fmt.Errorf("%w: %s: %w", ErrUnreachable, at, err)
 	}
-	s.address, s.health = at, s.c.o.Dialer.health.Of(at)
+	s.address, s.health = at, dialer.health.Of(at)
 	d := &downward{ended: make(chan struct{})}
 	raw := rawOf(c)
 	d.Session, d.from, d.anew = s, Backend, func() { go d.loop() }
-	d.in.begin(c, raw, &s.c.windows)
+	d.in.begin(c, raw, &s.o.windows)
 	d.lane.begin(c, raw)
 	s.down = d
 	s.backend.Store(&d.lane)
 	go d.loop()
+	if !s.c.current.Load().Dialer.allowed(at) { // another backend was configured meanwhile
+		s.drain()
+	}
 	return nil
 }
 
@@ -212,7 +216,7 @@ func (s *Session) Responded(failed bool) {
 	if failed {
 		response = ingress.ResponseError
 	}
-	s.c.o.Counts.Responded(response)
+	s.o.Counts.Responded(response)
 }
 
 // serve runs the client's side until the session is over, and calls ended then,

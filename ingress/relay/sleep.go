@@ -46,12 +46,12 @@ func (s *side) doze() bool {
 	switch {
 	case s.due == look:
 		return true
-	case !canSleep || s.in.raw == nil || s.c.o.Rest < 0 || s.anew == nil:
+	case !canSleep || s.in.raw == nil || s.o.Rest < 0 || s.anew == nil:
 		return false
 	}
 	s.beds.mu.Lock()
 	defer s.beds.mu.Unlock()
-	if s.beds.never || s.within(s.c.o.Rest) != nil {
+	if s.beds.never || s.within(s.o.Rest) != nil {
 		return false
 	}
 	s.timed, s.due = true, look

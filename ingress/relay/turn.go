@@ -14,6 +14,7 @@ import (
 // Turn is what a session owes its client, and the permit that this takes.
 type Turn struct {
 	c   *Corridor
+	o   *settings       // of the corridor when the session began
 	ctx context.Context //nolint:containedctx // of what is admitted already, in a drain too
 
 	state atomic.Uint32 // what is owed; the protocol's own notes are ordered by it

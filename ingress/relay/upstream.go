@@ -97,7 +97,7 @@ func (u *upward) deadline() error {
 		u.life.poll = min(max(2*u.life.poll, drainPoll), drainPollMax)
 		d = u.life.poll
 	case !u.life.greeted: // bytes that trickle in do not extend it
-		d = max(u.c.o.Greeting-time.Since(u.life.began), time.Nanosecond)
+		d = max(u.o.Greeting-time.Since(u.life.began), time.Nanosecond)
 	case u.doze():
 		return nil
 	}
@@ -196,12 +196,12 @@ func (u *upward) secure(ctx context.Context, conf *tls.Config) error {
 		return errEarly
 	}
 	u.in.release()
-	t, err := ingress.Secure(ctx, u.raw, conf, u.c.o.Greeting)
+	t, err := ingress.Secure(ctx, u.raw, conf, u.o.Greeting)
 	if err != nil {
 		return err
 	}
 	u.client.begin(t, nil)
-	u.in.begin(t, nil, &u.c.windows)
+	u.in.begin(t, nil, &u.o.windows)
 	u.touched() // the handshake may have left a deadline
 	return nil
 }

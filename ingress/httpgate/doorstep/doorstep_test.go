@@ -35,9 +35,9 @@ func refuseNobody(t *testing.T, server, client *tls.Config) {
 	}
 	told := &telling{Listener: ln, came: make(chan *net.TCPConn, 1), closed: make(chan struct{})}
 	steps := doorstep.New(doorstep.Options{
-		Name: "orders", Door: ingress.NewDoor("orders", ingress.Options{}), TLS: server, Log: slog.New(slog.DiscardHandler), Drain: time.Second,
+		Name: "orders", Door: ingress.NewDoor("orders", ingress.Options{}), Log: slog.New(slog.DiscardHandler), Drain: time.Second,
 		Visit: func() doorstep.Visit { return departed{told.came} },
-	}, doorstep.Bounds{MaxHeader: 1 << 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, WriteTimeout: time.Minute})
+	}, doorstep.Bounds{MaxHeader: 1 << 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, WriteTimeout: time.Minute, TLS: server})
 	srv := &http.Server{Handler: http.NotFoundHandler(), ConnState: doorstep.StateChanged, ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.Serve(steps.Listen(t.Context(), told)) }() // ends with the listener
 	defer srv.Close()

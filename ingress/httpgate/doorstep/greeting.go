@@ -25,9 +25,8 @@ const lastGreeting = time.Second
 // greeting is a listener that shakes hands by itself: only then is it known whether
 // a connection speaks HTTP/2, or gets a doorstep above TLS.
 type greeting struct {
-	inner  net.Listener
-	s      *Steps
-	within time.Duration // bounds a handshake
+	inner net.Listener
+	s     *Steps
 
 	ready chan net.Conn  // what has shaken hands
 	wg    sync.WaitGroup // the handshakes
@@ -38,11 +37,7 @@ type greeting struct {
 // greet begins to accept from inner, until that ends. Whoever shakes hands then has
 // lastGreeting to come to an end with it.
 func (s *Steps) greet(ctx context.Context, inner net.Listener) *greeting {
-	b := s.bounds.Load()
-	g := &greeting{
-		inner: inner, s: s, within: min(b.HeaderTimeout, b.WriteTimeout),
-		ready: make(chan net.Conn), over: make(chan struct{}),
-	}
+	g := &greeting{inner: inner, s: s, ready: make(chan net.Conn), over: make(chan struct{})}
 	go g.acceptAll(context.WithoutCancel(ctx)) // its end closes inner
 	return g
 }
@@ -121,10 +116,14 @@ func (g *greeting) shake(ctx context.Context, c net.Conn) (net.Conn, error) {
 	if sock != nil {
 		c = sock
 	}
-	if err := c.SetDeadline(time.Now().Add(g.within)); err != nil {
+	b := g.s.bounds.Load()
+	if b.TLS == nil { // no longer, and this listener is about to close
+		return nil, net.ErrClosed
+	}
+	if err := c.SetDeadline(time.Now().Add(min(b.HeaderTimeout, b.WriteTimeout))); err != nil {
 		return nil, err
 	}
-	t := tls.Server(c, g.s.tls)
+	t := tls.Server(c, b.TLS)
 	if err := t.HandshakeContext(ctx); err != nil {
 		if odd, ok := errors.AsType[tls.RecordHeaderError](err); ok && odd.Conn != nil && looksLikeHTTP(odd.RecordHeader) {
 			_, _ = io.WriteString(odd.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")

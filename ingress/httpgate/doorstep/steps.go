@@ -23,14 +23,14 @@ type Bounds struct {
 	HeaderTimeout time.Duration // for the rest of a head that net/http reads
 	IdleTimeout   time.Duration // between two requests
 	WriteTimeout  time.Duration // from a request to the end of its answer
+	TLS           *tls.Config   // of clients; nil = they come without
 }
 
-// Options are what [New] needs; all of it, but for TLS.
+// Options are what [New] needs; all of it.
 type Options struct {
 	Name    string          // of the ingress, for logs
 	Door    *ingress.Door   // which counts handshakes that failed
 	Counts  *ingress.Counts // of requests that net/http answers by itself; nil = nobody counts
-	TLS     *tls.Config     // of clients; nil = they come without
 	Log     *slog.Logger
 	Drain   time.Duration   // for which a drain waits at most
 	Visit   func() Visit    // makes one; it is used again and again
@@ -40,7 +40,6 @@ type Options struct {
 // Steps are the connections of a server. They are safe for concurrent use.
 type Steps struct {
 	o       Options
-	tls     *tls.Config
 	open    *ingress.Strays
 	bounds  atomic.Pointer[Bounds]
 	resting atomic.Bool // [Steps.Rest] was called
@@ -49,19 +48,23 @@ type Steps struct {
 
 // New returns none yet.
 func New(o Options, b Bounds) *Steps {
-	s := &Steps{o: o, tls: offering(o.TLS), open: ingress.NewStrays()}
+	s := &Steps{o: o, open: ingress.NewStrays()}
 	s.plains.New = func() any { return newPlain(o.Visit()) }
 	s.Apply(b)
 	return s
 }
 
-// Apply replaces the bounds, for what begins from now on.
-func (s *Steps) Apply(b Bounds) { s.bounds.Store(&b) }
+// Apply replaces the bounds, for what begins from now on. Whether clients speak TLS is
+// decided by [Steps.Listen].
+func (s *Steps) Apply(b Bounds) {
+	b.TLS = offering(b.TLS)
+	s.bounds.Store(&b)
+}
 
 // Listen returns what net/http is to accept from in the place of ln, which is
 // closed with it.
 func (s *Steps) Listen(ctx context.Context, ln net.Listener) net.Listener {
-	if s.tls != nil {
+	if s.bounds.Load().TLS != nil {
 		return s.greet(ctx, ln)
 	}
 	return doorsteps{ln, s}
