@@ -181,7 +181,7 @@ func (fs *fronts) pool(in *config.Ingress, l *config.Limit, p *limiter.Partition
 	fs.meet(&s)
 	p.Signature += " shared"
 	p.NewLimit = func() limiter.Limit {
-		return pool.New(pool.Options{Gates: fs.sharers, Make: func(initial, gates, least int) pool.Algorithm {
+		return pool.New(pool.Options{Gates: fs.sharers, Exact: s.Algorithm == algorithms.KindFixed, Make: func(initial, gates, least int) pool.Algorithm {
 			return mustLimit(partOf(s, initial, gates, least))
 		}})
 	}

@@ -58,9 +58,10 @@ type landing struct {
 	answers []answer // of the first calls, as far as they were made
 	errs    []error  // of these; nil = answered
 	rates   *rateCall
-	reply   []string // of rates
-	err     error    // why Redis does not answer; nil = it does
-	limit   string   // why it does not answer for some limit
+	reply   []string      // of rates
+	err     error         // why Redis does not answer; nil = it does
+	limit   string        // why it does not answer for some limit
+	life    time.Duration // how long what is told of limits stands
 	took    time.Duration
 }
 
@@ -188,7 +189,7 @@ func (g *Group) step(flying bool, dry *bool) (*landing, []sharedLimit, time.Dura
 		if due {
 			*dry = false
 			if calls := b.prepare(now, early, false); calls != nil {
-				l := &landing{sent: now, calls: calls}
+				l := &landing{sent: now, calls: calls, life: silentAfter * b.pace}
 				if early {
 					return l, nil, b.tick()
 				}
@@ -222,7 +223,7 @@ func (g *Group) fly(ctx context.Context, l *landing, shares []sharedLimit) {
 	}
 	l.took = time.Since(begun)
 	if l.err == nil {
-		l.limit, l.err = g.exchange(ctx, shares, false)
+		l.limit, l.err = g.exchange(ctx, shares, l.life, false)
 	}
 	g.done <- *l
 }
@@ -306,7 +307,7 @@ func (g *Group) leave(ctx context.Context) {
 	calls := g.book.prepare(g.o.Now(), false, true)
 	shares := slices.Clone(g.book.shares)
 	g.mu.Unlock()
-	_, _ = g.exchange(ctx, shares, true) // rows come down by themselves
+	_, _ = g.exchange(ctx, shares, time.Second, true) // rows come down by themselves
 	for i := range calls {
 		if _, err := g.runOne(ctx, &calls[i]); err != nil {
 			break // the leases end by themselves

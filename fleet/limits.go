@@ -36,12 +36,8 @@ func (b *book) lookAtLimits(now int64) {
 	if b.limits == nil {
 		return
 	}
-	gates := b.Gates
-	if b.ever {
-		gates = b.gates
-	}
 	b.limits(func(name string, l *pool.Limit) bool {
-		l.Set(b.Interval, gates)
+		l.Set(b.pace, b.known(), b.known())
 		l.Tick(now)
 		b.shares = append(b.shares, sharedLimit{keyOf(name), l})
 		return true
@@ -51,13 +47,13 @@ func (b *book) lookAtLimits(now int64) {
 // exchange tells the group of the limits and hears of them. Who leads writes at
 // once what it found.
 //
-// problem says why it does not answer for some limit, err that it does not answer.
-func (g *Group) exchange(ctx context.Context, shares []sharedLimit, leaving bool) (problem string, err error) {
+// A row stands for life. problem says why it does not answer for some limit, err that it does not answer.
+func (g *Group) exchange(ctx context.Context, shares []sharedLimit, life time.Duration, leaving bool) (problem string, err error) {
 	for len(shares) > 0 {
 		some := shares[:min(len(shares), limitsPerCall)]
 		shares = shares[len(some):]
 		sent := g.o.Now()
-		boards, err := g.post(ctx, some, nil, leaving)
+		boards, err := g.post(ctx, some, nil, life, leaving)
 		if errors.Is(err, errRefused) || errors.Is(err, errReply) {
 			problem = err.Error()
 			continue
@@ -68,30 +64,40 @@ func (g *Group) exchange(ctx context.Context, shares []sharedLimit, leaving bool
 		if leaving {
 			continue
 		}
+		for i := range boards {
+			if boards[i].problem != "" {
+				problem = boards[i].problem
+			}
+		}
 		var again []sharedLimit
 		var verdicts []pool.Verdict
 		for i := range some {
-			if v, news := some[i].limit.Hear(g.o.Now(), sent, g.id, &boards[i]); news {
+			if boards[i].problem != "" {
+				continue
+			}
+			if v, news := some[i].limit.Hear(g.o.Now(), sent, g.id, &boards[i].Board); news {
 				again, verdicts = append(again, some[i]), append(verdicts, v)
 			}
 		}
 		if len(again) == 0 {
 			continue
 		}
-		if boards, err = g.post(ctx, again, verdicts, false); err != nil {
+		if boards, err = g.post(ctx, again, verdicts, life, false); err != nil {
 			return problem, err
 		}
 		for i := range again {
-			again[i].limit.HearAgain(g.id, &boards[i])
+			if boards[i].problem == "" {
+				again[i].limit.HearAgain(g.id, &boards[i].Board)
+			}
 		}
 	}
 	return problem, nil
 }
 
 // post runs the script once.
-func (g *Group) post(ctx context.Context, shares []sharedLimit, verdicts []pool.Verdict, leaving bool) ([]pool.Board, error) {
+func (g *Group) post(ctx context.Context, shares []sharedLimit, verdicts []pool.Verdict, life time.Duration, leaving bool) ([]boardOrProblem, error) {
 	keys := make([]string, len(shares))
-	args := []any{g.id, micros(silentAfter * g.interval)}
+	args := []any{g.id, micros(life)}
 	for i := range shares {
 		keys[i] = prefixOf(g.o.Name, 0) + "l:" + shares[i].key
 		row, verdict := "", ""
@@ -113,13 +119,22 @@ func (g *Group) post(ctx context.Context, shares []sharedLimit, verdicts []pool.
 	if len(reply) != len(shares) {
 		return nil, fmt.Errorf("%w: %d limits, want %d", errReply, len(reply), len(shares))
 	}
-	boards := make([]pool.Board, len(reply))
+	boards := make([]boardOrProblem, len(reply))
 	for i, text := range reply {
-		if boards[i], err = parseBoard(text); err != nil {
-			return nil, err
+		if rest, failed := strings.CutPrefix(text, "!"); failed {
+			boards[i].problem = "fleet: redis: " + rest
+		} else if boards[i].Board, err = parseBoard(text); err != nil {
+			boards[i].problem = err.Error()
 		}
 	}
 	return boards, nil
+}
+
+// boardOrProblem is what the script says of one limit, or why it says nothing.
+type boardOrProblem struct {
+	pool.Board
+
+	problem string // "" = there is none
 }
 
 // silentAfter is how many intervals a row stands.

@@ -5,13 +5,15 @@
 -- KEYS: one hash per limit.
 -- ARGV: id, how long a row stands (microseconds); then per limit: the row, "" =
 -- the gate leaves; the verdict, "fence limit base", "" = none.
--- Returns per limit lines: "leads fence turn", the verdict, "id row" of each gate.
+-- Returns per limit lines: "leads fence turn", the verdict, "id row" of each gate; or
+-- "!" and an error.
 local id, life = ARGV[1], tonumber(ARGV[2])
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 
-local out = {}
-for k = 1, #KEYS do
+local most = math.max(10 * life, 60000000) -- a row that ends later was put up before the clock was set back
+
+local function exchange(k)
   local row, verdict = ARGV[1 + 2 * k], ARGV[2 + 2 * k]
   local flat = redis.call('HGETALL', KEYS[k])
   local lines, leader, fence, till, stands = {}, '', 0, 0, '0 0 0'
@@ -20,13 +22,13 @@ for k = 1, #KEYS do
     if field == 'lead' then
       local f, u
       leader, f, u = string.match(value, '^(%S+) (%S+) (%S+)')
-      fence, till = tonumber(f), tonumber(u)
+      leader, fence, till = leader or '', tonumber(f) or 0, tonumber(u) or 0
     elseif field == 'verdict' then
-      stands = value
+      stands = string.match(value, '^%d+ %d+ %d+$') or stands
     elseif field ~= 'g:' .. id then
       local ends, rest = string.match(value, '^(%S+) (.*)$')
       ends = tonumber(ends)
-      if ends > now and ends <= now + 10 * life then
+      if ends and ends > now and ends <= now + most then
         lines[#lines + 1] = string.sub(field, 3) .. ' ' .. rest
       else
         redis.call('HDEL', KEYS[k], field)
@@ -43,7 +45,7 @@ for k = 1, #KEYS do
   else
     lines[#lines + 1] = id .. ' ' .. row
     redis.call('HSET', KEYS[k], 'g:' .. id, string.format('%.0f %s', now + life, row))
-    if leader ~= id and (till <= now or till > now + 10 * life) then
+    if leader ~= id and (till <= now or till > now + most) then
       leader, fence = id, fence + 1
     end
     if leader == id then
@@ -57,6 +59,15 @@ for k = 1, #KEYS do
   end
   redis.call('PEXPIRE', KEYS[k], 60000)
   table.sort(lines)
-  out[k] = string.format('%d %.0f %.0f', leads, fence, math.floor(now / life)) .. '\n' .. stands .. '\n' .. table.concat(lines, '\n')
+  return string.format('%d %.0f %.0f', leads, fence, math.floor(now / life)) .. '\n' .. stands .. '\n' .. table.concat(lines, '\n')
+end
+
+local out = {}
+for k = 1, #KEYS do
+  local ok, told = pcall(exchange, k)
+  if not ok then
+    told = '!' .. (type(told) == 'table' and tostring(told.err) or tostring(told))
+  end
+  out[k] = told
 end
 return out

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,8 +30,10 @@ type limited struct {
 func joinLimit(t *testing.T, r fleet.Redis) *limited {
 	t.Helper()
 	l := pool.New(pool.Options{Gates: 2, Make: func(_, gates, _ int) pool.Algorithm { return fixed(40 / gates) }})
+	seen := quick()
+	seen.Gates = 0 // as many as were seen: nobody is expected when one has left
 	g, err := fleet.New(fleet.Options{
-		Redis: r, Name: "orders", Settings: quick(), Now: now,
+		Redis: r, Name: "orders", Settings: seen, Now: now,
 		Buckets: func(func(string, string, *limiter.Bucket) bool) {},
 		Limits:  func(yield func(string, *pool.Limit) bool) { yield("orders/=default", l) },
 	})
@@ -67,6 +70,18 @@ func TestLimitThroughRedis(t *testing.T) {
 	})
 	c.stop()
 	eventually(t, "the others have it back", split)
+	key := "admitd:{orders}:l:orders/=default"
+	r.do("HSET", key, "lead", "x", "verdict", "y", "g:x", "z")
+	eventually(t, "what cannot be read is put up anew", func() bool {
+		return split() && a.limit.State()["fleet_leads"]+b.limit.State()["fleet_leads"] == 1 && r.do("HGET", key, "lead") != "x"
+	})
+	r.do("SET", key, "x")
+	eventually(t, "a limit that is not answered is told", func() bool {
+		m, problem := a.Mode()
+		return m == fleet.Partly && strings.Contains(problem, "WRONGTYPE") && a.limit.State()["fleet_alone"] == 1
+	})
+	r.do("DEL", key)
+	eventually(t, "and shared again", func() bool { m, _ := a.Mode(); return split() && m == fleet.Leased })
 	r.kill()
 	alone := func() bool { return a.limit.State()["fleet_alone"] == 1 && b.limit.State()["fleet_alone"] == 1 }
 	eventually(t, "each goes on alone", alone)

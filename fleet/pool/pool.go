@@ -30,6 +30,9 @@ type Options struct {
 	Interval time.Duration
 	// Gates are expected before any was seen; 0 = 1.
 	Gates int
+	// Exact says that the limit is a number that somebody chose, and not one that was
+	// found: the parts of all gates are never more, unless there are more gates.
+	Exact bool
 	// Rand orders the samples of one exchange; nil = math/rand/v2.
 	Rand *rand.Rand
 }
@@ -64,11 +67,12 @@ type Limit struct {
 	demand  func() (offered, refused uint64)
 	whole   limitOfAll
 	verdict Verdict
-	gates   int
+	gates   int   // that there are, or are expected
 	heard   int64 // monotonic ns of the last exchange; 0 = none
 	begun   int64
 	want    wanted
 	leads   bool
+	known   int // gates whose parts are kept back, those that are there included
 	claim   int // permits that the board is told of, and are taken when it shows them
 }
 
@@ -188,7 +192,8 @@ func (l *Limit) Row(now int64, id string) Row {
 func (l *Limit) Hear(now, sent int64, id string, b *Board) (v Verdict, news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard, l.gates, l.leads = sent, max(len(b.Rows), 1), b.Leads
+	l.heard, l.leads = sent, b.Leads
+	l.gates = max(len(b.Rows), l.known, 1)
 	if b.Verdict.Limit > 0 {
 		l.verdict = b.Verdict
 	}
@@ -247,7 +252,13 @@ func (l *Limit) take(id string, b *Board) (more bool) {
 	if at < 0 {
 		return false
 	}
-	total := l.verdict.Limit + Spare(len(wants))
+	total := l.verdict.Limit
+	if !l.o.Exact {
+		total += Spare(len(wants))
+	}
+	if l.known > len(wants) {
+		total = max(total*len(wants)/l.known, 1) // those who are silent go on with their parts
+	}
 	share := Split(total, wants, b.Turn)[at]
 	share = min(share, max(total-others, 1))
 	has := l.Current()
@@ -258,11 +269,12 @@ func (l *Limit) take(id string, b *Board) (more bool) {
 }
 
 // Set changes the interval, and the gates that are expected where none was heard
-// of.
-func (l *Limit) Set(interval time.Duration, gates int) {
+// of. known is how many gates there are, those included that cannot be heard: their
+// parts are kept back.
+func (l *Limit) Set(interval time.Duration, gates, known int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.o.Interval = interval
+	l.o.Interval, l.known = interval, known
 	if l.heard == 0 {
 		l.gates = max(gates, 1)
 	}
@@ -289,6 +301,9 @@ func (l *Limit) Tick(now int64) {
 		initial = int(l.current.Load()) * l.gates
 	}
 	a := l.o.Make(initial, l.gates, 0)
+	if l.o.Exact {
+		a = capped{a, max(l.o.Make(0, 1, 0).Current()/l.gates, 1)}
+	}
 	if r, ok := a.(interface{ Recall(base time.Duration) }); ok && l.verdict.Base > 0 {
 		r.Recall(l.verdict.Base)
 	}
@@ -300,6 +315,16 @@ func (l *Limit) Tick(now int64) {
 	l.leads, l.whole = false, limitOfAll{}
 	l.alone.Store(&a)
 }
+
+// capped is an algorithm with a bound.
+type capped struct {
+	Algorithm
+
+	most int
+}
+
+// Current returns the limit of the algorithm, and not more than the bound.
+func (c capped) Current() int { return min(c.Algorithm.Current(), c.most) }
 
 // wanted measures how many permits the gate could use: what it is asked for in
 // the time that a permit is held.

@@ -87,6 +87,7 @@ type gate struct {
 	id    string
 	want  float64
 	dead  bool
+	mute  bool // neither tells nor hears
 	made  []*rule
 	asked uint64
 }
@@ -99,11 +100,17 @@ type group struct {
 	limit int
 }
 
-func (g *group) join(want float64) *gate {
+func (g *group) join(want float64) *gate { return g.joinWith(want, false) }
+
+// joinWith adds a gate whose limit may be a chosen one.
+func (g *group) joinWith(want float64, exact bool) *gate {
 	m := &gate{id: fmt.Sprintf("gate%d", len(g.gates)), want: want}
-	m.Limit = pool.New(pool.Options{Make: func(initial, gates, _ int) pool.Algorithm {
+	m.Limit = pool.New(pool.Options{Exact: exact, Make: func(initial, gates, _ int) pool.Algorithm {
 		r := &rule{limit: g.limit, initial: initial, gates: gates}
-		if gates > 1 {
+		switch {
+		case gates > 1 && exact:
+			r.limit = (g.limit + gates - 1) / gates // as a fixed limit is divided
+		case gates > 1:
 			r.limit = max(initial/gates, 1)
 		}
 		m.made = append(m.made, r)
@@ -129,7 +136,7 @@ func (g *group) run(d time.Duration, silent bool) {
 			for range work {
 				m.Observe(g.now, 10*time.Millisecond, work, false)
 			}
-			if phase := int64(i) * int64(20*time.Millisecond); (g.now+phase)%int64(interval) == 0 && !silent {
+			if phase := int64(i) * int64(20*time.Millisecond); (g.now+phase)%int64(interval) == 0 && !silent && !m.mute {
 				b := g.board.Exchange(g.now, 3*int64(interval), m.Row(g.now, m.id), nil)
 				if v, news := m.Hear(g.now, g.now, m.id, &b); news {
 					b = g.board.Exchange(g.now, 3*int64(interval), m.Row(g.now, m.id), &v)
@@ -270,5 +277,55 @@ func TestFence(t *testing.T) {
 	m.Exchange(710, life, pool.Row{ID: "b"}, &pool.Verdict{Fence: b.Fence, Limit: 7})
 	if got := m.Exchange(720, life, pool.Row{ID: "a"}, &pool.Verdict{Fence: a.Fence, Limit: 99}); got.Verdict.Limit != 7 || got.Leads {
 		t.Errorf("after the old leader wrote the limit is %d; want 7", got.Verdict.Limit)
+	}
+}
+
+// The parts of a limit that somebody chose are never more than it, together, with
+// the group or without, and neither are they when only one gate hears nothing.
+func TestChosenLimitIsNotExceeded(t *testing.T) {
+	for n := 1; n <= 8; n++ {
+		for _, limit := range []int{10, 30, 31} {
+			g := &group{now: int64(time.Hour), limit: limit}
+			for range n {
+				g.joinWith(40, true)
+			}
+			g.run(3*time.Second, false)
+			if sum, each := g.sum(); sum != limit {
+				t.Errorf("%d gates have %v, %d in all; want %d", n, each, sum, limit)
+			}
+			for _, m := range g.gates {
+				m.Set(interval, n, n)
+			}
+			if n > 1 {
+				g.gates[0].mute = true
+				g.run(2*time.Second, false)
+				if sum, each := g.sum(); sum > limit || sum < limit-2*n {
+					t.Errorf("when one of %d gates hears nothing they have %v, %d in all; want about %d and not more", n, each, sum, limit)
+				}
+			}
+			g.run(2*time.Second, true)
+			if sum, each := g.sum(); sum > limit || sum < limit-n {
+				t.Errorf("without the group %d gates have %v, %d in all; want about %d and not more", n, each, sum, limit)
+			}
+		}
+	}
+}
+
+// A leader that goes on alone, and then hears that another one leads, leads no more.
+func TestLeaderThatWasAloneLeadsNoMore(t *testing.T) {
+	g := &group{now: int64(time.Hour), limit: 40}
+	a := g.join(40)
+	g.run(time.Second, false)
+	g.join(40)
+	a.mute = true
+	g.run(2*time.Second, false)
+	if s := a.State(); s["fleet_leads"] != 0 || s["fleet_alone"] != 1 {
+		t.Errorf("alone it says %v; want that it does not lead", s)
+	}
+	fed := a.made[0].n
+	a.mute = false
+	g.run(2*time.Second, false)
+	if s := a.State(); s["fleet_leads"] != 0 || s["fleet_alone"] != 0 || a.made[0].n != fed {
+		t.Errorf("after another one led it says %v, and fed %d samples more; want none", s, a.made[0].n-fed)
 	}
 }
