@@ -102,6 +102,7 @@ const (
 	msgParsed          = '1'
 	msgClosed          = '3'
 	msgRow             = 'T'
+	msgDataRow         = 'D'
 	msgNoRow           = 'n'
 	msgReady           = 'Z'
 	msgError           = 'E'

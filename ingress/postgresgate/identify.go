@@ -19,7 +19,8 @@ import (
 // others.
 type task struct {
 	sqltext.Statement
-	shape *limiter.Shape // nil = nothing is learned of it
+	shape     *limiter.Shape // nil = nothing is learned of it
+	Catalogue bool           // it only asks the catalogues; see [sqltext.Catalogue]
 }
 
 // unknown is a task of which nothing is known.

@@ -1,8 +1,11 @@
 package postgresgate
 
 import (
+	"bytes"
 	"sync"
+	"sync/atomic"
 
+	"github.com/admitd/admitd/ingress/postgresgate/sqltext"
 	"github.com/admitd/admitd/ingress/relay"
 	"github.com/admitd/admitd/limiter"
 )
@@ -24,12 +27,15 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 		}
 		return s.readyForQuery(rs, m), nil
 	case msgError:
-		s.back.errored(m.Bytes)
+		fail := s.back.errored(m.Bytes)
 		s.unsent.copy.CompareAndSwap(copyTakes, copyOver)
 		rs.Wake() // whoever waits for rows to be taken, or for answers
 		if s.login.phase.Load() == phaseLogin {
 			return relay.Verdict{Last: true}, nil // the login is refused, and the server closes the connection
 		}
+		return relay.Verdict{Instead: fail}, nil
+	case msgDataRow:
+		s.back.row(m.Bytes)
 	case msgParsed, msgClosed, msgRow, msgNoRow:
 		s.answers.Add(1)
 		rs.Wake() // a query may wait behind a Flush
@@ -77,7 +83,9 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 	if outcome == limiter.Success && (!b.works || b.unfair) {
 		outcome = limiter.Ignored
 	}
-	b.kept = b.status != statusIdle && s.o.KeepInTransaction
+	b.chained = b.status != statusIdle && (b.chained || b.ends && !b.failed)
+	b.kept = b.status != statusIdle && s.o.KeepInTransaction && !b.chained
+	b.settleLocks()
 	if !b.kept {
 		rs.End(outcome)
 	}
@@ -89,8 +97,8 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 		b.refusal = nil
 	}
 	// While a permit is kept its age is the client's thinking too.
-	b.failed, b.failedLast, b.works, b.unfair = false, b.failed, false, b.kept
-	b.outcome = limiter.Success
+	b.failed, b.failedLast, b.works, b.unfair, b.ends = false, b.failed, false, b.kept, false
+	b.outcome, b.fail = limiter.Success, nil
 	return v
 }
 
@@ -104,6 +112,10 @@ type backend struct {
 	works      bool            // the unit does something of which the latency can teach
 	unfair     bool            // its latency is the client's as much as the server's
 	refusal    []byte          // stands in for the next ReadyForQuery; nil = none
+	fail       []byte          // stands in for the error of refusedText; nil = none
+	ends       bool            // the unit ends a transaction
+	lock       sqltext.Lock    // what the unit does with advisory locks
+	row1       atomic.Bool     // whether the next row says that a lock was taken is looked at
 }
 
 // reported is what the server said last of a session.
@@ -112,6 +124,16 @@ type reported struct {
 	application string
 	superuser   bool
 	kept        bool // the permit is kept although the session is idle in a transaction
+	// chained: the transaction began in the unit that ended the one before, so that
+	// nobody has asked for it.
+	chained bool
+	locks   int // advisory locks of the session that it is known to hold
+}
+
+// inside reports whether the session is inside a transaction that was admitted, or
+// holds locks as in one.
+func (r *reported) inside() bool {
+	return r.status != statusIdle && !r.chained || r.locks > 0
 }
 
 // now returns what the server said last.
@@ -138,15 +160,87 @@ func (b *backend) failing() (now, last bool) {
 	return b.failed, b.failedLast
 }
 
-// errored notes an error of the backend.
-func (b *backend) errored(m []byte) {
+// tells notes what a statement of the unit that is let in does with transactions and
+// advisory locks.
+func (b *backend) tells(st *task) {
+	if !st.Ends && st.Lock == sqltext.LockNone {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ends = b.ends || st.Ends
+	if st.Lock != sqltext.LockNone {
+		b.lock = st.Lock
+		b.row1.Store(st.Lock == sqltext.LockTry)
+	}
+}
+
+// row takes the answer to an attempt to take an advisory lock: one that failed took
+// none.
+func (b *backend) row(m []byte) {
+	if !b.row1.Load() {
+		return
+	}
+	b.row1.Store(false)
+	const value = headerLen + 2 + 4 // behind the number of columns, and the length of the first
+	if len(m) > value && (m[value] == 't' || m[value] == 1) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lock = sqltext.LockNone
+}
+
+// settleLocks counts what the unit did with advisory locks; with mu.
+func (b *backend) settleLocks() {
+	switch b.lock {
+	case sqltext.LockTake, sqltext.LockTry:
+		if !b.failed && !b.row1.Load() { // else no row said that it was taken
+			b.locks++
+		}
+	case sqltext.LockFree:
+		b.locks = max(0, b.locks-1)
+	case sqltext.LockFreeAll:
+		b.locks = 0
+	case sqltext.LockNone:
+		return
+	}
+	b.lock = sqltext.LockNone
+	b.row1.Store(false)
+}
+
+// admitted notes that the transaction that is open was asked for.
+func (b *backend) admitted() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.chained = false
+}
+
+// failWith has an error take the place of that of refusedText. Of a unit whose Sync is to come, the ReadyForQuery is kept back.
+func (b *backend) failWith(answer []byte, synced bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail = answer
+	if !synced {
+		b.refusal = answer
+	}
+}
+
+// errored notes an error of the backend, and returns what takes its place; nil =
+// nothing.
+func (b *backend) errored(m []byte) (instead []byte) {
 	outcome := judge(m)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failed = true
+	if b.fail != nil && bytes.Contains(field(m, 'M'), []byte(refusedText)) {
+		instead, b.fail = b.fail, nil
+		return instead
+	}
 	if outcome != limiter.Success && b.outcome != limiter.Dropped {
 		b.outcome = outcome
 	}
+	return nil
 }
 
 // spoil notes that the unit's latency is the client's as much as the server's.

@@ -70,7 +70,7 @@ func (m *model) handle(msg []byte) []byte {
 		return append(out, ready(m.status)...)
 	case 'P':
 		parts := strings.SplitN(body, "\x00", 3)
-		if strings.HasPrefix(parts[1], "bad") {
+		if strings.HasPrefix(parts[1], "bad") || parts[1] == "admitd_refused" {
 			return m.fail("42601", parts[1])
 		}
 		m.stmts[parts[0]] = parts[1]
@@ -150,7 +150,14 @@ func (m *model) run(text string) (out []byte, ok bool) {
 		case "begin":
 			m.status = 'T'
 		case "commit", "rollback":
-			m.status = 'I'
+			if strings.HasSuffix(stmt, "chain") && m.status == 'I' {
+				return append(out, failure("25P01", stmt)...), false
+			}
+			if !strings.HasSuffix(stmt, "chain") {
+				m.status = 'I'
+			} else {
+				m.status = 'T'
+			}
 		case "fail":
 			m.ran = append(m.ran, stmt)
 			if m.status == 'T' {

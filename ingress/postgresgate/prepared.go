@@ -18,13 +18,15 @@ type prepared struct {
 }
 
 // add notes what a statement does that a Parse prepares.
-func (p *prepared) add(body []byte) {
+// catalogue: it is found out whether it only asks the catalogues.
+func (p *prepared) add(body []byte, catalogue bool) {
 	name, rest, ok := cutString(body)
 	if !ok || len(name) > maxFact {
 		return
 	}
 	st := p.parse(rest)
 	st.Statement = st.Clone()
+	st.Catalogue = catalogue && sqltext.Catalogue(text(rest))
 	old, known := p.known[string(name)]
 	switch {
 	case !known && len(p.known) >= maxPrepared:

@@ -43,7 +43,7 @@ func pipeline(rnd *rand.Rand) (messages [][]byte) {
 		case 0:
 			return fmt.Sprintf("fail %d", n)
 		case 1:
-			return "begin"
+			return []string{"begin", "commit and chain", "rollback;begin"}[rnd.IntN(3)]
 		case 2, 3:
 			return []string{"commit", "rollback"}[rnd.IntN(2)]
 		case 4:
@@ -100,10 +100,10 @@ func wanted(messages [][]byte, said []bool) (stream []byte, ran []string, asked 
 	m := newModel()
 	var unit struct{ open, failed, settled, free, refused bool }
 	free := func(text string) bool {
-		return strings.HasPrefix(text, "set") || text == "commit" || text == "rollback"
+		return strings.HasPrefix(text, "set") || text == "commit" || text == "rollback" || text == "commit and chain"
 	}
 	known := map[string]string{} // what the gate knows of statements, with its caution
-	parsed, inside := false, false
+	parsed, inside, chained, ends := false, false, false, false
 	emit := func(out []byte) {
 		for b := out; len(b) > 0; {
 			l := 1 + int(b[4]) + int(b[3])<<8
@@ -118,6 +118,8 @@ func wanted(messages [][]byte, said []bool) (stream []byte, ran []string, asked 
 						}
 					}
 				}
+				chained = b[5] != 'I' && (chained || ends && !unit.failed)
+				ends = false
 				unit = struct{ open, failed, settled, free, refused bool }{}
 				parsed, inside = false, b[5] != 'I'
 			}
@@ -129,13 +131,17 @@ func wanted(messages [][]byte, said []bool) (stream []byte, ran []string, asked 
 		if unit.settled && (!unit.free || free(text)) {
 			return false
 		}
-		unit.settled, unit.free = true, free(text) && !inside
-		if inside || free(text) {
+		admitted := inside && !chained
+		unit.settled, unit.free = true, free(text) && !admitted
+		if admitted || free(text) {
 			return false
 		}
 		asked++
-		return asked <= len(said) && said[asked-1]
+		refused := asked <= len(said) && said[asked-1]
+		chained = chained && refused
+		return refused
 	}
+	failed := parse("admitd_refused", "admitd_refused")
 	refusal := postgresgate.Refusal("pg")
 	for _, msg := range messages {
 		body := strings.Split(string(msg[5:]), "\x00")
@@ -148,6 +154,12 @@ func wanted(messages [][]byte, said []bool) (stream []byte, ran []string, asked 
 		switch msg[0] {
 		case 'Q':
 			if body[0] != "" && refuses(body[0]) {
+				if chained {
+					m.handle(failed)
+					emit(refusal)
+					emit(m.handle(sync0))
+					continue
+				}
 				if unit.open {
 					m.handle(sync0)
 				}
@@ -155,8 +167,15 @@ func wanted(messages [][]byte, said []bool) (stream []byte, ran []string, asked 
 				emit(ready('I'))
 				continue
 			}
+			ends = ends || ending(body[0])
 		case 'F':
 			if refuses("function") {
+				if chained {
+					m.handle(failed)
+					emit(refusal)
+					emit(m.handle(sync0))
+					continue
+				}
 				emit(refusal)
 				emit(ready('I'))
 				continue
@@ -175,6 +194,15 @@ func wanted(messages [][]byte, said []bool) (stream []byte, ran []string, asked 
 				text = "other"
 			}
 			if refuses(text) {
+				if chained {
+					if !unit.failed {
+						stream = append(stream, refusal...)
+					}
+					m.handle(failed)
+					m.handle(sync0)
+					unit.failed, unit.refused = true, true
+					continue
+				}
 				if unit.open {
 					m.handle(sync0)
 					if !unit.failed {
@@ -187,10 +215,18 @@ func wanted(messages [][]byte, said []bool) (stream []byte, ran []string, asked 
 				continue
 			}
 		}
+		if text := known[body[min(1, len(body)-1)]]; msg[0] == 'B' && ending(text) {
+			ends = true
+		}
 		unit.open = unit.open || strings.ContainsRune("PBDECSQF", rune(msg[0]))
 		emit(m.handle(msg))
 	}
 	return stream, m.ran, asked
+}
+
+// ending reports whether a text of a pipeline ends a transaction.
+func ending(text string) bool {
+	return strings.HasPrefix(text, "commit") || strings.HasPrefix(text, "rollback")
 }
 
 // Whatever clients send, and whatever is refused of it: every answer stands where

@@ -22,6 +22,7 @@ type session struct {
 	unit     unit
 	prepared prepared
 	key      key
+	asked    int8 // statements of the catalogues that passed before any other; see maxCatalogue
 
 	cancelKey string // guarded by the server's keys, as is the next
 	pid       uint32 // of the backend's process; 0 = unknown
@@ -61,6 +62,9 @@ func (s *session) Size(from relay.Side, b []byte) (total, need int, err error) {
 		return total, headerLen, err
 	}
 	total, err = messageSize(b, maxMessage)
+	if from == relay.Backend && b[0] == msgDataRow && s.back.row1.Load() {
+		return total, min(total, headerLen+7), err
+	}
 	return total, min(total, wanted(from, b)), err
 }
 

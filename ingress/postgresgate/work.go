@@ -111,7 +111,10 @@ func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 		s.login.who.follow(&d.task)
 	}
 	if d.task.N > 0 {
+		d.task.Catalogue = m.Bytes[0] == msgQuery && s.mayAsk() && sqltext.Catalogue(text(m.Bytes[headerLen:]))
 		switch answer, err := s.admit(rs, d); {
+		case errors.Is(err, errRefused) && s.back.now().chained:
+			return s.fail(answer, true), nil
 		case errors.Is(err, errRefused):
 			v := s.refuse(appendReady(answer, statusIdle))
 			s.unit = unit{open: s.unit.open, synced: s.unit.open}
@@ -120,6 +123,7 @@ func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 			return relay.Verdict{}, err
 		}
 	}
+	s.back.tells(&d.task)
 	first := !s.unit.open
 	s.unit.open, s.unit.synced, s.unit.simple = true, true, true
 	s.unsent.whole()
@@ -154,7 +158,7 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 	defer d.leave()
 	switch kind {
 	case msgParse:
-		s.prepared.add(body)
+		s.prepared.add(body, s.mayAsk())
 		s.unit.parsed = true
 	case msgClose:
 		s.prepared.closed(body)
@@ -167,6 +171,8 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 	switch needs := s.unit.needs(kind, &d.task); {
 	case needs:
 		switch answer, err := s.admit(rs, d); {
+		case errors.Is(err, errRefused) && s.back.now().chained:
+			return s.fail(answer, false), nil
 		case errors.Is(err, errRefused):
 			return s.refuse(answer), nil
 		case err != nil:
@@ -175,6 +181,7 @@ func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, e
 	case kind == msgBind && s.srv.current.Load().PerStatement && s.back.now().status == statusIdle:
 		rs.Charge(s.srv.current.Load().cost(&d.task))
 	}
+	s.back.tells(&d.task)
 	first := !s.unit.open
 	if first {
 		s.unsent.half.Store(true)
@@ -198,12 +205,46 @@ func (s *session) refuse(answer []byte) relay.Verdict {
 	return relay.Verdict{Instead: appendMessage(nil, msgSync)}
 }
 
+// fail answers a unit that was refused at the beginning of a transaction which the
+// server has begun already: it is made to fail there, or a COMMIT would be answered
+// as if the unit had been done.
+func (s *session) fail(answer []byte, synced bool) relay.Verdict {
+	first := !s.unit.open
+	if synced {
+		s.unit = unit{open: true, synced: true, simple: true}
+	} else {
+		s.unit = unit{refused: true, open: true, parsed: s.unit.parsed}
+	}
+	s.back.failWith(answer, synced)
+	return relay.Verdict{Instead: appendMessage(appendMessage(nil, msgParse, []byte(refusedText+"\x00"+refusedText+"\x00\x00\x00")...), msgSync), Expect: first}
+}
+
+// refusedText is no SQL: the server's error, which names it, fails a transaction.
+const refusedText = "admitd_refused"
+
+// maxCatalogue is how many statements of the catalogues pass before any other of a
+// session. Drivers ask a few when they connect, and some give the connection up, or
+// the process, when one is refused.
+const maxCatalogue = 10
+
+// mayAsk reports whether a statement of the catalogues passes.
+func (s *session) mayAsk() bool { return s.asked < maxCatalogue }
+
+// text returns what is shown of a text that ends in a zero; nil when its end is not.
+func text(b []byte) []byte {
+	shown, _, whole := cutString(b)
+	if !whole {
+		return nil
+	}
+	return shown
+}
+
 // admit asks for a permit for a unit that begins with the task on the desk. The
 // error is errRefused, with what the client is told, or the connection's end.
 func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
 	st, f := &d.task, &d.facts
 	said := s.back.begin(st.Op != sqltext.OpBegin && st.Op != sqltext.OpFree)
-	inside := said.status != statusIdle
+	inside := said.inside()
 	*f = facts{startup: &s.login.who, remote: s.login.remote, reported: said, task: st}
 	o := s.srv.current.Load()
 	req := o.request(f, &s.key)
@@ -214,13 +255,24 @@ func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
 	if said.kept {
 		return nil, nil
 	}
-	req.Exempt = req.Exempt || inside || st.Op == sqltext.OpFree
+	catalogue := st.Catalogue && !inside && s.mayAsk()
+	req.Exempt = req.Exempt || inside || st.Op == sqltext.OpFree || catalogue
 	req.Continues = inside
 	if !inside {
 		s.srv.counters.units[st.Op].Add(1)
 	}
 	err = rs.Admit(req)
 	s.srv.saw(f, err)
+	switch {
+	case err != nil || inside || st.Op == sqltext.OpFree:
+	case catalogue:
+		s.asked++
+	default:
+		s.asked = maxCatalogue
+		if said.chained {
+			s.back.admitted()
+		}
+	}
 	if rej, ok := errors.AsType[*limiter.Rejection](err); ok {
 		s.srv.counters.refused[st.Op].Add(1)
 		s.srv.suspends.full()

@@ -61,6 +61,40 @@ func (l *lexer) unlocks() bool {
 	return equalFold(bytes.TrimSpace(name), "pg_advisory_unlock_all") && string(bytes.TrimSpace(arguments)) == ")"
 }
 
+// advisory returns what a SELECT does with advisory locks of the session, if it does
+// no more than call one function that does.
+func (l *lexer) advisory() Lock {
+	next := *l
+	name := next.take()
+	if equalFold(name, "pg_catalog") && next.i < len(next.b) && next.b[next.i] == '.' {
+		next.i++
+		name = next.take()
+	}
+	switch {
+	case len(name) < len("pg_advisory_lock") || next.i >= len(next.b) || next.b[next.i] != '(':
+		return LockNone
+	case equalFold(name, "pg_advisory_lock"), equalFold(name, "pg_advisory_lock_shared"):
+		return LockTake
+	case equalFold(name, "pg_try_advisory_lock"), equalFold(name, "pg_try_advisory_lock_shared"):
+		return LockTry
+	case equalFold(name, "pg_advisory_unlock"), equalFold(name, "pg_advisory_unlock_shared"):
+		return LockFree
+	case equalFold(name, "pg_advisory_unlock_all"):
+		return LockFreeAll
+	}
+	return LockNone
+}
+
+// toSavepoint reports whether a ROLLBACK goes back to a savepoint only.
+func (l *lexer) toSavepoint() bool {
+	next := *l
+	word := next.take()
+	if equalFold(word, "WORK") || equalFold(word, "TRANSACTION") {
+		word = next.take()
+	}
+	return equalFold(word, "TO")
+}
+
 // skip moves behind the end of the statement.
 func (l *lexer) skip(s *Statement) {
 	for l.i < len(l.b) {

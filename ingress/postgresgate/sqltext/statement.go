@@ -56,7 +56,24 @@ type Statement struct {
 	// Forgets: names may stand for other prepared statements from now on.
 	// Resets: settings are what they were at first.
 	Forgets, Resets bool
+	// Ends: it ends a transaction. Another may begin behind it in the same text, or
+	// by AND CHAIN.
+	Ends bool
+	// Lock is what it does with advisory locks of the session.
+	Lock Lock
 }
+
+// Lock is what a statement does with advisory locks of the session.
+type Lock uint8
+
+// What statements do with advisory locks.
+const (
+	LockNone    Lock = iota
+	LockTake         // pg_advisory_lock
+	LockTry          // pg_try_advisory_lock, whose answer says whether it was taken
+	LockFree         // pg_advisory_unlock
+	LockFreeAll      // pg_advisory_unlock_all, DISCARD ALL
+)
 
 // Parse reads a text, of which the end may be missing. It knows what
 // can hold a semicolon: quotes, dollar quotes and comments. It allocates
@@ -70,7 +87,14 @@ func Parse(text []byte) (s Statement) {
 			break
 		}
 		op := classify(word, &l)
+		lock := LockNone
 		switch {
+		case equalFold(word, "SELECT"):
+			lock = l.advisory()
+		case equalFold(word, "COMMIT"), equalFold(word, "END"), equalFold(word, "ABORT"), equalFold(word, "PREPARE") && op == OpFree:
+			s.Ends = true
+		case equalFold(word, "ROLLBACK"):
+			s.Ends = s.Ends || !l.toSavepoint()
 		case equalFold(word, "SET"):
 			s.set = l.b[l.i:]
 		case equalFold(word, "RESET"):
@@ -79,6 +103,10 @@ func Parse(text []byte) (s Statement) {
 			s.Forgets = true
 		case equalFold(word, "DISCARD"):
 			s.Resets, s.Forgets = true, true
+			lock = LockFreeAll
+		}
+		if lock != LockNone {
+			s.Lock = lock
 		}
 		if s.N == 0 || op.Outranks(s.Op) {
 			s.Op = op

@@ -57,6 +57,78 @@ func TestParseStatement(t *testing.T) {
 	}
 }
 
+// A transaction that ends in a text may be followed by another, and what a session
+// does with advisory locks is seen where it does nothing else.
+func TestParseEndsAndLocks(t *testing.T) {
+	for text, want := range map[string]sqltext.Statement{
+		"commit":                              {Ends: true},
+		"commit and chain":                    {Ends: true},
+		"COMMIT; BEGIN":                       {Ends: true},
+		"rollback work and chain":             {Ends: true},
+		"end":                                 {Ends: true},
+		"abort and chain":                     {Ends: true},
+		"prepare transaction 'x'":             {Ends: true},
+		"prepare x as select 1":               {},
+		"rollback to a":                       {},
+		"rollback transaction to savepoint a": {},
+		"begin; select 'commit'":              {},
+		"select pg_advisory_lock(1)":          {Lock: sqltext.LockTake},
+		"SELECT pg_catalog.PG_ADVISORY_LOCK_SHARED(1, 2)": {Lock: sqltext.LockTake},
+		"select pg_try_advisory_lock($1)":                 {Lock: sqltext.LockTry},
+		"select pg_try_advisory_xact_lock($1)":            {},
+		"select pg_advisory_unlock(1)":                    {Lock: sqltext.LockFree},
+		"select pg_advisory_unlock_all()":                 {Lock: sqltext.LockFreeAll},
+		"discard all":                                     {Lock: sqltext.LockFreeAll},
+		"select a, pg_advisory_lock(1)":                   {},
+		"select pg_advisory_lock":                         {},
+	} {
+		if got := sqltext.Parse([]byte(text)); got.Ends != want.Ends || got.Lock != want.Lock {
+			t.Errorf("Parse(%q): ends %v, lock %d; want %v, %d", text, got.Ends, got.Lock, want.Ends, want.Lock)
+		}
+	}
+}
+
+// What drivers ask by themselves when a session begins, and what only looks like it.
+func TestCatalogue(t *testing.T) {
+	for text, want := range map[string]bool{
+		"select version();":                                 true,
+		"select pg_catalog.version()":                       true,
+		"SELECT current_schema() as s":                      true,
+		"select current_setting('server_version_num')::int": true,
+		// postgres.js
+		"\n    select b.oid, b.typarray\n    from pg_catalog.pg_type a\n    left join pg_catalog.pg_type b on b.oid = a.typelem\n    where a.typcategory = 'A'\n    group by b.oid, b.typarray\n    order by b.oid\n  ": true,
+		// Rails
+		"SELECT t.oid, t.typname, t.typelem FROM pg_type as t LEFT JOIN pg_range as r ON oid = rngtypid WHERE t.typname IN ('int2')": true,
+		// asyncpg
+		"WITH RECURSIVE typeinfo_tree(oid, ns) AS (SELECT oid, 1 FROM (SELECT t.oid FROM pg_catalog.pg_type AS t) AS ti UNION ALL SELECT 1, 2 FROM typeinfo_tree) SELECT * FROM typeinfo_tree": true,
+		"select table_name from information_schema.tables":             true,
+		"select * from users":                                          false,
+		"select * from pg_class join users on true":                    false,
+		"select * from public.pg_class":                                false,
+		"select * from \"pg_class\"":                                   false,
+		"select * from (select * from users) x":                        false,
+		"select heavy()":                                               false,
+		"select 1":                                                     false,
+		"select version(); delete from t":                              false,
+		"select version(); select version()":                           false,
+		"select version() into t":                                      false,
+		"select pg_sleep(10)":                                          false,
+		"select pg_sleep(10) from pg_class":                            false,
+		"select * from pg_class, generate_series(1, 9)":                false,
+		"select * from pg_sleep(10)":                                   false,
+		"with x as (delete from t returning 1) select * from pg_class": false,
+		"update pg_class set relname = 'x'":                            false,
+		"":                                                             false,
+		"select":                                                       false,
+		"with":                                                         false,
+		"select * from":                                                false,
+	} {
+		if got := sqltext.Catalogue([]byte(text)); got != want {
+			t.Errorf("Catalogue(%q) = %v; want %v", text, got, want)
+		}
+	}
+}
+
 // What is never refused must not hide work, whatever stands around it.
 func TestNothingHidesWork(t *testing.T) {
 	for _, text := range []string{
@@ -88,6 +160,7 @@ func FuzzStatement(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		sqltext.Catalogue(b)
 		op, n := parse(b)
 		if n < 0 || n > len(b) {
 			t.Fatalf("Parse(%q) = %d statements", b, n)
