@@ -19,7 +19,7 @@ const (
 
 // appendRefusal appends the document of a refusal. Clients of the generation
 // Hinted are told the base of their backoff, and that no write was performed: Go's
-// drivers before 2.8.2 report a first error with that label as success.
+// drivers before 2.8.1 report a first error with that label as success.
 // RetryableWriteError is never among the labels: older drivers would retry at once.
 func appendRefusal(dst []byte, d *labels.Document, g Generation, o *Refusal) []byte {
 	at, dst := bsoncore.AppendDocumentStart(dst)

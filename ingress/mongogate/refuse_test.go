@@ -63,7 +63,7 @@ func TestRefusalReadsBack(t *testing.T) {
 }
 
 // Only the newest generation is told that no write was performed: Go's drivers before
-// 2.8.2, one generation of which announces itself, take a refusal with that label for
+// 2.8.1, one generation of which announces itself, take a refusal with that label for
 // success when nothing was tried before it.
 func TestNoWritesPerformedIsForHintedClients(t *testing.T) {
 	d := labels.New(labels.RequestRate, "orders", "checkout")
