@@ -219,12 +219,24 @@ func (c *Client) failure(err error) *Failure {
 	return FailureOf(err)
 }
 
+// provesNoWork reports whether an error shows that its attempt changed nothing. It does
+// not ask for a wait, of which the one who refused keeps count.
+func (c *Client) provesNoWork(err error) bool {
+	if c.classify != nil {
+		if f := c.classify(err); f != nil {
+			return f.provesNoWork()
+		}
+	}
+	f, _ := labeled(err)
+	return f.provesNoWork()
+}
+
 // keep returns which of two errors the caller gets. For a read that is the
 // later one. For a write, and for a generic command which counts as one, an
 // attempt that may have changed something must not be hidden behind a later
 // refusal which says that nothing happened: then the earlier error stays.
 func (c *Client) keep(k Kind, earlier, later error) error {
-	if k != Read && c.failure(later).provesNoWork() && !c.failure(earlier).provesNoWork() {
+	if k != Read && c.provesNoWork(later) && !c.provesNoWork(earlier) {
 		return earlier
 	}
 	return later

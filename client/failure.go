@@ -8,10 +8,6 @@ import (
 	"github.com/admitd/admitd/labels"
 )
 
-// noWritesPerformed is a label that MongoDB servers set on errors of commands
-// that changed nothing.
-const noWritesPerformed = "NoWritesPerformed"
-
 // Failure is what is known about one failed attempt. An operation returns a
 // *Failure as its error, possibly wrapped, to tell the [Policy] what happened.
 // The zero value is a failure that nothing is known about: it is not retried.
@@ -39,6 +35,9 @@ type Failure struct {
 
 // Error returns the cause's text, or the reason when there is no cause.
 func (f *Failure) Error() string {
+	if f == nil {
+		return "client: attempt failed"
+	}
 	if f.Err != nil {
 		return f.Err.Error()
 	}
@@ -48,8 +47,13 @@ func (f *Failure) Error() string {
 	return "client: attempt failed"
 }
 
-// Unwrap returns the cause.
-func (f *Failure) Unwrap() error { return f.Err }
+// Unwrap returns the cause; a nil Failure has none.
+func (f *Failure) Unwrap() error {
+	if f == nil {
+		return nil
+	}
+	return f.Err
+}
 
 // FromDocument returns the failure that a rejection document describes. The
 // cause err may be nil; then the document's message is the error text.
@@ -59,7 +63,7 @@ func FromDocument(doc *labels.Document, err error) *Failure {
 	}
 	return &Failure{
 		Err: err, Overload: doc.HasLabel(labels.SystemOverloaded), Retryable: doc.HasLabel(labels.Retryable),
-		NoWrites: doc.HasLabel(noWritesPerformed), Reason: string(doc.Reason),
+		NoWrites: doc.HasLabel(labels.NoWritesPerformed), Reason: string(doc.Reason),
 		RetryAfter: milliseconds(doc.RetryAfterMS), BaseBackoff: milliseconds(doc.BaseBackoffMS),
 	}
 }
@@ -71,21 +75,42 @@ type Labeled interface {
 	HasErrorLabel(label string) bool
 }
 
+// Hinted is an error that knows when to come again, such as a refusal of the packages
+// limiter and permits. [Client.Do] asks each [Labeled] error that has this method
+// once. retryAfter is the wait before which no retry will succeed, baseBackoff the
+// base of the exponential backoff; 0 = unknown.
+type Hinted interface {
+	error
+	RetryHint() (retryAfter, baseBackoff time.Duration)
+}
+
 // FailureOf returns what an error says about itself: the *Failure in its chain,
-// or the labels of a [Labeled] error, or else a failure nothing is known about.
-// The result is never nil; when it is the *Failure of the chain, it is the
-// caller's own.
+// or the labels of a [Labeled] error with the waits of a [Hinted] one, or else a
+// failure nothing is known about. The result is never nil; when it is the *Failure
+// of the chain, it is the caller's own.
 func FailureOf(err error) *Failure {
+	f, own := labeled(err)
+	if !own && f.Overload {
+		if h, ok := errors.AsType[Hinted](err); ok {
+			f.RetryAfter, f.BaseBackoff = h.RetryHint()
+		}
+	}
+	return f
+}
+
+// labeled is [FailureOf] without the waits of a [Hinted] error. own reports whether
+// the failure is the caller's.
+func labeled(err error) (f *Failure, own bool) {
 	if f, ok := errors.AsType[*Failure](err); ok && f != nil {
-		return f
+		return f, true
 	}
 	if l, ok := errors.AsType[Labeled](err); ok {
 		return &Failure{
 			Err: err, Overload: l.HasErrorLabel(labels.SystemOverloaded),
-			Retryable: l.HasErrorLabel(labels.Retryable), NoWrites: l.HasErrorLabel(noWritesPerformed),
-		}
+			Retryable: l.HasErrorLabel(labels.Retryable), NoWrites: l.HasErrorLabel(labels.NoWritesPerformed),
+		}, false
 	}
-	return &Failure{Err: err}
+	return &Failure{Err: err}, false
 }
 
 // provesNoWork reports whether the failure shows that the attempt changed

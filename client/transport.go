@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -135,6 +136,9 @@ func (r *roundTrip) attempt(ctx context.Context, a *Attempt) error {
 		f.Final = !replayable(r.req)
 		return f
 	}
+	if err := complete(resp, req); err != nil {
+		return &Failure{Err: err, Final: true, Reason: "base"}
+	}
 	r.resp = resp
 	f := responseFailure(resp, r.req)
 	if f == nil {
@@ -143,6 +147,21 @@ func (r *roundTrip) attempt(ctx context.Context, a *Attempt) error {
 	f.Final = !replayable(r.req)
 	r.refused = f
 	return f
+}
+
+// complete gives a response of the base that has none a body, as net/http does; an
+// error when that would hide content, or when there is no response.
+func complete(resp *http.Response, req *http.Request) error {
+	switch {
+	case resp == nil:
+		return errors.New("client: the base RoundTripper returned neither a response nor an error")
+	case resp.Body != nil:
+	case resp.ContentLength > 0 && req.Method != http.MethodHead:
+		return fmt.Errorf("client: the base RoundTripper returned a response of %d bytes without a body", resp.ContentLength)
+	default:
+		resp.Body = http.NoBody
+	}
+	return nil
 }
 
 // next returns the request to send as attempt number n.

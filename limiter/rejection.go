@@ -31,6 +31,28 @@ func (r *Rejection) Error() string {
 	return "limiter: " + string(r.Reason) + " of the " + string(r.Limit) + " in partition " + r.Partition + " of " + r.Ingress
 }
 
+// HasErrorLabel reports what an error label says of the rejection, so that a client
+// with a retry policy knows what it allows.
+func (r *Rejection) HasErrorLabel(label string) bool {
+	switch label {
+	case labels.SystemOverloaded, labels.NoWritesPerformed:
+		return r != nil
+	case labels.Retryable:
+		return r != nil && r.Reason.Retryable()
+	}
+	return false
+}
+
+// RetryHint is [Rejection.Hint] for a request of which nothing is known. Each call
+// stands for one request that was refused.
+func (r *Rejection) RetryHint() (retryAfter, baseBackoff time.Duration) {
+	if r == nil {
+		return 0, 0
+	}
+	h := r.Hint(Request{})
+	return h.RetryAfter, h.BaseBackoff
+}
+
 // Is makes every Rejection match [ErrRejected].
 func (r *Rejection) Is(target error) bool { return target == ErrRejected }
 

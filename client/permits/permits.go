@@ -41,6 +41,26 @@ const (
 // and whether and when to come again.
 type Refused struct{ labels.Document }
 
+// HasErrorLabel reports what an error label says of the refusal, so that a client with
+// a retry policy knows what it allows.
+func (r *Refused) HasErrorLabel(label string) bool {
+	return r != nil && (r.HasLabel(label) || label == labels.NoWritesPerformed)
+}
+
+// RetryHint returns the wait before which no retry will succeed, and the base of an
+// exponential backoff; 0 = unknown.
+func (r *Refused) RetryHint() (retryAfter, baseBackoff time.Duration) {
+	if r == nil {
+		return 0, 0
+	}
+	return milliseconds(r.RetryAfterMS), milliseconds(r.BaseBackoffMS)
+}
+
+// milliseconds converts a count from the wire, holding it to [0, 1 h].
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), time.Hour.Milliseconds())) * time.Millisecond
+}
+
 // Error implements error.
 func (r *Refused) Error() string {
 	return fmt.Sprintf("permits: %s: %s of %s", r.Detail, r.Reason, r.Ingress)
@@ -98,6 +118,9 @@ func (c *Client) Admit(ctx context.Context, a Ask) (*Permit, error) {
 	}
 	if err := c.call(ctx, http.MethodPost, "/v1/admissions", body, &granted); err != nil {
 		return nil, err
+	}
+	if granted.Permit == "" {
+		return nil, errors.New("permits: the answer holds no permit")
 	}
 	return &Permit{c, granted.Permit}, nil
 }
@@ -163,6 +186,9 @@ func (c *Client) call(ctx context.Context, method, path string, body, out any) e
 	}
 	if out == nil {
 		return nil
+	}
+	if res.StatusCode != http.StatusCreated {
+		return fmt.Errorf("permits: %s %s: %s, want 201", method, path, res.Status)
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
 		return errors.Join(errors.New("permits: the answer is no JSON"), err)

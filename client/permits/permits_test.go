@@ -3,10 +3,13 @@ package permits_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +95,41 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// closing is a body that tells whether it was closed.
+type closing struct {
+	io.Reader
+	closed *int
+}
+
+func (c closing) Close() error { *c.closed++; return nil }
+
+// Only 201 with a permit is a permit: any 2xx with {} was one. Every body is closed.
+func TestAnswersWithoutAPermit(t *testing.T) {
+	for answer, ok := range map[string]bool{
+		`201 {"permit":"p","ttlMS":10}`: true, `200 {"permit":"p"}`: false, `202 {"permit":"p"}`: false, `204 {"permit":"p"}`: false,
+		"201 {}": false, "201 null": false, `201 {"permit":""}`: false, `201 {"permit":null}`: false, `201 {"permit":7}`: false, "201 []": false,
+		"201 ": false, "201 <html>": false, "503 {}": false, "302 {}": false,
+	} {
+		closed := 0
+		c := permits.New("http://gate", permits.Options{HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			status, _ := strconv.Atoi(answer[:3])
+			return &http.Response{StatusCode: status, Body: closing{strings.NewReader(answer[4:]), &closed}}, nil
+		})}})
+		p, err := c.Admit(t.Context(), permits.Ask{Ingress: "jobs"})
+		if (err == nil) != ok || (p != nil) != ok {
+			t.Errorf("%s: %v, %v; want a permit: %v", answer, p, err, ok)
+		}
+		if closed != 1 {
+			t.Errorf("%s: the body was closed %d times; want once", answer, closed)
+		}
+	}
+}
+
+// roundTrip is a func as an http.RoundTripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // The Python client does the same.
 func TestPython(t *testing.T) {

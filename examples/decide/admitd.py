@@ -39,7 +39,11 @@ class Gate:
         body = {"ingress": ingress, "ttlMS": int(ttl * 1000)}
         body.update({key.rstrip("_"): value for key, value in facts.items() if value is not None})
         headers = {} if patience is None else {"X-Admitd-Deadline-Ms": str(max(int(patience * 1000), 1))}
-        return self._call("POST", "/v1/admissions", body, headers)["permit"]
+        answer = self._call("POST", "/v1/admissions", body, headers)
+        permit = answer.get("permit") if isinstance(answer, dict) else None
+        if not isinstance(permit, str) or not permit:
+            raise OSError("admitd: the answer holds no permit")
+        return permit
 
     def end(self, permit, outcome="success"):
         """Returns a permit: success, ignored or dropped. One that has expired is no error."""

@@ -62,7 +62,9 @@ export class Gate {
   async admit(ask: Ask, patienceMS?: number): Promise<string> {
     const patience: Record<string, string> = patienceMS ? { "X-Admitd-Deadline-Ms": String(Math.ceil(patienceMS)) } : {};
     const answer = await this.call("POST", "/v1/admissions", JSON.stringify(ask), patience);
-    return (JSON.parse(answer) as { permit: string }).permit;
+    const permit: unknown = (JSON.parse(answer) as { permit?: unknown } | null)?.permit;
+    if (typeof permit !== "string" || permit === "") throw new Error("admitd: the answer holds no permit");
+    return permit;
   }
 
   /** Returns a permit. One that has expired is no error. */
