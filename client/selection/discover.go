@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/admitd/admitd/labels"
 )
@@ -66,13 +70,29 @@ func Seeds(addresses []string, o SeedOptions) (*Topology, error) {
 }
 
 // normalize returns the address in lower case, or an error when it is not
-// host:port.
+// host:port: a host's name or IP address without a zone, and a decimal port. Anything
+// else would become a part of the URL that a server is asked by.
 func normalize(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || port == "" {
+	if err != nil || !isHost(host) {
 		return "", fmt.Errorf("address %q is not host:port", address)
 	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("address %q has no port from 1 to 65535", address)
+	}
 	return strings.ToLower(address), nil
+}
+
+// isHost reports whether host is an IP address, or of letters, digits, dots, hyphens
+// and underscores, which may be beyond ASCII.
+func isHost(host string) bool {
+	if strings.Contains(host, ":") {
+		a, err := netip.ParseAddr(host)
+		return err == nil && a.Zone() == ""
+	}
+	return host != "" && utf8.ValidString(host) && !strings.ContainsFunc(host, func(r rune) bool {
+		return r != '.' && r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
 }
 
 // serverType translates the role of a hello.

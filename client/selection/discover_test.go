@@ -2,6 +2,7 @@ package selection_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,19 @@ func TestSeedsRefused(t *testing.T) {
 		"none":               {},
 		"no port":            {seeds: []string{"a"}},
 		"no host":            {seeds: []string{":1"}},
+		"path":               {seeds: []string{"a/path?:80"}},
+		"user":               {seeds: []string{"u@a:80"}},
+		"fragment":           {seeds: []string{"a#b:80"}},
+		"escape":             {seeds: []string{"a%2fb:80"}},
+		"backslash":          {seeds: []string{`a\b:80`}},
+		"space":              {seeds: []string{"a b:80"}},
+		"line":               {seeds: []string{"a\r\n:80"}},
+		"zone":               {seeds: []string{"[fe80::1%eth0]:80"}},
+		"colons":             {seeds: []string{"[a:b]:80"}},
+		"port 0":             {seeds: []string{"a:0"}},
+		"port of a name":     {seeds: []string{"a:http"}},
+		"port with a path":   {seeds: []string{"a:80/x"}},
+		"port beyond":        {seeds: []string{"a:65536"}},
 		"direct to two":      {seeds: []string{"a:1", "b:1"}, options: selection.SeedOptions{Direct: true}},
 		"two balancers":      {seeds: []string{"a:1", "b:1"}, options: selection.SeedOptions{LoadBalanced: true}},
 		"direct balancer":    {seeds: []string{"a:1"}, options: selection.SeedOptions{LoadBalanced: true, Direct: true}},
@@ -134,6 +148,27 @@ func TestSeedsRefused(t *testing.T) {
 				t.Errorf("Seeds = %v, %v; want ErrSeeds", top, err)
 			}
 		})
+	}
+}
+
+// A hello sent clients to paths of its choice elsewhere: of its hosts those are taken
+// in that are addresses.
+func TestHelloNamesAddressesOnly(t *testing.T) {
+	top, err := selection.Seeds([]string{"a:1", "[::1]:2", "192.0.2.1:3", "B-1.example_x:65535", "bücher.example:80"}, selection.SeedOptions{SetName: "rs"})
+	if err != nil || len(top.Servers) != 5 {
+		t.Fatalf("Seeds = %v, %v; want five servers", top, err)
+	}
+	v := selection.NewView(top)
+	v.Answered("a:1", labels.Hello{
+		Role: labels.RolePrimary, SetName: "rs", Me: "a:1",
+		Hosts: []string{"a:1", "169.254.169.254/latest/meta-data/?:80", "c:9"},
+	}, time.Millisecond, time.Now())
+	var got []string
+	for _, s := range v.Topology().Servers {
+		got = append(got, s.Address)
+	}
+	if want := []string{"a:1", "c:9"}; !slices.Equal(got, want) {
+		t.Errorf("servers %q; want %q", got, want)
 	}
 }
 
