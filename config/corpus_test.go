@@ -62,7 +62,7 @@ func refusals() map[string][]string {
 			"6: ingresses[0].partitions.by[5]: needs a path that begins with a slash, such as /v1/{tenant} or /internal/* (path:x)",
 			"6: ingresses[0].partitions.by[6]: has a segment that is neither plain nor one {name} (path:/a/{b)",
 			"6: ingresses[0].partitions.by[7]: holds {a} twice (path:/{a}/{a})",
-			"6: ingresses[0].partitions.by[8]: takes no argument (client:24)",
+			"6: ingresses[0].partitions.by[8]: takes a prefix length from 1 to 32, such as client:24 (client:33)",
 		},
 		"by_http_twice": {
 			"5: ingresses[0].partitions.by[1]: needs a name, such as constant:tenant (constant:)",

@@ -49,7 +49,7 @@ func protocolHTTP() *Protocol {
 	return &Protocol{
 		Name: "http", Schemes: []string{"http", "https"}, Standalone: true,
 		By: []PartKind{
-			{"header", headerName}, {"query", wordOf("query")}, {"path", pathArgument}, {"client", nil}, {"constant", wordOf("constant")},
+			{"header", headerName}, {"query", wordOf("query")}, {"path", pathArgument}, {"client", prefixLength}, {"constant", wordOf("constant")},
 		},
 		Claims: []PartKind{{"header", headerName}, {"query", wordOf("query")}, {"priority", nil}},
 		Costs:  true, CostHeader: true, Exempts: true, Operation: httpOperation, Statuses: true,
@@ -59,6 +59,10 @@ func protocolHTTP() *Protocol {
 func headerName(arg string, _ bool) string {
 	if !isToken(arg) {
 		return "needs the name of a header, such as header:X-Tenant"
+	}
+	switch strings.ToLower(arg) {
+	case "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "content-length":
+		return "is a header of the connection or the message, which does not tell requests apart"
 	}
 	return ""
 }

@@ -112,7 +112,8 @@ type Cost struct {
 	Default float64 `yaml:"default" default:"1" min:"0.001" max:"1e9"`
 	// Tokens by operation. HTTP: patterns such as "GET /health",
 	// "POST /orders/{id}", "/internal/*"; the most specific one counts, and the
-	// dearest reading of a path that can be read in two ways.
+	// dearest reading of a path that can be read in two ways, such as in another
+	// case. An operation for GET is one for HEAD too, unless HEAD has its own.
 	// MongoDB: a command name, or a class: read, write, admin, release, other.
 	// PostgreSQL: select, insert, update, delete, ddl, copy, begin, control, other.
 	ByOperation map[string]float64 `yaml:"byOperation" min:"0.001" max:"1e9"`

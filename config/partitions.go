@@ -10,7 +10,9 @@ import (
 // Partitions configures the per-partition concurrency limiters.
 type Partitions struct {
 	// What identifies a partition; several are joined by a slash. HTTP:
-	// header:NAME, query:NAME, path, path:/pattern/{x}, client, constant:NAME.
+	// header:NAME (header:Host is the host, without its port), query:NAME, path,
+	// path:/pattern/{x}, client, client:BITS, constant:NAME. A path is read as the
+	// most generous backend reads it, so that another spelling is no other key.
 	// MongoDB: database, collection, command, application, driver, user,
 	// client, client:BITS, readPreference, comment. Pulsar: one of topic,
 	// namespace, tenant, client; empty is topic. Else empty: every request

@@ -39,7 +39,7 @@ type counter struct {
 // identified is how an ingress identifies requests that a proxy asks about.
 type identified struct {
 	in       *config.Ingress // that it was built for
-	identify func(*http.Request) limiter.Request
+	identify func(*http.Request) (limiter.Request, error)
 }
 
 // Admit implements [decide.Gates]. Callers spell operations as the configuration
@@ -52,7 +52,14 @@ func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, err
 	var req limiter.Request
 	if a.HTTP != nil {
 		if identify := c.identifier(in, f.gate); identify != nil {
-			req = identify(a.HTTP)
+			var err error
+			req, err = identify(a.HTTP)
+			if err == nil {
+				err = joined(in, a)
+			}
+			if err != nil && a.Partition == "" {
+				return limiter.Permit{}, fmt.Errorf("%w: %w", decide.ErrUnacceptable, err)
+			}
 		}
 	}
 	req.Exempt = req.Exempt || slices.Contains(in.Requests.Exempt.Operations, a.Operation)
@@ -76,6 +83,21 @@ func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, err
 		board.Saw(&askers.Asker{Operation: askers.Operation{Object: a.Operation}}, refused)
 	}
 	return permit, err
+}
+
+// joined refuses a header that makes the key and may have been sent twice, where the
+// proxy tells the values of each header as one: the backend may see the other one.
+func joined(in *config.Ingress, a *decide.Ask) error {
+	if !a.Joined {
+		return nil
+	}
+	for _, by := range in.Partitions.By {
+		name, ok := strings.CutPrefix(by, "header:")
+		if ok && !strings.EqualFold(name, "User-Agent") && strings.Contains(a.HTTP.Header.Get(name), ",") {
+			return fmt.Errorf("the header %s holds a comma, and may have been sent twice; encode_raw_headers of the Envoy tells them apart", name)
+		}
+	}
+	return nil
 }
 
 // setClass gives the request of who asks for a decision its class: the one it
@@ -108,7 +130,7 @@ func costOf(in *config.Ingress, operation string) float64 {
 
 // identifier returns how the ingress identifies requests, nil when it cannot:
 // its protocol is not HTTP.
-func (c *counter) identifier(in *config.Ingress, g *limiter.Gate) func(*http.Request) limiter.Request {
+func (c *counter) identifier(in *config.Ingress, g *limiter.Gate) func(*http.Request) (limiter.Request, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.rules[in.Name]; known != nil && known.in == in {

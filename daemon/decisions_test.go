@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/admitd/admitd/daemon"
 	"github.com/admitd/admitd/decide"
 	"github.com/admitd/admitd/internal/testkit/configured"
+	"github.com/admitd/admitd/limiter"
 )
 
 // What Envoys may share among them is the rate that would refuse: none where
@@ -60,6 +62,36 @@ func TestQuotaOfABlockedTenant(t *testing.T) {
 	}
 	if q, _ := r.Quota("shop", "other"); q.Blocked || q.PerSecond != 10 {
 		t.Errorf("Quota of other = %+v; want its 10 a second", q)
+	}
+}
+
+// Of two headers that make the key the first counted, and the backend saw both: a
+// tenant without tokens passed under any name. The gate answers that with 400. What
+// a proxy joined with a comma may have been two.
+func TestProxiesTellAmbiguousKeys(t *testing.T) {
+	d, err := daemon.Standing(configured.From(t, "ingresses: [ { name: shop, partitions: { by: [\"header:X-Tenant\", \"header:User-Agent\"] } } ]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		header    http.Header
+		joined    bool
+		partition string
+		refused   bool
+	}{
+		"one":                  {header: http.Header{"X-Tenant": {"a"}}},
+		"two":                  {header: http.Header{"X-Tenant": {"a", "b"}}, refused: true},
+		"two, another key":     {header: http.Header{"X-Tenant": {"a", "b"}}, partition: "p"},
+		"joined":               {header: http.Header{"X-Tenant": {"a,b"}}, joined: true, refused: true},
+		"a comma":              {header: http.Header{"X-Tenant": {"a,b"}}},
+		"a comma of a browser": {header: http.Header{"X-Tenant": {"a"}, "User-Agent": {"Mozilla/5.0 (KHTML, like Gecko)"}}, joined: true},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header = tc.header
+		permit, err := d.Admit(t.Context(), &decide.Ask{Ingress: "shop", HTTP: r, Joined: tc.joined, Partition: tc.partition})
+		if permit.End(limiter.Ignored); errors.Is(err, decide.ErrUnacceptable) != tc.refused || err != nil && !tc.refused {
+			t.Errorf("%s: %v; want it refused: %v", name, err, tc.refused)
+		}
 	}
 }
 

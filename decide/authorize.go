@@ -1,9 +1,12 @@
 package decide
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -75,9 +78,14 @@ func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
 		answers.Fail(w, http.StatusBadRequest, "the query does not hold", wrong...)
 		return
 	}
-	a.ask.Via, a.ask.HTTP, a.ask.MaxWait = ViaAuthorize, forwarded(r), patience(r)
+	asked, err := forwarded(r)
+	a.ask.Via, a.ask.HTTP, a.ask.MaxWait = ViaAuthorize, asked, patience(r)
 	answers.Extend(w, maxPatience+writeTimeout)
-	err := s.grant(w, r, &a)
+	if err == nil {
+		err = s.grant(w, r, &a)
+	} else {
+		s.desk.counts.note(a.ask.Via, err)
+	}
 	doc, form, refused := s.desk.Refusal(&a.ask, err)
 	switch {
 	case err == nil:
@@ -90,6 +98,9 @@ func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
 			status = a.deny
 		}
 		answers.Document(w, status, &doc)
+	case errors.Is(err, ErrUnacceptable):
+		w.Header().Set(HeaderStatus, strconv.Itoa(http.StatusBadRequest))
+		answers.Fail(w, cmp.Or(a.deny, http.StatusBadRequest), err.Error())
 	default:
 		s.fail(w, r, err)
 	}
@@ -111,25 +122,26 @@ func (s *api) grant(w http.ResponseWriter, r *http.Request, a *authorization) er
 	return err
 }
 
-// errNoURI is about a proxy that names something that is no URI.
-var errNoURI = errors.New("decide: no URI")
-
 // forwarded returns the request that a proxy asks about, from the headers that
 // Traefik and Caddy (X-Forwarded-Method, X-Forwarded-Uri, X-Forwarded-Host) and
 // nginx recipes (X-Original-Method, X-Original-URI) send. Its client is the
-// last address of X-Forwarded-For: the one that the proxy itself saw.
-func forwarded(r *http.Request) *http.Request {
+// last address of X-Forwarded-For: the one that the proxy itself saw. The error wraps
+// [ErrUnacceptable], for a target that is no URI.
+func forwarded(r *http.Request) (*http.Request, error) {
 	out := *r
 	out.Header = r.Header.Clone()
 	out.Method = first(r.Header, "X-Forwarded-Method", "X-Original-Method")
 	if out.Method == "" {
 		out.Method = http.MethodGet
 	}
-	out.URL = &url.URL{Path: "/"}
-	if u, err := requestURI(first(r.Header, "X-Forwarded-Uri", "X-Original-Uri")); err == nil {
-		out.URL = u
+	out.RequestURI = first(r.Header, "X-Forwarded-Uri", "X-Original-Uri")
+	if out.RequestURI == "" {
+		out.RequestURI = "/"
 	}
-	out.RequestURI = out.URL.RequestURI()
+	var err error
+	if out.URL, err = Target(out.RequestURI); err != nil {
+		return nil, err
+	}
 	if host := r.Header.Get("X-Forwarded-Host"); host != "" {
 		out.Host = host
 	}
@@ -137,15 +149,16 @@ func forwarded(r *http.Request) *http.Request {
 		out.RemoteAddr = client
 	}
 	out.Header.Del(HeaderToken)
-	return &out
+	return &out, nil
 }
 
-// requestURI reads the target of a request.
-func requestURI(text string) (*url.URL, error) {
-	if text == "" {
-		return nil, errNoURI
+// Target reads the target of a request. The error wraps [ErrUnacceptable].
+func Target(text string) (*url.URL, error) {
+	u, err := url.ParseRequestURI(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the request target is no URI", ErrUnacceptable)
 	}
-	return url.ParseRequestURI(text)
+	return u, nil
 }
 
 // first returns the first header that is set.
@@ -159,7 +172,8 @@ func first(h http.Header, names ...string) string {
 }
 
 // lastForwarded returns the last address of X-Forwarded-For as a remote address,
-// "" when there is none.
+// "" when there is none. However it is written, with a port or without, it is the
+// same client.
 func lastForwarded(h http.Header) string {
 	all := h.Values("X-Forwarded-For")
 	if len(all) == 0 {
@@ -170,8 +184,16 @@ func lastForwarded(h http.Header) string {
 	if client == "" {
 		return ""
 	}
-	if strings.Contains(client, ":") && !strings.HasPrefix(client, "[") {
-		client = "[" + client + "]"
+	if with, err := netip.ParseAddrPort(client); err == nil {
+		return RemoteAddr(with.Addr())
 	}
-	return client + ":0"
+	if addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(client, "["), "]")); err == nil {
+		return RemoteAddr(addr)
+	}
+	return net.JoinHostPort(client, "0") // "unknown", or what a proxy calls it
+}
+
+// RemoteAddr returns an address as [http.Request.RemoteAddr] has it, with port 0.
+func RemoteAddr(a netip.Addr) string {
+	return netip.AddrPortFrom(a.Unmap().WithZone(""), 0).String()
 }

@@ -73,7 +73,12 @@ func TestAuthorizeForwards(t *testing.T) {
 			method: "PUT", uri: "/a%2Fb", client: "[2001:db8::1]:0", host: "example.com",
 		},
 		"nothing told": {query: "&partition=p&operation=o", method: "GET", uri: "/", client: "192.0.2.1:1234", host: "example.com", partition: "p", operation: "o"},
-		"no URI":       {header: map[string]string{"X-Forwarded-Uri": "::"}, method: "GET", uri: "/", client: "192.0.2.1:1234", host: "example.com"},
+		"a port":       {header: map[string]string{"X-Forwarded-For": "192.0.2.7:40001"}, method: "GET", uri: "/", client: "192.0.2.7:0", host: "example.com"},
+		"a port, IPv6": {
+			header: map[string]string{"X-Forwarded-For": "x, [2001:DB8::a]:5001"}, method: "GET", uri: "/", client: "[2001:db8::a]:0", host: "example.com",
+		},
+		"another spelling": {header: map[string]string{"X-Forwarded-For": "::FFFF:192.0.2.7"}, method: "GET", uri: "/", client: "192.0.2.7:0", host: "example.com"},
+		"no address":       {header: map[string]string{"X-Forwarded-For": "unknown"}, method: "GET", uri: "/", client: "unknown:0", host: "example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDaemon(&limiter.Policy{})
@@ -88,6 +93,23 @@ func TestAuthorizeForwards(t *testing.T) {
 				t.Errorf("asked %+v; want partition %q, operation %q, and the token kept back", a, tc.partition, tc.operation)
 			}
 		})
+	}
+}
+
+// A target that Go cannot read was priced as "/"; the gate answers it with 400. nginx
+// knows no other status than 403, which says the true one in a header.
+func TestAuthorizeRefusesWhatTheGateRefuses(t *testing.T) {
+	for query, code := range map[string]int{"": 400, "&deny=403": 403} {
+		for _, uri := range []string{"/export/%zz", "::", "/\x01"} {
+			s := newServer(t, newDaemon(&limiter.Policy{}), 0)
+			w := call{method: "GET", path: "/v1/authorize?ingress=orders" + query, header: map[string]string{"X-Original-Uri": uri}}.do(t, s)
+			if w.Code != code || w.Header().Get(decide.HeaderStatus) != "400" {
+				t.Errorf("authorize%s %q = %d, said to be %s; want %d for 400", query, uri, w.Code, w.Header().Get(decide.HeaderStatus), code)
+			}
+			if _, refused := s.desk.Counts(decide.ViaAuthorize); refused != 1 {
+				t.Errorf("%d refusals are counted; want 1", refused)
+			}
+		}
 	}
 }
 

@@ -17,13 +17,16 @@ var (
 	// ErrFull: as many permits are held as may be, or the desk has closed.
 	// Answered with 503, as a refusal.
 	ErrFull = errors.New("decide: as many permits are held as may be")
+	// ErrUnacceptable: the request that a proxy asks about is one that a gate answers
+	// with 400, as a backend may read it in another way.
+	ErrUnacceptable = errors.New("decide: not a request that a gate forwards")
 )
 
 // Gates are the gates of a daemon, as those who ask see them. Safe for
 // concurrent use.
 type Gates interface {
 	// Admit is [limiter.Gate.Admit] of the ingress that a names; the error may
-	// also be [ErrUnknownIngress]. It completes a with what the ingress knows:
+	// also be [ErrUnknownIngress] or [ErrUnacceptable]. It completes a with what the ingress knows:
 	// the partition of a.HTTP, and the cost.
 	Admit(ctx context.Context, a *Ask) (limiter.Permit, error)
 	// Form returns how the ingress words the refusals of a partition.
@@ -42,6 +45,9 @@ type Ask struct {
 	// HTTP is the request that a proxy asks about, which the ingress identifies
 	// by its own rules; nil = there is none. What the other fields say goes first.
 	HTTP *http.Request
+	// Joined says that each header of HTTP has one value, in which several may be
+	// joined by commas.
+	Joined bool
 }
 
 // Bounds of what callers say and hold.

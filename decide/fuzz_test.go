@@ -2,9 +2,11 @@ package decide_test
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -26,7 +28,13 @@ func FuzzForwarded(f *testing.F) {
 		} {
 			ask.Header[http.CanonicalHeaderKey(name)] = []string{value}
 		}
-		got := decide.Forwarded(ask)
+		got, err := decide.Forwarded(ask)
+		if err != nil {
+			if _, bad := url.ParseRequestURI(uri); bad == nil || !errors.Is(err, decide.ErrUnacceptable) {
+				t.Errorf("%q: %v; want ErrUnacceptable for what is no URI", uri, err)
+			}
+			return
+		}
 		if got.URL == nil || got.Method == "" || got.Host == "" || got.Header.Get(decide.HeaderToken) != "" || ask.Header.Get(decide.HeaderToken) != "secret" {
 			t.Fatalf("%+v", got)
 		}

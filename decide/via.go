@@ -35,7 +35,7 @@ func (c *counts) note(v Via, err error) {
 	switch {
 	case err == nil:
 		c[v].admitted.Add(1)
-	case errors.Is(err, limiter.ErrRejected), errors.Is(err, ErrFull):
+	case errors.Is(err, limiter.ErrRejected), errors.Is(err, ErrFull), errors.Is(err, ErrUnacceptable):
 		c[v].refused.Add(1)
 	}
 }

@@ -2,9 +2,9 @@ package envoy
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -47,12 +47,18 @@ func (s *authorization) Check(ctx context.Context, req *authv3.CheckRequest) (*a
 	d := &decision{facts: facts{ask: decide.Ask{
 		Via:     decide.ViaAuthorization,
 		Ingress: ext[KeyIngress], Partition: ext[KeyPartition], Operation: ext[KeyOperation],
-		Class: labels.ParseClass(ext[KeyClass]), MaxWait: patience(ctx), HTTP: request(req.GetAttributes()),
+		Class: labels.ParseClass(ext[KeyClass]), MaxWait: patience(ctx), Joined: req.GetAttributes().GetRequest().GetHttp().GetHeaderMap() == nil,
 	}}}
 	if d.ask.Class == labels.UnknownClass {
 		return nil, status.Errorf(codes.InvalidArgument, "class: %.40q is none", ext[KeyClass])
 	}
-	permit, err := s.admit(ctx, d, ext[KeyHold])
+	permit, err := "", error(nil)
+	if d.ask.HTTP, err = request(req.GetAttributes()); err == nil {
+		permit, err = s.admit(ctx, d, ext[KeyHold])
+	}
+	if errors.Is(err, decide.ErrUnacceptable) {
+		return unacceptable(err), nil
+	}
 	if err := d.settle(s.desk, err); err != nil {
 		return nil, err
 	}
@@ -66,10 +72,22 @@ func (s *authorization) Check(ctx context.Context, req *authv3.CheckRequest) (*a
 	for _, f := range fields {
 		denied.Headers = append(denied.Headers, header(f.Name, f.Value))
 	}
+	return refused(denied), nil
+}
+
+func refused(denied *authv3.DeniedHttpResponse) *authv3.CheckResponse {
 	return &authv3.CheckResponse{
 		Status:       &rpcstatus.Status{Code: int32(codes.PermissionDenied)},
 		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: denied},
-	}, nil
+	}
+}
+
+// unacceptable is the answer about a request that a gate answers with 400.
+func unacceptable(err error) *authv3.CheckResponse {
+	return refused(&authv3.DeniedHttpResponse{
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode_BadRequest}, Body: err.Error() + "\n",
+		Headers: []*corev3.HeaderValueOption{header(decide.HeaderStatus, strconv.Itoa(http.StatusBadRequest)), header("Content-Type", "text/plain; charset=utf-8")},
+	})
 }
 
 // admit asks the gate; permit is "" when none is held.
@@ -98,23 +116,36 @@ func patience(ctx context.Context) time.Duration {
 	return max(time.Duration(float64(time.Until(end))*patienceShare), 1)
 }
 
-// request returns the request that Envoy has before it.
-func request(a *authv3.AttributeContext) *http.Request {
+// request returns the request that Envoy has before it. The error wraps
+// [decide.ErrUnacceptable].
+func request(a *authv3.AttributeContext) (*http.Request, error) {
 	h := a.GetRequest().GetHttp()
-	r := &http.Request{Method: h.GetMethod(), Host: h.GetHost(), Header: make(http.Header, len(h.GetHeaders())), URL: &url.URL{Path: "/"}}
+	r := &http.Request{Method: h.GetMethod(), Host: h.GetHost(), Header: make(http.Header, len(h.GetHeaders())), RequestURI: h.GetPath()}
 	for name, value := range h.GetHeaders() {
 		if name != "" && name[0] != ':' {
 			r.Header.Set(name, value)
 		}
 	}
-	if u, err := url.ParseRequestURI(h.GetPath()); err == nil {
-		r.URL = u
+	for _, f := range h.GetHeaderMap().GetHeaders() { // encode_raw_headers: the others are empty then
+		if name := f.GetKey(); name != "" && name[0] != ':' {
+			value := f.GetValue()
+			if len(f.GetRawValue()) > 0 {
+				value = string(f.GetRawValue())
+			}
+			r.Header.Add(name, value)
+		}
 	}
-	r.RequestURI = r.URL.RequestURI()
+	var err error
+	if r.RequestURI == "" {
+		r.RequestURI = "/"
+	}
+	if r.URL, err = decide.Target(r.RequestURI); err != nil {
+		return nil, err
+	}
 	if from := a.GetSource().GetAddress().GetSocketAddress(); from != nil {
 		r.RemoteAddr = net.JoinHostPort(from.GetAddress(), strconv.FormatUint(uint64(from.GetPortValue()), 10))
 	}
-	return r
+	return r, nil
 }
 
 // allowed lets the request pass. What a client sent in the header of the permit

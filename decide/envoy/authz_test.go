@@ -70,6 +70,36 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
+// What a gate answers with 400 is denied with 400, and headers that the Envoy tells
+// one by one are told apart.
+func TestAuthorizationOfMalformedRequests(t *testing.T) {
+	d := newDaemon(&limiter.Policy{})
+	c := dial(t, d, decide.Options{})
+	ask := func(h *authv3.AttributeContext_HttpRequest) *authv3.CheckResponse {
+		t.Helper()
+		res, err := authv3.NewAuthorizationClient(c).Check(t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+			ContextExtensions: map[string]string{"ingress": "orders"}, Request: &authv3.AttributeContext_Request{Http: h},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	if res := ask(&authv3.AttributeContext_HttpRequest{Method: "POST", Path: "/export/%zz"}); res.GetDeniedResponse().GetStatus().GetCode() != 400 {
+		t.Errorf("a target that is no URI: %v; want denied with 400", res)
+	}
+	ask(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/", Headers: map[string]string{"x-tenant": "a,b"}})
+	if a := <-d.last; !a.Joined || a.HTTP.Header.Get("X-Tenant") != "a,b" {
+		t.Errorf("asked %+v; want what was joined told", a)
+	}
+	ask(&authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/", HeaderMap: &corev3.HeaderMap{Headers: []*corev3.HeaderValue{
+		{Key: ":path", RawValue: []byte("/")}, {Key: "x-tenant", RawValue: []byte("a")}, {Key: "x-tenant", Value: "b"},
+	}}})
+	if a := <-d.last; a.Joined || len(a.HTTP.Header) != 1 || len(a.HTTP.Header["X-Tenant"]) != 2 {
+		t.Errorf("asked %+v; want both", a.HTTP.Header)
+	}
+}
+
 // A permit may travel to the backend, which returns it; a client cannot send one.
 func TestAuthorizationHolds(t *testing.T) {
 	d := newDaemon(one())

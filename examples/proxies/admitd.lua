@@ -3,7 +3,7 @@
 local TIMEOUT_MS = 250
 local TOKEN = nil -- of decisions.tokenFile
 
-local REASONS = { [429] = "Too Many Requests", [503] = "Service Unavailable" }
+local REASONS = { [400] = "Bad Request", [429] = "Too Many Requests", [503] = "Service Unavailable" }
 
 -- What must not travel as it is: hop by hop, about a body that is not sent, or
 -- ours to say.
@@ -34,7 +34,7 @@ core.register_action("admitd", { "http-req" }, function(txn, address, ingress)
     headers = question(txn),
     timeout = TIMEOUT_MS,
   }
-  if not answer or answer.status ~= 429 and answer.status ~= 503 or not answer.headers["x-admitd-status"] then
+  if not answer or not REASONS[answer.status] or not answer.headers["x-admitd-status"] then
     return -- admitted, or admitd is away
   end
   local reply = txn:reply()

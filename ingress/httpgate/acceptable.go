@@ -26,7 +26,12 @@ func (rt *route) unacceptable(r *http.Request) (status int, detail string) {
 		return http.StatusRequestEntityTooLarge, "the request body is too large"
 	}
 	if name := rt.id.ambiguous(r); name != "" {
-		return http.StatusBadRequest, "the header " + name + " is there twice, or listed in Connection"
+		return http.StatusBadRequest, twice(name)
 	}
 	return 0, ""
+}
+
+// twice says what is wrong with a header that is ambiguous.
+func twice(name string) string {
+	return "the header " + name + " is there twice, or listed in Connection"
 }

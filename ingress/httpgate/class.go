@@ -39,6 +39,8 @@ func newClassifier(c *ingress.Classes) (*classifier, error) {
 		case by == "priority":
 			k.claims = append(k.claims, urgency)
 			k.headers = append(k.headers, "Priority")
+		case kind == "header" && strings.EqualFold(arg, "Host"):
+			k.claims = append(k.claims, func(r *http.Request) labels.Class { return labels.ParseClass(site(r)) })
 		case kind == "header" && arg != "":
 			name := textproto.CanonicalMIMEHeaderKey(arg)
 			k.claims = append(k.claims, func(r *http.Request) labels.Class { return labels.ParseClass(first(r.Header[name])) })
@@ -95,6 +97,9 @@ func (k *classifier) holds(rule int, r *http.Request) bool {
 	}
 	for path := range target.Readings(r.URL) {
 		if _, ok := operations.Find(r.Method, path); ok {
+			return true
+		}
+		if _, ok := operations.FindLoosely(r.Method, path); ok {
 			return true
 		}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // ErrBy is wrapped by [New] for an entry of Options.By that means nothing.
-var ErrBy = errors.New("httpgate: partitions.by must be header:NAME, query:NAME, path, path:/pattern, client or constant:NAME")
+var ErrBy = errors.New("httpgate: partitions.by must be header:NAME, query:NAME, path, path:/pattern, client, client:BITS or constant:NAME")
 
 // identifier turns requests into what the limiter needs to know. It is
 // immutable and safe for concurrent use.
@@ -39,16 +39,29 @@ type identifier struct {
 // keyFunc returns a request's partition key, "" when it has none.
 type keyFunc func(r *http.Request) string
 
+// ErrUnacceptable is wrapped by the errors for a request that a gate answers with 400.
+var ErrUnacceptable = errors.New("httpgate: not a request that is forwarded")
+
 // Identifier returns what turns requests into what the limiter needs to know, as
 // a gate with these options does, for requests that another proxy has before it.
-// Of o it reads By, Exempt, CostHeader, Costs and DefaultCost.
-func Identifier(o Options) (func(r *http.Request) limiter.Request, error) {
+// Of o it reads By, Exempt, CostHeader, Costs, DefaultCost and Classes. The error
+// wraps [ErrUnacceptable]; the request is identified all the same.
+func Identifier(o Options) (func(r *http.Request) (limiter.Request, error), error) {
 	o = o.WithDefaults()
 	id, err := newIdentifier(&o)
 	if err != nil {
 		return nil, err
 	}
-	return id.identify, nil
+	return func(r *http.Request) (limiter.Request, error) {
+		req := id.identify(r)
+		switch name := id.ambiguous(r); {
+		case name != "":
+			return req, fmt.Errorf("%w: %s", ErrUnacceptable, twice(name))
+		case !target.IsValid(r.RequestURI):
+			return req, fmt.Errorf("%w: %s", ErrUnacceptable, "the request target holds a space, a # or a control character")
+		}
+		return req, nil
+	}, nil
 }
 
 // newIdentifier compiles what o says about identification.
@@ -88,15 +101,23 @@ func parseBy(by string) (keyFunc, error) {
 	kind, arg, _ := strings.Cut(by, ":")
 	switch {
 	case by == "path":
-		return func(r *http.Request) string { return target.Cleaned(r.URL.Path) }, nil
+		return wholePath, nil
 	case by == "client":
 		return func(r *http.Request) string { return host(r.RemoteAddr) }, nil
+	case kind == "client" && arg != "":
+		bits, ok := ingress.NetworkBits(by)
+		if !ok {
+			break
+		}
+		return func(r *http.Request) string { return network(r.RemoteAddr, bits) }, nil
 	case kind == "path" && arg != "":
-		var ops target.Operations
-		if err := ops.Add(arg, 1); err != nil {
+		pattern, err := target.NewPattern(arg)
+		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrBy, err)
 		}
-		return ops.Params, nil
+		return func(r *http.Request) string { return pattern.Key(r.URL) }, nil
+	case kind == "header" && strings.EqualFold(arg, "Host"):
+		return site, nil
 	case kind == "header" && arg != "":
 		name := textproto.CanonicalMIMEHeaderKey(arg)
 		return func(r *http.Request) string { return first(r.Header[name]) }, nil
@@ -106,6 +127,35 @@ func parseBy(by string) (keyFunc, error) {
 		return func(*http.Request) string { return arg }, nil
 	}
 	return nil, fmt.Errorf("%w (%q)", ErrBy, by)
+}
+
+// wholePath is the path as the most generous backend reads it: with another spelling
+// a caller must not get another key.
+func wholePath(r *http.Request) string {
+	if target.IsClear(r.URL) {
+		return r.URL.Path
+	}
+	return target.Loose(r.URL.Path)
+}
+
+// site returns the host that a request is for, in lower case and without its port
+// or a dot at its end.
+func site(r *http.Request) string {
+	name := r.Host
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, ']') {
+		name = name[:i]
+	}
+	return strings.ToLower(strings.TrimSuffix(name, "."))
+}
+
+// network returns the network of a remote address: the first bits of IPv4, the first
+// 64 of IPv6; the host as it stands where it is no address.
+func network(addr string, bits int) string {
+	client, err := netip.ParseAddr(host(addr))
+	if err != nil {
+		return host(addr)
+	}
+	return string(ingress.AppendNetwork(nil, client.Unmap().WithZone(""), bits))
 }
 
 // identify is pure. It allocates only for a path pattern, an escaped query
@@ -161,6 +211,9 @@ func (id *identifier) cost(r *http.Request) float64 {
 	dearest := 0.0
 	for path := range target.Readings(r.URL) {
 		dearest = max(dearest, id.priced(r.Method, path))
+		if c, ok := id.costs.FindLoosely(r.Method, path); ok {
+			dearest = max(dearest, c)
+		}
 	}
 	return dearest
 }
