@@ -51,6 +51,7 @@ func refusals() map[string][]string {
 			"9: ingresses[7].listen: is required for protocol pulsar",
 			"10: ingresses[8].backend: is the gate's own address (http://127.0.0.1:7)",
 			"11: ingresses[9].backend: must name a host and a port (:27017)",
+			"12: ingresses[10].backend: must be http:// or https://: the gate speaks HTTP/1.1 with the backend, and a backend that speaks HTTP/2 only, as gRPC servers do, cannot be behind it (h2c://h:1)",
 		},
 		"by_http": {
 			"6: ingresses[0].partitions.by: lists more than 8 for protocol http (9)",

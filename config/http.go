@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"slices"
 	"strings"
 )
@@ -53,7 +54,36 @@ func protocolHTTP() *Protocol {
 		},
 		Claims: []PartKind{{"header", headerName}, {"query", wordOf("query")}, {"priority", nil}},
 		Costs:  true, CostHeader: true, Exempts: true, Operation: httpOperation, Statuses: true,
+		warn: warnHTTP,
 	}
+}
+
+// speaksHTTP1 is what a gate cannot do for a backend.
+const speaksHTTP1 = "the gate speaks HTTP/1.1 with the backend, and a backend that speaks HTTP/2 only, as gRPC servers do, cannot be behind it"
+
+// grpcPort is where gRPC servers listen by custom.
+const grpcPort = "50051"
+
+// warnHTTP warns of a backend that looks like one that speaks HTTP/2 only: by its port,
+// or by operations that are gRPC's, such as "POST /orders.v1.Orders/Create".
+func warnHTTP(path string, in *Ingress) []Warning {
+	_, port, _ := net.SplitHostPort(hostPort(in.Backend))
+	looks := port == grpcPort
+	for op := range in.Cost.ByOperation {
+		looks = looks || isGRPCMethod(op)
+	}
+	if !looks {
+		return nil
+	}
+	return []Warning{{path + ".backend", speaksHTTP1}}
+}
+
+// isGRPCMethod reports whether an operation is spelled as a method of gRPC.
+func isGRPCMethod(op string) bool {
+	service, method, ok := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(op, "POST "), "/"), "/")
+	return ok && strings.Contains(service, ".") && strings.HasPrefix(strings.TrimPrefix(op, "POST "), "/") &&
+		!strings.ContainsAny(service, "{}*") && method != "" && !strings.Contains(method, "/") &&
+		method[0] >= 'A' && method[0] <= 'Z'
 }
 
 func headerName(arg string, _ bool) string {

@@ -116,6 +116,8 @@ func checkBackend(v validator, path string, in *Ingress) {
 func (v validator) backendURL(path, s string, schemes ...string) {
 	u, err := url.Parse(s)
 	switch {
+	case err == nil && slices.Contains(schemes, "http") && slices.Contains([]string{"h2", "h2c", "grpc", "grpcs"}, u.Scheme):
+		v.relate("must be http:// or https://: "+speaksHTTP1, s, path)
 	case err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme):
 		v.relate(fmt.Sprintf("must be a URL, such as %s://127.0.0.1:9000", schemes[0]), s, path)
 	case u.User != nil:

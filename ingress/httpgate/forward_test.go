@@ -3,6 +3,7 @@ package httpgate_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/internal/testkit/keypair"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -350,5 +352,26 @@ func TestSlowReaderIsNotSampled(t *testing.T) {
 	e := g.ends.wait(t)
 	if total := time.Since(began); e.latency > total-300*time.Millisecond {
 		t.Errorf("latency %v of %v; want the second in which the client slept left out", e.latency, total)
+	}
+}
+
+// A backend that speaks HTTP/2 only is named as that, at once: one over TLS could not be
+// reached, and one without was waited for.
+func TestBackendOfHTTP2Only(t *testing.T) {
+	server, client := keypair.Ends(t, "backend")
+	server.NextProtos = []string{"another"}
+	over := serveRaw(t, func(c net.Conn, _ *bufio.Reader) { _ = tls.Server(c, server).HandshakeContext(context.Background()) })
+	without := serveRaw(t, func(c net.Conn, br *bufio.Reader) { // as grpc-go does
+		_, _ = c.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0})
+		_, _ = io.Copy(io.Discard, br)
+	})
+	for name, o := range map[string]httpgate.Options{
+		"over TLS": {Backend: "https://" + over, BackendTLS: client}, "without": {Backend: without, RequestTimeout: time.Hour},
+	} {
+		g := start(t, o.Backend, limiter.Policy{}, o)
+		resp, body := get(t, g.url)
+		if resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "does not speak HTTP/1.1") {
+			t.Errorf("%s: answer %s %s, want 502 that says so", name, resp.Status, body)
+		}
 	}
 }

@@ -108,6 +108,7 @@ func TestServe(t *testing.T) {
 		"half an answer":          {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", 200, "half", limiter.Dropped, true},
 		"nothing":                 {"", 502, "", limiter.Dropped, false},
 		"what is not HTTP":        {"SSH-2.0-server\r\n\r\n", 502, "", limiter.Ignored, false},
+		"what is HTTP/2":          {"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64", 502, "", limiter.Ignored, false},
 		"a head above the bound":  {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<10), 502, "", limiter.Ignored, false},
 		"a switch of no protocol": {"HTTP/1.1 101 Switching Protocols\r\n\r\n", 502, "", limiter.Ignored, false},
 	} {

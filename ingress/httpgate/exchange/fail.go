@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
+	"syscall"
 
 	"github.com/admitd/admitd/ingress"
 	"github.com/admitd/admitd/ingress/httpgate/upstream"
@@ -63,15 +65,24 @@ func fault(err error) (cause ingress.Cause, detail string) {
 	switch {
 	case isTimeout(err):
 		return ingress.Silent, "the backend did not answer in time"
+	case errors.Is(err, upstream.ErrHTTP2), isNoProtocol(err):
+		return ingress.Garbled, "the backend does not speak HTTP/1.1, as it must: HTTP/2 only, as gRPC servers have it, is not enough"
 	case errors.Is(err, upstream.ErrBadResponse):
 		return ingress.Garbled, "the backend's answer is not HTTP"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return ingress.HungUp, "the backend closed the connection"
 	}
 	if ingress.LacksDescriptors(err) {
 		return ingress.Unreachable, "the gate has no file descriptor left for the backend"
 	}
 	return ingress.Unreachable, "the backend cannot be reached"
+}
+
+// isNoProtocol reports whether err is the alert of a server of TLS that does not speak
+// HTTP/1.1 (RFC 7301, section 3.2), of which crypto/tls shows the text alone.
+func isNoProtocol(err error) bool {
+	told, ok := errors.AsType[*net.OpError](err)
+	return ok && told.Op == "remote error" && strings.HasSuffix(told.Err.Error(), "no application protocol")
 }
 
 // blame counts a failure of the backend and returns what it says about its load:

@@ -17,6 +17,18 @@ import (
 // is not HTTP/1.x as RFC 9112 has it.
 var ErrBadResponse = errors.New("upstream: bad answer from the backend")
 
+// ErrHTTP2 is returned for an answer in HTTP/2, to a request in HTTP/1.1.
+var ErrHTTP2 = fmt.Errorf("%w: it speaks HTTP/2 only", ErrBadResponse)
+
+// frameHead is how long the head of a frame of HTTP/2 is, in bytes.
+const frameHead = 9
+
+// isHTTP2 reports whether b is the beginning of SETTINGS or GOAWAY, with one of which
+// servers of HTTP/2 begin (RFC 9113, section 3.4).
+func isHTTP2(b []byte) bool {
+	return len(b) == frameHead && (b[3] == 4 || b[3] == 7) && b[4] == 0 && bytes.Equal(b[5:], make([]byte, 4))
+}
+
 // Field is one header field. The name is canonical.
 type Field struct{ Name, Value string }
 
@@ -57,6 +69,15 @@ func (h *Head) Read(br *bufio.Reader, limit int) error {
 // the buffer of br, which is nearly every head, is copied once.
 func rawHead(br *bufio.Reader, limit int) (string, error) {
 	searched := 0
+	switch first, err := br.Peek(1); {
+	case err != nil:
+		return rawHeadSlow(br, limit, err)
+	case first[0] != 'H':
+		if frame, _ := br.Peek(min(br.Buffered(), frameHead)); isHTTP2(frame) {
+			return "", ErrHTTP2
+		}
+		return "", fmt.Errorf("%w: it begins with %.9q", ErrBadResponse, first)
+	}
 	for {
 		if br.Buffered() <= searched {
 			if _, err := br.Peek(searched + 1); err != nil {
