@@ -33,17 +33,23 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 			return Permit{}, ticket, why
 		}
 	}
-	why := fullPartition
-	if s.mayPass(req, e.rank) {
-		held, full, ok := p.acquire(s, limit, e)
+	if s.is(pooled) && s.mustRefuse(req) && s.common.backend.fair.contended(now) {
+		e.leaves = s.common.backend.fair.leaves(now, s)
+	}
+	pass, why := s.mayPass(req, e.rank)
+	if pass {
+		at, full, ok := p.acquire(s, limit, e)
 		if ok {
-			return p.grant(now, held, s, req.Shape), nil, admitted
+			return p.grant(now, at, s, req.Shape), nil, admitted
 		}
 		p.stepBack(now, full)
 		why = full
 	}
 	if ticket := s.queue(now, req, e); ticket != nil {
 		return Permit{}, ticket, admitted
+	}
+	if why == fullTotal {
+		s.common.backend.fair.refused(now, s)
 	}
 	s.unroomed(now, e, req.Shape)
 	s.refund(cost) // no work ran (ADR 1)
@@ -106,15 +112,24 @@ func (s *partitionSpec) borrow(now int64, req *Request) (*Ticket, cause) {
 // mayPass reports whether a request may take a permit before those who wait:
 // none of them matters as much, in its partition and for the total anywhere,
 // unless it cannot wait itself.
-func (s *partitionSpec) mayPass(req *Request, r rank) bool {
-	if s.part.queued.Load() > 0 && s.part.aheadOf(r) > 0 {
-		return false
+//
+// why says what those wait for.
+func (s *partitionSpec) mayPass(req *Request, r rank) (ok bool, why cause) {
+	p := s.part
+	if p.queued.Load() > 0 && p.aheadOf(r) > 0 {
+		if s.is(pooled) && p.tally.held() < s.places() {
+			return false, fullTotal
+		}
+		return false, fullPartition
 	}
-	if !s.is(pooled) {
-		return true
+	if !s.is(pooled) || s.mustRefuse(req) {
+		return true, admitted
 	}
-	foremost := s.part.gate.line.foremost.Load()
-	return foremost == 0 || ranks-foremost > int32(r) || s.mustRefuse(req)
+	behind := func(foremost int32) bool { return foremost != 0 && ranks-foremost <= int32(r) }
+	if behind(s.line().foremost.Load()) || behind(p.gate.foremost.Load()) {
+		return false, fullTotal
+	}
+	return true, admitted
 }
 
 // mustRefuse reports that a request that finds no permit could only be refused,
@@ -131,7 +146,15 @@ func (s *partitionSpec) mayQueue(now int64, req *Request, e entry) bool {
 	if s.is(auto) && s.shed != nil && e.rank.Sheddable() && e.how != shed.ByFloor && s.shed.Watching() {
 		return false
 	}
-	return !s.mustRefuse(req) && (!s.is(auto) || !s.part.lanes.shut(now, s.rank(req)))
+	switch {
+	case s.mustRefuse(req):
+		return false
+	case !s.is(auto):
+		return true
+	case !s.is(pooled) || s.part.tally.held() >= s.places():
+		return !s.part.lanes.shut(now, s.rank(req))
+	}
+	return s.line().takes(now, s, s.rank(req))
 }
 
 // queue has a request that found no permit join the line, and returns its ticket;
@@ -141,7 +164,7 @@ func (s *partitionSpec) queue(now int64, req *Request, e entry) *Ticket {
 		return nil
 	}
 	ticket := newTicket(now, s, req)
-	if !s.part.gate.line.join(now, ticket) {
+	if !ticket.join(now) {
 		return nil
 	}
 	if ticket.crowded {
@@ -175,9 +198,9 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	if refused != nil {
 		why = s.blame(refused, cost)
 	} else {
-		held, full, ok := p.acquire(s, s.places(), entry{})
+		at, full, ok := p.acquire(s, s.places(), entry{})
 		if ok {
-			return p.grant(now, held, s, req.Shape)
+			return p.grant(now, at, s, req.Shape)
 		}
 		paid.Refund() // as the refusal would
 		why = full
@@ -216,17 +239,22 @@ func (l *ladder) rank(req *Request) rank {
 
 // reach returns how many permits of a limit a request may be among.
 func (l *ladder) reach(limit int64, e entry) int64 {
+	room := limit
 	if l.classes != nil && e.how != shed.ByFloor && e.rank.Sheddable() {
-		limit -= headroom(limit)
+		room -= headroom(limit)
 	}
-	return limit
+	if e.leaves > 0 && limit > 2 {
+		room -= max(limit/e.leaves, 1)
+	}
+	return room
 }
 
 // entry is how a request comes to ask for a permit. The zero entry is that of all
 // where there are no classes.
 type entry struct {
-	rank rank
-	how  shed.Pass
+	rank   rank
+	how    shed.Pass
+	leaves int64 // one in so many permits it leaves to those who had less; 0 = none
 }
 
 // passes asks the line about a request. now may be unread.
@@ -245,10 +273,11 @@ func (s *partitionSpec) passes(now int64, req *Request) entry {
 
 // hasRoom reports whether less than half of the limit is held whose line it is.
 func (s *partitionSpec) hasRoom() bool {
-	if s.is(pooled) {
-		return 2*s.part.gate.line.inTotal.Load() < s.whole()
+	if !s.is(pooled) {
+		return 2*s.part.tally.held() < s.bound()
 	}
-	return 2*s.part.tally.held() < s.bound()
+	backend, total := s.common.bounds(s.part.gate.clock.Trusted())
+	return (backend == 0 || 2*s.common.backend.held.Load() < backend) && (total == 0 || 2*s.part.gate.held.Load() < total)
 }
 
 // unroomed notes that a request passed the line and found no room. Those who only

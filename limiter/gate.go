@@ -3,10 +3,10 @@ package limiter
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 
 	"github.com/admitd/admitd/limiter/shape"
-	"github.com/admitd/admitd/limiter/shed"
 )
 
 // Gate admits or rejects the requests of one ingress: first by rate, then by
@@ -19,10 +19,12 @@ type Gate struct {
 	dice     dice
 	name     string
 
+	own      Backend      // where the policy names none
 	_        [64]byte     // keeps what changes all the time off the lines that every request reads
-	line     line         // who waits, and the total
-	shed     shed.Shedder // of the total
-	pool     pool         // of the one limit, if there is one
+	held     atomic.Int64 // permits over all partitions, counted while there is a total
+	queued   atomic.Int64 // tickets
+	foremost atomic.Int32 // as of the line, of those that wait for the total
+	blocked  [ranks]crew  // lanes that wait for the gate's total; guarded by line.mu of its backend
 	shapes   shape.Table
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 	census   census
@@ -56,8 +58,38 @@ func (g *Gate) Drain() { g.draining.Store(true) }
 func (g *Gate) Apply(policy *Policy) {
 	now := g.clock.Now()
 	g.shapes.Apply(policy.Shapes)
+	if t := g.roster.table.Load(); t != nil && policy.backendOf(g) != t.backend() {
+		g.changeBackend(now, policy, t.backend())
+		return
+	}
 	g.roster.apply(now, policy)
-	g.line.review(now, g.roster.find)
+	policy.backendOf(g).line.review(now, g)
+}
+
+// switching is held by who holds the locks of two lines.
+var switching sync.Mutex //nolint:gochecknoglobals // what it guards belongs to several gates
+
+// changeBackend is [Gate.Apply] of a policy with another backend: those who wait go
+// on in the line of that one.
+func (g *Gate) changeBackend(now int64, policy *Policy, before *Backend) {
+	switching.Lock()
+	defer switching.Unlock()
+	from, to := &before.line, &policy.backendOf(g).line
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	g.roster.apply(now, policy)
+	for _, t := range ticketsOf(from.lanesOfLocked(g)) {
+		from.quitLocked(t)
+		t.line.Store(to)
+		if s := g.roster.find(t.req.Key); s != nil {
+			t.spec = s
+		}
+		to.enterLocked(now, t)
+	}
+	from.serveLocked(now)
+	to.serveLocked(now)
 }
 
 // Admit decides about one request, waiting in the queues that the policy

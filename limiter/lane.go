@@ -18,8 +18,9 @@ type lane struct {
 	since   int64         // monotonic ns since when there have been tickets
 	place   link[lane]    // among those aside
 
-	at     int     // place among the ready, from 1; 0 = not there
-	load   float64 // permits that the partition holds, by its weight, when it was looked at
+	in     *crew   // among the ready or the blocked; nil = in neither
+	at     int     // place there, from 1
+	tag    float64 // of the partition, when it was looked at; see fairness
 	serial uint64  // the lower of equals goes first
 }
 
@@ -72,7 +73,7 @@ func (q *lane) nextLocked(now int64) *Ticket {
 		if now < t.deadline {
 			return t
 		}
-		t.gate.line.quitLocked(t) // its Step will say so
+		q.part.spec.Load().line().quitLocked(t) // its Step will say so
 	}
 	return nil
 }
@@ -83,70 +84,102 @@ func (q *lane) asideLocked() *link[lane] {
 	return &q.place
 }
 
-// crew is the lanes of one class that are ready, a heap: the first is that of the
-// partition which holds the least for its weight.
-type crew []*lane
+// crew is lanes of one class, a heap: the first is that of the partition which was
+// given the least.
+type crew struct {
+	lanes   []*lane
+	tickets int // in all of them
+}
 
 // Len implements [heap.Interface].
-func (c crew) Len() int { return len(c) }
+func (c *crew) Len() int { return len(c.lanes) }
 
 // Less implements [heap.Interface].
-func (c crew) Less(i, j int) bool {
-	return c[i].load < c[j].load || c[i].load == c[j].load && c[i].serial < c[j].serial
+func (c *crew) Less(i, j int) bool {
+	a, b := c.lanes[i], c.lanes[j]
+	return a.tag < b.tag || a.tag == b.tag && a.serial < b.serial
 }
 
 // Swap implements [heap.Interface].
-func (c crew) Swap(i, j int) {
-	c[i], c[j] = c[j], c[i]
-	c[i].at, c[j].at = i+1, j+1
+func (c *crew) Swap(i, j int) {
+	c.lanes[i], c.lanes[j] = c.lanes[j], c.lanes[i]
+	c.lanes[i].at, c.lanes[j].at = i+1, j+1
 }
 
 // Push implements [heap.Interface].
 func (c *crew) Push(x any) {
 	q := x.(*lane) //nolint:forcetypeassert // put alone calls it
-	*c = append(*c, q)
-	q.at = len(*c)
+	c.lanes = append(c.lanes, q)
+	q.at, q.in = len(c.lanes), c
+	c.tickets += q.tickets.n
 }
 
 // Pop implements [heap.Interface].
 func (c *crew) Pop() any {
-	last := len(*c) - 1
-	q := (*c)[last]
-	(*c)[last] = nil
-	*c = (*c)[:last]
-	q.at = 0
+	last := len(c.lanes) - 1
+	q := c.lanes[last]
+	c.lanes[last] = nil
+	c.lanes = c.lanes[:last]
+	q.at, q.in = 0, nil
+	c.tickets -= q.tickets.n
 	return q
 }
 
 // put enters a lane, or looks at it again when it is there: it keeps its turn.
-func (c *crew) put(q *lane, serial uint64) {
-	q.load = q.part.load()
-	if q.at > 0 {
+func (c *crew) put(now int64, q *lane, serial uint64) {
+	q.look(now)
+	if q.in == c {
 		heap.Fix(c, q.at-1)
 		return
 	}
+	q.drop()
 	q.serial = serial
 	heap.Push(c, q)
 }
 
+// look takes over the tag that the partition has by now.
+func (q *lane) look(now int64) {
+	s := q.part.spec.Load()
+	q.tag = s.common.backend.fair.rounded(now, s)
+}
+
 // fix moves a lane that is there behind its equals.
-func (c *crew) fix(q *lane, serial uint64) {
-	if q.at > 0 {
-		q.load, q.serial = q.part.load(), serial
-		heap.Fix(c, q.at-1)
+func (q *lane) fix(now int64, serial uint64) {
+	if q.in != nil {
+		q.look(now)
+		q.serial = serial
+		heap.Fix(q.in, q.at-1)
 	}
 }
 
-// drop takes a lane out, if it is there.
-func (c *crew) drop(q *lane) {
-	if q.at > 0 {
-		heap.Remove(c, q.at-1)
+// drop takes a lane out of where it is.
+func (q *lane) drop() {
+	if q.in != nil {
+		heap.Remove(q.in, q.at-1)
 	}
 }
 
-// load is how many permits the partition holds for its weight.
-func (p *partition) load() float64 {
-	return float64(p.tally.held()) / float64(max(p.spec.Load().policy.Weight, 1))
+// count notes a ticket more or less.
+func (q *lane) count(n int) {
+	if q.in != nil {
+		q.in.tickets += n
+	}
+}
+
+// lastTag is the tag of the last ticket of a lane: those before it go first.
+func (q *lane) lastTag() float64 {
+	s := q.part.spec.Load()
+	return q.tag + float64(q.tickets.n-1)*s.common.backend.fair.cost(s)
+}
+
+// worst returns the lane whose last ticket was given the most; nil when there is none.
+func (c *crew) worst() (q *lane, tag float64) {
+	for _, other := range c.lanes {
+		if t := other.lastTag(); q == nil || t > tag {
+			q, tag = other, t
+		}
+	}
+	return q, tag
 }
 
 // aheadOf returns how many wait in the partition who matter as much or more.
@@ -294,6 +327,10 @@ func (s *partitionSpec) room() (depth int, wait time.Duration) {
 	if s.policy.Objective > 0 {
 		wait = min(wait, s.policy.Objective-base)
 	}
-	limit := s.part.limit(s)
-	return max(int(math.Ceil(2*math.Sqrt(float64(limit)))), minAutoDepth), wait
+	return autoDepth(s.part.limit(s)), wait
+}
+
+// autoDepth is how many may wait in an automatic queue before a limit.
+func autoDepth(limit int64) int {
+	return max(int(math.Ceil(2*math.Sqrt(float64(limit)))), minAutoDepth)
 }

@@ -1,9 +1,6 @@
 package limiter
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Limit estimates how many requests may be in flight. Implementations are safe
 // for concurrent use; Current is one atomic load.
@@ -80,8 +77,8 @@ func (p *partition) limit(s *partitionSpec) int64 {
 // callers that have gone.
 func (s *partitionSpec) places() int64 {
 	limit := s.part.limit(s)
-	if s.is(portioned) || s.part.left.Load() > 0 {
-		if limit = s.bound(); !s.part.mayAbandon(limit) {
+	if s.is(bounded) || s.part.left.Load() > 0 {
+		if limit = s.bound(); !s.mayAbandon(limit) {
 			return 0
 		}
 	}
@@ -102,11 +99,31 @@ func (e estimate) recall(before estimate, p *partition) {
 	if before.limit != nil && before.algorithm() == e.algorithm() {
 		base = before.baseRTT()
 	}
-	if known := p.gate.roster.recall; base == 0 && known != nil {
-		base = known(p.name, p.isDynamic(), e.algorithm())
-	}
 	if base > 0 {
 		l.Recall(base)
+		return
+	}
+	e.recallFrom(&p.gate.roster, p.name, p.isDynamic())
+}
+
+// recallFrom tells the limit, which was just made, what was learned in an earlier life
+// of the process.
+func (e estimate) recallFrom(r *roster, partition string, key bool) {
+	l, ok := e.limit.(interface{ Recall(base time.Duration) })
+	if !ok || r.recall == nil {
+		return
+	}
+	if base := r.recall(partition, key, e.algorithm()); base > 0 {
+		l.Recall(base)
+	}
+}
+
+// watch tells the limit, which was just made, where it learns of the demand.
+func (e estimate) watch(demand func() (offered, refused uint64)) {
+	if l, ok := e.limit.(interface {
+		Watch(demand func() (offered, refused uint64))
+	}); ok {
+		l.Watch(demand)
 	}
 }
 
@@ -144,55 +161,59 @@ func (e estimate) why() string {
 }
 
 // mayAbandon reports whether the permits whose callers have left leave room for
-// another request: work for nobody may fill half of the limit, and always one
-// place, but no more, or callers with little patience would keep the backend
-// busy with nothing else.
-func (p *partition) mayAbandon(limit int64) bool {
-	left := int64(p.left.Load())
-	return left <= 0 || left <= max(limit/2, 1)
+// another request of the partition: work for nobody may fill half of a limit, and
+// always one place, but no more, or callers with little patience would keep the
+// backend busy with nothing else.
+func (s *partitionSpec) mayAbandon(limit int64) bool {
+	left := int64(s.part.left.Load())
+	if left <= 0 {
+		return true
+	}
+	if s.common.limit != nil && s.common.backend.left.Load() > max(s.whole()/2, 1) {
+		return false
+	}
+	return left <= max(limit/2, 1)
 }
 
-// pool is what the partitions of a gate share when they are under one limit, and
-// what it learns from. See [Policy.Shared].
-type pool struct {
-	granted, refused atomic.Uint64 // permits, of the partitions that are under the limit
+// common returns what all partitions of a policy share. Under [Policy.Shared] that is
+// the limit of Default.
+func (r *roster) common(policy *Policy) *common {
+	c := &common{backend: policy.backendOf(r.gate), total: int64(max(policy.Total, 0))}
+	switch form := &policy.Default; {
+	case policy.Backend != nil:
+	case policy.Shared:
+		c.backend.SetLimit("="+form.Signature, form.Fallback, func() Limit {
+			l := newLimit(form)
+			estimate{l}.recallFrom(r, DefaultPartition, false)
+			return l
+		})
+	default:
+		return c
+	}
+	c.backend.mu.Lock()
+	defer c.backend.mu.Unlock()
+	c.limit, c.fallback = c.backend.limit, c.backend.fallback
+	return c
 }
 
-// demand is [partition.demand] for all that share a limit.
-func (p *pool) demand() (offered, refused uint64) {
-	refused = p.refused.Load()
-	return p.granted.Load() + refused, refused
+// backendOf returns what the partitions of a gate share under the policy.
+func (p *Policy) backendOf(g *Gate) *Backend {
+	if p.Backend != nil {
+		return p.Backend
+	}
+	return &g.own
 }
 
-// share returns the one limit of a policy's partitions, nil when each has its own:
-// the one before while its signature is the same.
-func (r *roster) share(old *table, policy *Policy) Limit {
-	if !policy.Shared {
-		return nil
-	}
-	form := &policy.Default
-	if old != nil && old.shared != nil && old.policy.Default.Signature == form.Signature {
-		return old.shared
-	}
-	l := newLimit(form)
-	if w, ok := l.(interface {
-		Watch(demand func() (offered, refused uint64))
-	}); ok {
-		w.Watch(r.gate.pool.demand)
-	}
-	return l
-}
+// backend returns what the partitions share.
+func (t *table) backend() *Backend { return t.common.backend }
 
 // whole returns the bound over all partitions, 0 = none.
 func (s *partitionSpec) whole() int64 {
-	if !s.is(shared) {
-		return s.total
+	backend, total := s.common.bounds(s.part.gate.clock.Trusted())
+	if backend == 0 || total > 0 && total < backend {
+		return total
 	}
-	limit := s.part.limit(s)
-	if s.total > 0 {
-		limit = min(limit, s.total)
-	}
-	return limit
+	return backend
 }
 
 // bound returns how many permits the partition may hold: its own limit, and no
@@ -200,6 +221,9 @@ func (s *partitionSpec) whole() int64 {
 // written to be within the whole are.
 func (s *partitionSpec) bound() int64 {
 	limit := s.part.limit(s)
+	if most := int64(s.policy.MaxInFlight); most > 0 {
+		limit = min(limit, most)
+	}
 	if s.is(portioned) {
 		limit = min(limit, max(int64(s.policy.MaxShare*float64(s.whole())), 1))
 	}

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -22,29 +23,15 @@ import (
 // Nobody is woken in vain: a partition whose own limit is reached steps aside
 // until a permit of its own ends, since no place of the total would help it.
 type line struct {
-	waiting  atomic.Int64 // tickets; read without mu by who has given a permit back
-	foremost atomic.Int32 // ranks less the first rank of which somebody waits for nothing but the total; 0 = nobody does
-	inTotal  atomic.Int64 // permits over all partitions, counted while there is a total
+	waiting  atomic.Int64         // tickets; read without mu by who has given a permit back
+	foremost atomic.Int32         // ranks less the first rank of which somebody waits for nothing but the common limit; 0 = nobody does
+	full     [ranks]atomic.Uint64 // float64 bits of the greatest tag in the automatic queue of a class; 0 = it is not full
 
 	mu     sync.Mutex  // guards the fields below and those of lanes and tickets that say so; never held across a wait
-	ready  [ranks]crew // with tickets, and as far as is known with room
-	aside  chain[lane] // with tickets, whose own limit is reached
-	credit [ranks]int  // places that a class has left in this round
-	serial uint64      // of the last lane that became ready
-}
-
-// takeTotal takes one permit of the gate's total, and returns how many are then
-// taken.
-func (l *line) takeTotal(total int64) (n int64, ok bool) {
-	for {
-		n = l.inTotal.Load()
-		if n >= total {
-			return n, false
-		}
-		if l.inTotal.CompareAndSwap(n, n+1) {
-			return n + 1, true
-		}
-	}
+	ready  [ranks]crew // lanes that wait for the common limit
+	aside  chain[lane] // lanes whose partition has reached a bound of its own
+	credit [ranks]int
+	serial uint64 // of the last lane that became ready
 }
 
 // join puts a ticket into the queue of the partition that its key finds by now,
@@ -54,16 +41,14 @@ func (l *line) takeTotal(total int64) (n int64, ok bool) {
 // A permit may have been released between the refusal and the push. waiting is
 // raised before the ticket asks once more, and read by who releases after the
 // permit was given back, so one of the two sees the other.
-func (l *line) join(now int64, t *Ticket) bool {
-	l.mu.Lock()
+func (t *Ticket) join(now int64) bool {
+	l := t.lockToJoin()
 	defer l.mu.Unlock()
-	if s := t.gate.roster.find(t.req.Key); s != nil {
-		t.spec = s // the one it came with may be retired
-	}
 	s := t.spec
 	p, r := s.part, s.rank(&t.req)
 	q := p.lanes.ofLocked(r)
-	if s.is(auto) && q.auto.stoodLocked(now, s.baseRTT(), q.tickets.n == 0) {
+	common := s.is(pooled) && p.tally.held() < s.places()
+	if s.is(auto) && q.auto.stoodLocked(now, s.baseRTT(), q.tickets.n == 0) && !(common && s.common.backend.fair.underserved(now, s)) {
 		return false
 	}
 	depth, wait := s.room()
@@ -78,6 +63,9 @@ func (l *line) join(now int64, t *Ticket) bool {
 	if ahead >= int64(depth) || wait <= 0 {
 		return false
 	}
+	if s.is(auto) && common && !l.makeRoomLocked(now, s, q, r) {
+		return false
+	}
 	t.deadline = now + int64(wait)
 	if t.began == 0 {
 		t.began = now
@@ -85,6 +73,84 @@ func (l *line) join(now int64, t *Ticket) bool {
 	t.crowded = ahead >= crowdedAt(p.limit(s))
 	l.enterLocked(now, t)
 	l.serveLocked(now)
+	if common && !t.granted {
+		s.common.backend.fair.waits(now)
+	}
+	return true
+}
+
+// lock locks the line in which the ticket is, or that it is to join, and returns it.
+func (t *Ticket) lock() *line {
+	for {
+		l := t.line.Load()
+		l.mu.Lock()
+		if t.line.Load() == l {
+			return l
+		}
+		l.mu.Unlock() // the gate has another backend since
+	}
+}
+
+// lockToJoin is lock for a ticket that is in no line yet; it then has the spec that
+// its key finds by now, since the one it came with may be retired.
+func (t *Ticket) lockToJoin() *line {
+	for {
+		l := t.lock()
+		s := t.gate.roster.find(t.req.Key)
+		if s != nil {
+			t.spec = s
+		}
+		if s == nil || s.line() == l {
+			return l
+		}
+		t.line.Store(s.line())
+		l.mu.Unlock()
+	}
+}
+
+// takes reports whether the automatic queue for what the partitions share may take a
+// request of s: its lane is open, or others were given more, and if it is full it holds
+// somebody who was given more. It is asked without the lock, so that a flood is refused
+// by reading.
+func (l *line) takes(now int64, s *partitionSpec, r rank) bool {
+	fair := &s.common.backend.fair
+	full, q := l.full[r].Load(), s.part.lanes.list()
+	if full == 0 && q == nil {
+		return true
+	}
+	tag := fair.tagOf(now, s)
+	if q != nil {
+		tag += float64(q[r].n.Load()) * fair.cost(s)
+		if tag >= fair.level.load() && q[r].auto.shut(now) {
+			return false
+		}
+	}
+	return full == 0 || tag < math.Float64frombits(full)
+}
+
+// makeRoomLocked has the automatic queue take a ticket of s into the lane q, if it
+// may. One queue of all who wait for what they share absorbs bursts, as that of a
+// partition does (see autoQueue); when it is full the one of them who was given the
+// most makes room for who was given less.
+func (l *line) makeRoomLocked(now int64, s *partitionSpec, q *lane, r rank) bool {
+	if !l.takes(now, s, r) {
+		return false
+	}
+	c, fair := &l.ready[r], &s.common.backend.fair
+	if whole := s.whole(); c.tickets < max(autoDepth(whole), int(whole)) {
+		return true
+	}
+	worst, most := c.worst()
+	if worst == nil || fair.tagOf(now, s)+float64(q.tickets.n)*fair.cost(s) >= most {
+		l.full[r].Store(math.Float64bits(most))
+		return false
+	}
+	t := worst.tickets.last.of
+	if worst.standing(now) {
+		t = worst.tickets.first.of
+	}
+	l.quitLocked(t)
+	t.oustLocked()
 	return true
 }
 
@@ -98,29 +164,39 @@ func (l *line) enterLocked(now int64, t *Ticket) {
 	}
 	t.lane, t.place.of = q, t
 	q.tickets.push(&t.place)
+	q.count(1)
 	q.n.Add(1)
 	p.queued.Add(1)
+	t.gate.queued.Add(1)
 	l.waiting.Add(1)
-	l.wakeLocked(q)
+	l.wakeLocked(now, q)
 }
 
 // wakeLocked has a lane with tickets looked at again.
-func (l *line) wakeLocked(q *lane) {
+func (l *line) wakeLocked(now int64, q *lane) {
 	if q.tickets.n == 0 {
 		return
 	}
 	q.place.leave()
 	l.serial++
-	l.ready[q.rank].put(q, l.serial)
+	l.ready[q.rank].put(now, q, l.serial)
 }
 
 // next serves whom it helps that freed gave a permit back.
 func (l *line) next(now int64, freed *partition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lanes := freed.lanes.list()
+	lanes, blocked := freed.lanes.list(), freed.gate.blocked[:]
+	if freed.spec.Load().line() != l { // the gate has another backend since
+		lanes, blocked = nil, nil
+	}
 	for r := range lanes {
-		l.wakeLocked(&lanes[r])
+		l.wakeLocked(now, &lanes[r])
+	}
+	for r := range blocked {
+		if len(blocked[r].lanes) > 0 {
+			l.wakeLocked(now, blocked[r].lanes[0])
+		}
 	}
 	l.serveLocked(now)
 }
@@ -128,13 +204,13 @@ func (l *line) next(now int64, freed *partition) {
 // serveLocked grants permits while there are any for those who wait. This is
 // the only place that says who goes first.
 func (l *line) serveLocked(now int64) {
-	skip := [ranks]bool{} // classes that the total has no place for
+	skip := [ranks]bool{} // classes that the common limit has no place for
 	for {
 		r, anew := l.turnLocked(&skip)
 		if r == ranks {
 			break
 		}
-		q := l.ready[r][0]
+		q := l.ready[r].lanes[0]
 		t := q.nextLocked(now)
 		if t == nil { // all of them were too late
 			continue
@@ -144,7 +220,7 @@ func (l *line) serveLocked(now int64) {
 		if l.urgentLocked(s) {
 			e.how = shed.ByFloor
 		}
-		held, why, ok := q.part.enter(s, e)
+		at, why, ok := q.part.enter(s, e)
 		switch {
 		case ok:
 			if anew {
@@ -152,32 +228,49 @@ func (l *line) serveLocked(now int64) {
 			}
 			l.credit[r]--
 			l.quitLocked(t)
+			t.grantLocked(now, s, at)
+			if q.tickets.n > 0 && s.is(pooled) {
+				s.common.backend.fair.lacks(now, q.part)
+			}
 			l.serial++
 			lanes := q.part.lanes.list()
 			for i := range lanes {
-				l.ready[i].fix(&lanes[i], l.serial)
+				lanes[i].fix(now, l.serial)
 			}
-			t.grantLocked(now, s, held)
-		case why == fullTotal:
-			skip[r] = true
-		default:
-			l.ready[r].drop(q)
+		case why != fullTotal:
+			q.drop()
 			l.aside.push(q.asideLocked())
+		default:
+			if full, ofGate := s.commonFull(e); full && ofGate {
+				s.part.gate.blockLocked(now, q)
+			} else {
+				skip[r] = true
+			}
 		}
 	}
 	l.tellLocked()
 }
 
-// tellLocked says who waits for the total, to those who do not hold the lock.
-func (l *line) tellLocked() {
-	foremost := int32(0)
-	for r := range l.ready {
-		if len(l.ready[r]) > 0 {
-			foremost = int32(ranks - r)
-			break
+// blockLocked has a lane wait for a permit of the gate's total.
+func (g *Gate) blockLocked(now int64, q *lane) {
+	g.blocked[q.rank].put(now, q, q.serial)
+	g.foremost.Store(foremost(&g.blocked))
+}
+
+// foremost returns ranks less the first rank that waits, 0 when none does.
+func foremost(all *[ranks]crew) int32 {
+	for r := range all {
+		if len(all[r].lanes) > 0 {
+			return int32(ranks - r)
 		}
 	}
-	l.foremost.Store(foremost)
+	return 0
+}
+
+// tellLocked says who waits for what the partitions share, to those who do not hold
+// the lock.
+func (l *line) tellLocked() {
+	l.foremost.Store(foremost(&l.ready))
 }
 
 // quanta are the places of a round that classes have when all of them wait.
@@ -188,7 +281,7 @@ var quanta = [ranks]int{8, 4, 2, 1} //nolint:gochecknoglobals // a constant tabl
 func (l *line) turnLocked(skip *[ranks]bool) (turn rank, anew bool) {
 	turn = ranks
 	for r := range l.ready {
-		if len(l.ready[r]) == 0 || skip[r] {
+		if len(l.ready[r].lanes) == 0 || skip[r] {
 			continue
 		}
 		if l.credit[r] > 0 {
@@ -206,16 +299,16 @@ func (l *line) turnLocked(skip *[ranks]bool) (turn rank, anew bool) {
 // critical requests would leave nothing.
 func (l *line) urgentLocked(s *partitionSpec) bool {
 	if s.is(pooled) {
-		return len(l.ready[0])+len(l.ready[1]) > 0
+		return len(l.ready[0].lanes)+len(l.ready[1].lanes) > 0
 	}
 	lanes := s.part.lanes.list()
 	return len(lanes) > 0 && lanes[0].tickets.n+lanes[1].tickets.n > 0
 }
 
-// leave takes a ticket out of the line, and reports whether it was served
+// leave takes the ticket out of its line, and reports whether it was served
 // before that.
-func (l *line) leave(t *Ticket) (granted bool) {
-	l.mu.Lock()
+func (t *Ticket) leave() (granted bool) {
+	l := t.lock()
 	defer l.mu.Unlock()
 	if !t.granted && t.place.in != nil {
 		l.quitLocked(t)
@@ -229,44 +322,65 @@ func (l *line) leave(t *Ticket) (granted bool) {
 func (l *line) quitLocked(t *Ticket) {
 	q := t.lane
 	t.place.leave()
+	q.count(-1)
 	q.n.Add(-1)
 	q.part.queued.Add(-1)
+	t.gate.queued.Add(-1)
 	l.waiting.Add(-1)
+	l.full[q.rank].Store(0)
 	if q.tickets.n == 0 {
-		l.ready[q.rank].drop(q)
+		q.drop()
 		q.place.leave()
+		t.gate.foremost.Store(foremost(&t.gate.blocked))
 	}
 }
 
-// review has everybody looked at under the policy now in force. Tickets whose
-// key finds another partition than before, or whose class another rank, join
-// that one, in the order in which they stood, even beyond its depth: they were
-// promised a place.
-func (l *line) review(now int64, find func(key string) *partitionSpec) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var lanes []*lane
-	for at := l.aside.first; at != nil; at = at.next {
-		lanes = append(lanes, at.of)
-	}
-	for r := range l.ready {
-		lanes = append(lanes, l.ready[r]...)
-	}
-	var moved []*Ticket
-	for _, q := range lanes {
-		for ticket := q.tickets.first; ticket != nil; ticket = ticket.next {
-			moved = append(moved, ticket.of)
+// lanesOfLocked returns the lanes of a gate in which somebody waits.
+func (l *line) lanesOfLocked(g *Gate) (lanes []*lane) {
+	see := func(q *lane) {
+		if q.part.gate == g {
+			lanes = append(lanes, q)
 		}
 	}
-	for _, t := range moved {
-		if s := find(t.req.Key); s != nil && (s.part != t.spec.part || s.rank(&t.req) != t.lane.rank) {
+	for at := l.aside.first; at != nil; at = at.next {
+		see(at.of)
+	}
+	for r := range l.ready {
+		for _, q := range l.ready[r].lanes {
+			see(q)
+		}
+		lanes = append(lanes, g.blocked[r].lanes...)
+	}
+	return lanes
+}
+
+// ticketsOf returns those who wait in some lanes, of each lane in their order.
+func ticketsOf(lanes []*lane) (all []*Ticket) {
+	for _, q := range lanes {
+		for ticket := q.tickets.first; ticket != nil; ticket = ticket.next {
+			all = append(all, ticket.of)
+		}
+	}
+	return all
+}
+
+// review has everybody of a gate looked at under the policy now in force. Tickets
+// whose key finds another partition than before, or whose class another rank, join
+// that one, in the order in which they stood, even beyond its depth: they were
+// promised a place.
+func (l *line) review(now int64, g *Gate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lanes := l.lanesOfLocked(g)
+	for _, t := range ticketsOf(lanes) {
+		if s := g.roster.find(t.req.Key); s != nil && s.line() == l && (s.part != t.spec.part || s.rank(&t.req) != t.lane.rank) {
 			l.quitLocked(t)
 			t.spec = s
 			l.enterLocked(now, t)
 		}
 	}
 	for _, q := range lanes {
-		l.wakeLocked(q)
+		l.wakeLocked(now, q)
 	}
 	l.serveLocked(now)
 }

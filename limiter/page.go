@@ -215,8 +215,8 @@ func (p *Policy) anyKeyShares() bool {
 // of the partition default.
 func (g *Gate) Limits(yield func(name, label string, l Limit) bool) {
 	t := g.roster.table.Load()
-	if t.shared != nil {
-		yield("="+DefaultPartition, DefaultPartition, t.shared)
+	if t.common.limit != nil {
+		yield("="+DefaultPartition, DefaultPartition, t.common.limit)
 		return
 	}
 	for _, s := range t.configured() {

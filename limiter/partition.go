@@ -39,6 +39,7 @@ type partition struct {
 	culprit shape.Culprit
 
 	lanes lanes // who waits, by class
+	share share // what it was given of what all share
 }
 
 // identity is who a partition is.
@@ -82,7 +83,7 @@ type partitionSpec struct {
 	mode Mode
 	purse
 	estimate
-	total int64 // bound on permits over all partitions, 0 = none
+	common *common // what all partitions share
 	ladder
 
 	fallback int64
@@ -102,9 +103,10 @@ const (
 	classed                      // there are classes, and a line
 	witnessed                    // somebody is told of every decision
 	pooled                       // there is a bound over all partitions
-	shared                       // the limit is that of all partitions
+	shared                       // the limit is that of all partitions: there is none of its own
 	fleet                        // the limit is that of all gates
 	portioned                    // the partition may hold a share of the bound over all
+	bounded                      // it has a bound of its own besides the limit
 	queueing                     // who finds no permit may wait
 	auto                         // the queue sizes itself
 )
@@ -123,10 +125,11 @@ func traitsOf(t *table, policy *PartitionPolicy, limit Limit) (all traits) {
 		{policy.Blocked, blocked},
 		{t.policy.Classes != nil, classed},
 		{t.policy.Witness != nil, witnessed},
-		{t.shared != nil || t.total > 0, pooled},
-		{t.shared != nil, shared},
+		{t.common.limit != nil || t.common.total > 0, pooled},
+		{t.common.covers(t.policy, policy), shared},
 		{far != nil && far.Shared(), fleet},
-		{policy.MaxShare > 0 && (t.shared != nil || t.total > 0), portioned},
+		{policy.MaxShare > 0 && (t.common.limit != nil || t.common.total > 0), portioned | bounded},
+		{policy.MaxInFlight > 0, bounded},
 		{policy.QueueAuto || policy.QueueDepth > 0, queueing},
 		{policy.QueueAuto, auto},
 	} {
@@ -157,8 +160,8 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	next := newSpec(p, t, policy)
 	next.purse = purse{ingress: t.bucket, own: bucket.Change(old.own, policy.Rate, now)}
 	switch {
-	case t.shared != nil:
-		next.limit = t.shared
+	case t.common.covers(t.policy, policy):
+		next.limit = t.common.limit
 	case old.limit != nil && !old.is(shared) && old.policy.Signature == policy.Signature:
 		next.limit = old.limit
 	default:
@@ -168,7 +171,7 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 	switch {
 	case !next.is(classed):
 	case next.is(pooled):
-		next.shed = &p.gate.shed
+		next.shed = &t.common.backend.shed
 	default:
 		next.shed = &p.shed
 	}
@@ -180,11 +183,11 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 // purse and its limit.
 func newSpec(p *partition, t *table, policy *PartitionPolicy) *partitionSpec {
 	s := &partitionSpec{
-		part: p, policy: policy, total: t.total, mode: t.policy.Mode, fallback: int64(policy.Fallback),
+		part: p, policy: policy, common: t.common, mode: t.policy.Mode, fallback: int64(policy.Fallback),
 		depth: min(policy.QueueDepth, maxQueue), maxWait: min(policy.MaxWait, longestWait), witness: t.policy.Witness, ladder: ladder{classes: t.policy.Classes},
 	}
-	if t.shared != nil {
-		s.fallback = int64(t.policy.Default.Fallback)
+	if t.common.covers(t.policy, policy) {
+		s.fallback = t.common.fallback
 	}
 	if s.fallback <= 0 {
 		s.fallback = defaultFallback
@@ -200,11 +203,12 @@ func newSpec(p *partition, t *table, policy *PartitionPolicy) *partitionSpec {
 func (p *partition) learnAnew(s *partitionSpec, before estimate) {
 	s.limit = newLimit(s.policy)
 	s.recall(before, p)
-	if l, ok := s.limit.(interface {
-		Watch(demand func() (offered, refused uint64))
-	}); ok {
-		l.Watch(p.demand)
-	}
+	s.watch(p.demand)
+}
+
+// covers reports whether a partition has no limit but the common one.
+func (c *common) covers(whole *Policy, policy *PartitionPolicy) bool {
+	return c.limit != nil && (whole.Backend == nil || policy.NewLimit == nil)
 }
 
 // demand returns how many requests asked for a permit, and how many found
@@ -225,37 +229,38 @@ func (p *partition) waited(d time.Duration) {
 	}
 }
 
-// acquire takes a permit when the partition and the gate's total have room,
-// and returns the permits then held in the partition; else why there is none.
-func (p *partition) acquire(s *partitionSpec, limit int64, e entry) (held int64, why cause, ok bool) {
+// place is what was taken for a request: the permits then held in the partition, and
+// of what the partitions share, itself included.
+type place struct{ held, all int64 }
+
+// acquire takes a permit when the partition and what all share have room; else why
+// says what has none.
+func (p *partition) acquire(s *partitionSpec, limit int64, e entry) (at place, why cause, ok bool) {
 	if !s.is(pooled) {
-		held, ok = p.tally.take(limit, oneHeld|oneGranted)
-		return held, fullPartition, ok
+		at.held, ok = p.tally.take(limit, oneHeld|oneGranted)
+		return at, fullPartition, ok
 	}
-	for total := s.reach(s.whole(), e); ; {
-		held, ok = p.tally.take(limit, oneHeld)
+	for {
+		at.held, ok = p.tally.take(limit, oneHeld)
 		if !ok {
-			return held, fullPartition, false
+			return at, fullPartition, false
 		}
-		if all, ok := p.gate.line.takeTotal(total); ok {
+		if at.all, ok = s.takeCommon(e); ok {
 			p.tally.add(oneGranted)
-			if s.is(shared) { // the limit looks at all
-				held = all
-			}
-			return held, admitted, true
+			return at, admitted, true
 		}
 		p.tally.release()
 		// Whoever gave a permit of the total back meanwhile found this place
 		// taken and woke nobody who waits for it, so it is for us to look again.
-		if p.gate.line.inTotal.Load() >= total {
-			return held, fullTotal, false
+		if full, _ := s.commonFull(e); full {
+			return at, fullTotal, false
 		}
 	}
 }
 
 // enter takes a permit for a request that has waited: as acquire does, and
 // always when the policy has stopped to refuse meanwhile.
-func (p *partition) enter(s *partitionSpec, e entry) (held int64, why cause, ok bool) {
+func (p *partition) enter(s *partitionSpec, e entry) (at place, why cause, ok bool) {
 	if s.is(lenient) {
 		return p.force(s), admitted, true
 	}
@@ -267,21 +272,21 @@ func (p *partition) enter(s *partitionSpec, e entry) (held int64, why cause, ok 
 // taken, and stepped aside for nothing.
 func (p *partition) stepBack(now int64, why cause) {
 	if why == fullTotal && p.queued.Load() > 0 {
-		p.gate.line.next(now, p)
+		p.spec.Load().line().next(now, p)
 	}
 }
 
 // force takes a permit beyond every limit, for exempt requests and shadow mode.
-func (p *partition) force(s *partitionSpec) (held int64) {
-	held = p.tally.add(oneHeld | oneGranted)
+func (p *partition) force(s *partitionSpec) (at place) {
+	at.held = p.tally.add(oneHeld | oneGranted)
 	if s.is(pooled) {
-		all := p.gate.line.inTotal.Add(1)
-		if s.is(shared) {
-			held = min(all, maxHeld)
-		}
+		at.all = s.forceCommon()
 	}
-	return held
+	return at
 }
+
+// line returns where the requests of the partition wait.
+func (s *partitionSpec) line() *line { return &s.common.backend.line }
 
 // late returns why a request waited in vain.
 func (p *partition) late() cause {

@@ -23,8 +23,9 @@ type Permit struct {
 //
 //	bits 0-5    permitHeld, permitBare, permitTotal, permitLeft, permitUnpaid, permitCapped
 //	bits 6-7    of one that is capped: the term of the culprit, modulo four
-//	bits 8-31   permits held in the partition when it was granted, itself included
-//	bits 32-63  the clock's epoch then
+//	bits 8-27   permits held in the partition when it was granted, itself included
+//	bits 28-47  the same of what the partitions share
+//	bits 48-63  the clock's epoch then, modulo 65,536
 type permitWord uint64
 
 const (
@@ -38,19 +39,23 @@ const (
 	termShift  = 6
 	permitTerm = permitWord(3) << termShift
 	seenShift  = 8
-	epochShift = 32
+	allShift   = seenShift + heldBits
+	epochShift = 48
 )
 
-// newPermitWord returns the word of a permit; held is at most maxHeld.
-func newPermitWord(epoch uint32, held int64) permitWord {
-	return permitWord(epoch)<<epochShift | permitWord(held)<<seenShift | permitHeld
+// newPermitWord returns the word of a permit; what it counts is at most maxHeld.
+func newPermitWord(epoch uint32, at place) permitWord {
+	return permitWord(epoch)<<epochShift | permitWord(at.all)<<allShift | permitWord(at.held)<<seenShift | permitHeld
 }
 
-// seen returns the permits held when this one was granted.
-func (w permitWord) seen() int { return int(uint32(w) >> seenShift) }
+// seen returns the permits held in the partition when this one was granted.
+func (w permitWord) seen() int { return int(w >> seenShift & maxHeld) }
 
-// epoch returns the clock's epoch when the permit was granted.
-func (w permitWord) epoch() uint32 { return uint32(w >> epochShift) }
+// seenAll returns the permits of what the partitions share that were held then.
+func (w permitWord) seenAll() int { return int(w >> allShift & maxHeld) }
+
+// sameEpoch reports whether the permit was granted in the clock's epoch.
+func (w permitWord) sameEpoch(epoch uint32) bool { return uint16(w>>epochShift) == uint16(epoch) }
 
 // take empties the permit and returns what it was, the zero Permit when it was
 // ended before.
@@ -201,28 +206,46 @@ func (p *Permit) LeaveSampled(age time.Duration) {
 func (p *Permit) leave(word permitWord, age time.Duration) {
 	part := p.spec.part
 	part.left.Add(1)
+	if word&permitTotal != 0 {
+		p.spec.common.backend.left.Add(1)
+	}
 	part.counts.left.Add(1)
 	part.marks.set(endMark)
-	if word&permitBare != 0 || age <= 0 {
+	clock := &part.gate.clock
+	if word&permitBare != 0 || age <= 0 || !clock.Trusted() || !word.sameEpoch(clock.Epoch()) {
 		return
 	}
-	limit, ok := part.spec.Load().limit.(interface {
+	now := clock.Now()
+	age = min(age, maxLatency)
+	if s := part.spec.Load(); !s.is(shared) {
+		s.left(now, age, word.seen())
+	}
+	if c := p.spec.common; c.limit != nil && word&permitTotal != 0 {
+		estimate{c.limit}.left(now, age, word.seenAll())
+	}
+}
+
+// left tells the limit of a caller that has gone, if it wants to know.
+func (e estimate) left(now int64, age time.Duration, inFlight int) {
+	if l, ok := e.limit.(interface {
 		Left(now int64, age time.Duration, inFlight int)
-	})
-	clock := &part.gate.clock
-	if ok && clock.Trusted() && word.epoch() == clock.Epoch() {
-		limit.Left(clock.Now(), min(age, maxLatency), word.seen())
+	}); ok {
+		l.Left(now, age, inFlight)
 	}
 }
 
 // grant makes the permit for a place that was taken under s.
-func (p *partition) grant(now, held int64, s *partitionSpec, of *Shape) Permit {
-	word := newPermitWord(p.gate.clock.Epoch(), held)
+func (p *partition) grant(now int64, at place, s *partitionSpec, of *Shape) Permit {
+	word := newPermitWord(p.gate.clock.Epoch(), at)
 	if s.is(pooled) {
 		word |= permitTotal
-	}
-	if s.is(shared) {
-		p.gate.pool.granted.Add(1)
+		b := s.common.backend
+		if s.common.limit != nil {
+			b.granted.Add(1)
+		}
+		if b.fair.contended(now) {
+			b.fair.charge(now, s)
+		}
 	}
 	if of != nil {
 		if term, capped := p.culprit.Granted(of); capped {
@@ -237,6 +260,9 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	p.touched.note(now) // while it is held, refusals may not read the clock
 	if permit.word&permitLeft != 0 {
 		p.left.Add(-1)
+		if permit.word&permitTotal != 0 {
+			permit.spec.common.backend.left.Add(-1)
+		}
 		p.counts.wasted.Add(1)
 		if o == Success {
 			p.counts.unheard.Add(1)
@@ -244,7 +270,10 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	}
 	p.tally.release()
 	if permit.word&permitTotal != 0 {
-		p.gate.line.inTotal.Add(-1)
+		permit.spec.giveBack()
+		if b := permit.spec.common.backend; b.fair.contended(now) {
+			b.fair.ended(permit.spec, latency)
+		}
 	}
 	switch o {
 	case Success:
@@ -257,7 +286,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 		p.marks.set(endMark)
 	}
 	if o != Ignored && permit.word&permitBare == 0 {
-		p.learn(now, latency, permit.word, o)
+		p.learn(now, latency, permit, o)
 	}
 	if p.asked.since(now) <= 1 {
 		p.crowd.ended(latency)
@@ -277,8 +306,12 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 		}
 		s.steered(now)
 	}
-	if line := &p.gate.line; line.waiting.Load() > 0 {
+	before, line := permit.spec.line(), p.spec.Load().line()
+	if line.waiting.Load() > 0 {
 		line.next(now, p)
+	}
+	if before != line && before.waiting.Load() > 0 { // the gate has another backend since
+		before.next(now, p)
 	}
 }
 
@@ -305,9 +338,9 @@ func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Ou
 }
 
 // learn feeds one latency to the limit, unless it means nothing.
-func (p *partition) learn(now int64, latency time.Duration, word permitWord, o Outcome) {
-	clock := &p.gate.clock
-	sameEpoch := word.epoch() == clock.Epoch()
+func (p *partition) learn(now int64, latency time.Duration, permit Permit, o Outcome) {
+	clock, word := &p.gate.clock, permit.word
+	sameEpoch := word.sameEpoch(clock.Epoch())
 	if s := clock.sampler; s != nil && sameEpoch {
 		s.Sample(latency > 0) // a long one proves nothing: streams and long queries are true
 	}
@@ -322,7 +355,13 @@ func (p *partition) learn(now int64, latency time.Duration, word permitWord, o O
 		p.discard(discardedTooLong)
 		return
 	}
-	p.spec.Load().limit.Observe(now, min(latency, maxLatency), word.seen(), o == Dropped)
+	latency = min(latency, maxLatency)
+	if s := p.spec.Load(); !s.is(shared) {
+		s.limit.Observe(now, latency, word.seen(), o == Dropped)
+	}
+	if c := permit.spec.common; c.limit != nil && word&permitTotal != 0 {
+		c.limit.Observe(now, latency, word.seenAll(), o == Dropped)
+	}
 }
 
 // discard counts a latency that teaches nothing.

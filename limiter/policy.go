@@ -31,9 +31,15 @@ type Policy struct {
 	// granted before a total was introduced do not count towards it.
 	Total int
 	// Shared puts all partitions under one limit, that of Default: anyone may take a
-	// permit while there are any, and who waits for one is served by who holds the
-	// least for its weight.
+	// permit while there are any, and while there are not enough each partition is
+	// served by its weight. Limits of other partitions are not looked at. It says
+	// nothing where there is a Backend.
 	Shared bool
+	// Backend is what the partitions share with those of other gates before the same
+	// backend: its limit bounds the permits of all of them together, and while there
+	// are not enough each partition is served by its weight. nil = nothing is shared
+	// but the Total, and what Shared says.
+	Backend *Backend
 	// MaxPartitions bounds the partitions that exist for keys that no named
 	// partition matches; 0 = 1000. Further keys share "overflow".
 	MaxPartitions int
@@ -77,12 +83,15 @@ type PartitionPolicy struct {
 	Match string
 	// Rate limits this partition's requests, in addition to the gate's.
 	Rate Rate
-	// NewLimit makes the Limit; nil = a fixed limit of 20.
+	// NewLimit makes the Limit; nil = a fixed limit of 20, or where there is a
+	// [Policy.Backend] none besides the common one.
 	NewLimit func() Limit
 	// Signature identifies what NewLimit makes: equal signatures, equal limits.
 	Signature string
 	// Fallback is the limit while the clock cannot be trusted; 0 = 20.
 	Fallback int
+	// MaxInFlight bounds the permits of the partition besides its limit; 0 = no bound.
+	MaxInFlight int
 	// QueueDepth is how many requests may wait for a permit; 0 = none.
 	QueueDepth int
 	// MaxWait is how long they may wait; 0 with a QueueDepth = 1 s.
@@ -93,8 +102,9 @@ type PartitionPolicy struct {
 	// Objective is the latency promised for what is admitted, which waiting in
 	// an automatic queue must not use up; 0 = none is promised.
 	Objective time.Duration
-	// Weight is the partition's part when several wait for one total, 1 to 1000;
-	// 0 = 1. One of weight 2 holds twice as much as one of weight 1.
+	// Weight is the partition's part of what the partitions share while there is not
+	// enough for all, 1 to 1000; 0 = 1. One of weight 2 is given twice as much as one
+	// of weight 1.
 	Weight int
 	// MaxShare is the share that the partition may hold of a bound over all
 	// partitions, 0 to 1; 0 = all of it. It is rounded down, to no less than one.

@@ -104,12 +104,10 @@ func ceilMS(d time.Duration) int64 {
 // reject counts a refusal and returns it.
 func (s *partitionSpec) reject(why cause) *Rejection {
 	p := s.part
-	if s.is(shared | fleet) {
-		why = s.named(why)
-		if s.is(shared) && why >= fullPartition && why <= shedTotal {
-			p.gate.pool.refused.Add(1)
-		}
+	if c := s.common; c.limit != nil && (s.is(shared) && why >= fullPartition || why == fullTotal || why == lateTotal) && why <= shedTotal {
+		c.backend.refused.Add(1)
 	}
+	why = s.named(why)
 	f := &p.counts.fates[why]
 	f.rejected.Add(1)
 	if r := f.told.Load(); r != nil {
@@ -128,7 +126,7 @@ func (s *partitionSpec) named(why cause) cause {
 		return why
 	}
 	full, late := fullPartition, latePartition
-	if s.is(shared) && s.total == 0 { // the one limit of all partitions is what lies above theirs
+	if s.is(shared) && s.common.total == 0 { // the one limit of all partitions is what lies above theirs
 		full, late = fullTotal, lateTotal
 	}
 	switch why {

@@ -124,11 +124,11 @@ func (r *roster) apply(now int64, policy *Policy) {
 	r.version.Add(1)
 	defer r.version.Add(1)
 	old := r.table.Load()
-	t := &table{policy: policy, total: int64(max(policy.Total, 0)), seed: maphash.MakeSeed()}
+	t := &table{policy: policy, seed: maphash.MakeSeed()}
 	if old != nil {
 		t.bucket = old.bucket
 	}
-	t.shared = r.share(old, policy)
+	t.common = r.common(policy)
 	t.bucket = bucket.Change(t.bucket, policy.Rate, now)
 	t.def = r.keep(old, t, DefaultPartition, &policy.Default, now)
 	t.overflow = r.keep(old, t, OverflowPartition, &policy.Default, now)
@@ -246,8 +246,7 @@ const defaultMaxPartitions = 1000
 type table struct {
 	policy *Policy
 	bucket *Bucket
-	total  int64 // bound on permits over all partitions, 0 = none
-	shared Limit // of all partitions; nil = each has its own
+	common *common // what all partitions share
 
 	// seed makes hashes that clients cannot foresee, so that no choice of keys
 	// makes lookups slow.

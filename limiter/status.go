@@ -112,7 +112,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 	t, gone := g.roster.snapshot(now)
 	s := Status{
 		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
-		Bucket: bucketStatus(t.bucket, now), Total: int(t.def.whole()), Queued: int(g.line.waiting.Load()),
+		Bucket: bucketStatus(t.bucket, now), Total: int(t.def.whole()), Queued: int(g.queued.Load()),
 		LastHint: time.Duration(g.lastHint.Load()),
 	}
 	sums := &labelSums{rows: map[string]*labelSum{}, threshold: shed.TopLevel}
@@ -151,7 +151,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 // of the request rate, nil without one. It looks at no partition.
 func (g *Gate) Queue() (waiting int, bucket *BucketStatus) {
 	bucket = bucketStatus(g.roster.table.Load().bucket, g.clock.Now())
-	waiting = int(g.line.waiting.Load())
+	waiting = int(g.queued.Load())
 	if bucket != nil {
 		waiting += bucket.Waiting
 	}

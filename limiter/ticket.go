@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,12 +24,14 @@ type Ticket struct {
 	deadline  int64 // monotonic ns when the wait is over; 0 in debt = no bound
 	ready     chan struct{}
 
-	place   link[Ticket] // guarded by line.mu
-	lane    *lane        // in which it is or was; guarded by line.mu
-	crowded bool         // many were ahead when it joined
-	notify  func()       // called when granted; guarded by line.mu, nil = nobody
-	granted bool         // guarded by line.mu
-	permit  Permit       // valid once granted, until it is handed over
+	line    atomic.Pointer[line] // in which it waits or is to wait; see lock
+	place   link[Ticket]         // guarded by line.mu
+	lane    *lane                // in which it is or was; guarded by line.mu
+	crowded bool                 // many were ahead when it joined
+	notify  func()               // called when granted; guarded by line.mu, nil = nobody
+	granted bool                 // guarded by line.mu
+	ousted  bool                 // it had to make room for somebody who was given less; guarded by line.mu
+	permit  Permit               // valid once granted, until it is handed over
 }
 
 // longestWait bounds the waits and deadlines of a request, so that adding one to
@@ -39,6 +42,7 @@ const longestWait = time.Duration(1) << 60
 func newTicket(now int64, s *partitionSpec, req *Request) *Ticket {
 	t := &Ticket{gate: s.part.gate, spec: s, req: *req, at: now, dues: s.dues(req.cost()), ready: make(chan struct{})}
 	t.req.MaxWait, t.req.Deadline = min(req.MaxWait, longestWait), min(req.Deadline, longestWait)
+	t.line.Store(s.line())
 	t.paid = Bill(t.dues[:]).Paid()
 	return t
 }
@@ -52,20 +56,20 @@ func (t *Ticket) owe(now int64, paid Receipt, wait time.Duration) {
 	}
 }
 
-// Ready is closed when a permit was granted; [Ticket.Step] then returns it.
+// Ready is closed when the wait is over before its time: [Ticket.Step] then returns the
+// permit, or the rejection of one that had to make room for others.
 func (t *Ticket) Ready() <-chan struct{} { return t.ready }
 
 // Indebted reports whether the ticket waits for tokens, not for a permit.
 func (t *Ticket) Indebted() bool { return t.debtUntil > 0 }
 
-// Notify has f called when a permit is granted, at once when one was already.
+// Notify has f called when the ticket is [Ticket.Ready], at once when it is already.
 // f runs under the gate's lock: it may note the event, and must not call the
 // gate.
 func (t *Ticket) Notify(f func()) {
-	t.gate.line.mu.Lock()
-	defer t.gate.line.mu.Unlock()
+	defer t.lock().mu.Unlock()
 	t.notify = f
-	if t.granted {
+	if t.granted || t.ousted {
 		f()
 	}
 }
@@ -88,7 +92,7 @@ func (t *Ticket) Step(now int64) (permit Permit, next int64, done bool, err erro
 			return Permit{}, t.deadline, false, nil
 		}
 	}
-	if t.gate.line.leave(t) {
+	if t.leave() {
 		permit := t.handOver()
 		if t.req.Deadline > 0 && now >= t.at+int64(t.req.Deadline) { // nobody wants the answer
 			permit.End(Ignored)
@@ -97,6 +101,9 @@ func (t *Ticket) Step(now int64) (permit Permit, next int64, done bool, err erro
 		t.spec.part.waited(time.Duration(permit.start - t.began))
 		t.served()
 		return permit, 0, true, nil
+	}
+	if t.ousted {
+		return Permit{}, 0, true, t.refuse(now, fullTotal)
 	}
 	return Permit{}, 0, true, t.refuse(now, t.spec.part.late())
 }
@@ -113,18 +120,20 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 	}
 	s := t.gate.roster.resolve(now, t.req.Key)
 	t.spec = s
+	t.line.Store(s.line())
 	p := s.part
-	why := fullPartition
-	if r := s.rank(&t.req); s.mayPass(&t.req, r) {
-		held, full, ok := p.enter(s, entry{rank: r})
+	r := s.rank(&t.req)
+	pass, why := s.mayPass(&t.req, r)
+	if pass {
+		at, full, ok := p.enter(s, entry{rank: r})
 		if ok {
 			t.served()
 			p.waited(time.Duration(now - t.began))
-			return t.grant(now, held, s), 0, true, nil
+			return t.grant(now, at, s), 0, true, nil
 		}
 		why = full
 	}
-	if s.mustRefuse(&t.req) || !t.gate.line.join(now, t) {
+	if s.mustRefuse(&t.req) || !t.join(now) {
 		return Permit{}, 0, true, t.refuse(now, why)
 	}
 	return Permit{}, t.deadline, false, nil
@@ -141,6 +150,9 @@ func (t *Ticket) served() {
 // refuse gives back what was paid, since no work ran (ADR 1).
 func (t *Ticket) refuse(now int64, why cause) error {
 	t.paid.Refund()
+	if why == fullTotal || why == lateTotal {
+		t.spec.common.backend.fair.refused(now, t.spec)
+	}
 	t.spec.classify(&t.req, why)
 	if !t.crowded {
 		t.spec.unroomed(now, entry{rank: t.spec.rank(&t.req)}, t.req.Shape)
@@ -154,7 +166,7 @@ func (t *Ticket) refuse(now int64, why cause) error {
 // Abandon gives up because the caller went away; a permit granted in the
 // meantime is ended as ignored, and tokens are returned.
 func (t *Ticket) Abandon() {
-	if t.debtUntil == 0 && t.gate.line.leave(t) {
+	if t.debtUntil == 0 && t.leave() {
 		permit := t.handOver()
 		permit.End(Ignored)
 		t.paid.Refund()
@@ -191,9 +203,20 @@ func (t *Ticket) Wait(ctx context.Context) (Permit, error) {
 
 // grantLocked gives the ticket, which has left the line, a place in the
 // partition of s.
-func (t *Ticket) grantLocked(now int64, s *partitionSpec, held int64) {
+func (t *Ticket) grantLocked(now int64, s *partitionSpec, at place) {
 	t.granted = true
-	t.permit = t.grant(now, held, s)
+	t.permit = t.grant(now, at, s)
+	t.tellLocked()
+}
+
+// oustLocked has a ticket that has left the line be refused.
+func (t *Ticket) oustLocked() {
+	t.ousted = true
+	t.tellLocked()
+}
+
+// tellLocked tells who waits that the wait is over.
+func (t *Ticket) tellLocked() {
 	close(t.ready)
 	if t.notify != nil {
 		t.notify()
@@ -201,11 +224,11 @@ func (t *Ticket) grantLocked(now int64, s *partitionSpec, held int64) {
 }
 
 // grant makes the ticket's permit for a place that was taken under s.
-func (t *Ticket) grant(now, held int64, s *partitionSpec) Permit {
+func (t *Ticket) grant(now int64, at place, s *partitionSpec) Permit {
 	if s.witness != nil {
 		s.witness.Waited(t.at, now, Admitted)
 	}
-	return s.part.grant(now, held, t.paying(s), t.req.Shape)
+	return s.part.grant(now, at, t.paying(s), t.req.Shape)
 }
 
 // paying returns s with the purse that this ticket was paid to, which differs

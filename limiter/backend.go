@@ -1,0 +1,147 @@
+package limiter
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/admitd/admitd/limiter/shed"
+)
+
+// Backend is what the partitions of one gate or of several share: how many of their
+// requests may be at work at a backend at a time, who waits for a permit, and how
+// much each partition was given while there was not enough for all. Gates that stand
+// before the same backend have the same one in their policies. The zero Backend has
+// no limit. It is safe for concurrent use, and must not be copied.
+type Backend struct {
+	line line         // who waits
+	fair fairness     // who was given how much
+	shed shed.Shedder // of the common limit or a gate's total
+
+	held             atomic.Int64  // permits, counted while there is a common limit
+	left             atomic.Int64  // of those, the ones whose callers have gone
+	granted, refused atomic.Uint64 // what the common limit hears of its demand
+
+	mu        sync.Mutex // guards the fields below
+	limit     Limit      // nil = none
+	signature string
+	fallback  int64
+}
+
+// SetLimit has all who share the backend share a limit besides their own; the one
+// before stays, with what it has learned, while the signature is the same. It is in
+// force for a gate from its next [Gate.Apply] on. fallback is the limit while the
+// clock cannot be trusted; 0 = 20.
+func (b *Backend) SetLimit(signature string, fallback int, newLimit func() Limit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fallback = int64(fallback)
+	if fallback <= 0 {
+		b.fallback = defaultFallback
+	}
+	if b.limit != nil && b.signature == signature {
+		return
+	}
+	b.limit, b.signature = newLimit(), signature
+	estimate{b.limit}.watch(b.demand)
+}
+
+// Limit returns the common limit, nil when there is none.
+func (b *Backend) Limit() Limit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit
+}
+
+// demand returns how many requests asked for a permit of the common limit, and how
+// many of these were refused one.
+func (b *Backend) demand() (offered, refused uint64) {
+	refused = b.refused.Load()
+	return b.granted.Load() + refused, refused
+}
+
+// common is what a gate's policy makes of its backend: the bounds over all of its
+// partitions. It never changes.
+type common struct {
+	backend  *Backend
+	limit    Limit // nil = none
+	fallback int64
+	total    int64 // bound on the permits of this gate; 0 = none
+}
+
+// bounds returns how many permits the backend and the gate may have at a time, 0 =
+// any number.
+func (c *common) bounds(trusted bool) (ofBackend, ofGate int64) {
+	if c.limit == nil {
+		return 0, c.total
+	}
+	if !trusted {
+		return c.fallback, c.total
+	}
+	return int64(min(max(c.limit.Current(), 1), maxHeld)), c.total
+}
+
+// takeUpTo adds one to n unless that is at least most; it returns what n was, or is.
+func takeUpTo(n *atomic.Int64, most int64) (now int64, ok bool) {
+	for {
+		now = n.Load()
+		if now >= most {
+			return now, false
+		}
+		if n.CompareAndSwap(now, now+1) {
+			return now + 1, true
+		}
+	}
+}
+
+// take takes one permit of what the partitions share, and returns how many are then
+// at work at the backend.
+func (s *partitionSpec) takeCommon(e entry) (all int64, ok bool) {
+	c, g := s.common, s.part.gate
+	ofBackend, ofGate := c.bounds(g.clock.Trusted())
+	if ofGate > 0 {
+		if all, ok = takeUpTo(&g.held, s.reach(ofGate, e)); !ok {
+			return all, false
+		}
+	}
+	if ofBackend > 0 {
+		if all, ok = takeUpTo(&c.backend.held, s.reach(ofBackend, e)); !ok {
+			if ofGate > 0 {
+				g.held.Add(-1)
+			}
+			return all, false
+		}
+	}
+	return all, true
+}
+
+// forceCommon counts a permit that was granted beyond every bound.
+func (s *partitionSpec) forceCommon() (all int64) {
+	if s.common.total > 0 {
+		all = s.part.gate.held.Add(1)
+	}
+	if s.common.limit != nil {
+		all = s.common.backend.held.Add(1)
+	}
+	return min(all, maxHeld)
+}
+
+// giveBack returns what takeCommon took.
+func (s *partitionSpec) giveBack() {
+	if s.common.total > 0 {
+		s.part.gate.held.Add(-1)
+	}
+	if s.common.limit != nil {
+		s.common.backend.held.Add(-1)
+	}
+}
+
+// commonFull reports whether there is no permit left of what the partitions share;
+// ofGate says that it is the gate's own total that is used up.
+func (s *partitionSpec) commonFull(e entry) (full, ofGate bool) {
+	c, g := s.common, s.part.gate
+	backend, total := c.bounds(g.clock.Trusted())
+	if total > 0 && g.held.Load() >= s.reach(total, e) {
+		return true, true
+	}
+	return backend > 0 && c.backend.held.Load() >= s.reach(backend, e), false
+}
