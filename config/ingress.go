@@ -8,8 +8,9 @@ type Ingress struct {
 	Name string `yaml:"name" required:"true"`
 	// Protocol spoken on both sides.
 	Protocol string `yaml:"protocol" default:"http" enum:"@protocols" selects:"true" reload:"ingress"`
-	// Address that clients connect to, host:port. Empty, with an empty backend
-	// too: no listener; the gate decides for the decision API only.
+	// Address that clients connect to, host:port. Empty: no listener; the gate
+	// decides for the decision API only, with a backend as one of the gates before
+	// that.
 	Listen string `yaml:"listen" default:"" reload:"connections"`
 	// What is protected. HTTP: http://host:port or https://host:port. MongoDB and PostgreSQL: host:port.
 	// Pulsar: host:port, or a pulsar:// URL.

@@ -23,15 +23,30 @@ type Partitions struct {
 	Max int `yaml:"max" default:"1000" min:"1" max:"100000"`
 	// Hard bound on the permits of all partitions together; 0 = none.
 	Total int `yaml:"total" default:"0" min:"0" max:"1000000"`
-	// Whose a limit is. own: each partition has one. one: all partitions are under
-	// the limit of default. Who holds the least for its weight is then served first,
-	// so that one with a hundred connections takes no more than others let it. The
+	// What the partitions share. backend: what the backend can do. One limit is found
+	// from all that goes there, also through other ingresses with the same backend, and
+	// while there is not enough for all each partition is served by its weight; a limit
+	// of its own is a bound below that, and with knee only maxLimit is. own: nothing,
+	// for keys that stand for different backends. one: as backend, but the common limit
+	// is that of default, whatever its algorithm, and no other ingress shares it; the
 	// limits of named partitions are not looked at.
-	Share string `yaml:"share" default:"own" enum:"own one"`
+	Share string `yaml:"share" default:"backend" enum:"backend own one"`
 	// The form of every partition that has no name here.
 	Default Partition `yaml:"default"`
 	// Partitions with a form of their own. They inherit nothing from default.
 	Named []NamedPartition `yaml:"named"`
+}
+
+// What partitions share.
+const (
+	ShareBackend = "backend"
+	ShareOne     = "one"
+	ShareOwn     = "own"
+)
+
+// Partitioned reports whether an ingress may have partitions besides "default".
+func (in *Ingress) Partitioned() bool {
+	return len(in.Partitions.By) > 0 || protocol(in.Protocol).AlwaysBy
 }
 
 // Partition is the form of a partition.
@@ -48,10 +63,10 @@ type Partition struct {
 	Limit Limit `yaml:"limit"`
 	// Requests that may wait for a permit.
 	Queue Queue `yaml:"queue"`
-	// Its part when several wait for places of one limit or of the total: one of
-	// weight 2 holds twice as much as one of weight 1.
+	// Its part of what the partitions share while there is not enough for all: one of
+	// weight 2 is given twice as much as one of weight 1.
 	Weight int `yaml:"weight" default:"1" min:"1" max:"1000"`
-	// Share that it may hold of one limit or of the total; 0 = all.
+	// Share that it may hold of what the partitions share, or of the total; 0 = all.
 	MaxShare float64 `yaml:"maxShare" default:"0" min:"0" max:"1"`
 }
 
@@ -74,10 +89,10 @@ type NamedPartition struct {
 	Limit Limit `yaml:"limit"`
 	// Requests that may wait for a permit.
 	Queue Queue `yaml:"queue"`
-	// Its part when several wait for places of one limit or of the total: one of
-	// weight 2 holds twice as much as one of weight 1.
+	// Its part of what the partitions share while there is not enough for all: one of
+	// weight 2 is given twice as much as one of weight 1.
 	Weight int `yaml:"weight" default:"1" min:"1" max:"1000"`
-	// Share that it may hold of one limit or of the total; 0 = all.
+	// Share that it may hold of what the partitions share, or of the total; 0 = all.
 	MaxShare float64 `yaml:"maxShare" default:"0" min:"0" max:"1"`
 }
 
@@ -201,8 +216,8 @@ func checkPartitions(v validator, path string, in *Ingress) {
 		v.unique(names, i, path+".named", "name", n.Name)
 		v.unique(matches, i, path+".named", "match", n.Match)
 		checkLimit(v, at+".limit", &n.Limit)
-		if n.MaxShare > 0 && p.Share != "one" && p.Total == 0 {
-			v.relate("is a share of nothing: it needs share: one, or a total", n.MaxShare, at+".maxShare", path+".share")
+		if n.MaxShare > 0 && p.Share == ShareOwn && p.Total == 0 {
+			v.relate("is a share of nothing: with share: own it needs a total", n.MaxShare, at+".maxShare", path+".share")
 		}
 	}
 	if len(p.Named) > 0 && len(p.By) == 0 && in.Listen != "" && !proto.AlwaysBy {
@@ -218,8 +233,9 @@ func checkAuto(v validator, c *Config) {
 		in := &c.Ingresses[i]
 		knee := in.Partitions.Default.Limit.Algorithm == "knee"
 		for j := range in.Partitions.Named {
-			knee = knee || in.Partitions.Share != "one" && in.Partitions.Named[j].Limit.Algorithm == "knee"
+			knee = knee || in.Partitions.Share != ShareOne && in.Partitions.Named[j].Limit.Algorithm == "knee"
 		}
+		knee = knee || in.Partitions.Share == ShareBackend && in.Partitioned() // the common limit is one
 		if in.Gates == Auto && !knee {
 			at := element("ingresses", i)
 			v.relate("means nothing without a limit of the algorithm knee; leave it out", "auto", at+".gates", at+".partitions.default.limit.algorithm")

@@ -38,6 +38,9 @@ func validate(r *strict.Report, c *Config) {
 	for i := range c.Ingresses {
 		in, path := &c.Ingresses[i], element("ingresses", i)
 		checkIngress(v, path, in)
+		if in.Listen == "" && in.Backend != "" && c.Decisions.Listen == "" && protocol(in.Protocol).Standalone {
+			v.relate("is required when backend is set, or decisions.listen for an ingress that only decides", nil, path+".listen", path+".backend", "decisions.listen")
+		}
 		v.unique(names, i, "ingresses", "name", in.Name)
 	}
 	checkFleet(v, c)

@@ -98,7 +98,7 @@ func checkBackend(v validator, path string, in *Ingress) {
 	case in.Backend == "":
 		v.relate("is required when listen is set", nil, at, listen)
 		return
-	case in.Listen == "":
+	case in.Listen == "" && !proto.Standalone:
 		v.relate("is required when backend is set", nil, listen, at)
 	}
 	if len(proto.Schemes) > 0 && (!proto.HostPort || strings.Contains(in.Backend, "://")) {
@@ -109,6 +109,17 @@ func checkBackend(v validator, path string, in *Ingress) {
 	if in.Listen != "" && clash(hostPort(in.Backend), in.Listen) && !wildcardListen(in.Listen) {
 		v.relate("is the gate's own address", in.Backend, at, listen)
 	}
+}
+
+// BackendAddress returns host:port of the backend, in lower case, "" when there is none.
+// Ingresses with the same one stand before the same backend.
+func (in *Ingress) BackendAddress() string {
+	address := strings.ToLower(hostPort(in.Backend))
+	if u, err := url.Parse(in.Backend); err == nil && u.Host != "" && u.Port() == "" {
+		port := map[string]string{"http": "80", "https": "443", "pulsar": "6650", "pulsar+ssl": "6651"}[u.Scheme]
+		address = net.JoinHostPort(strings.Trim(address, "[]"), port)
+	}
+	return address
 }
 
 // backendURL checks a URL of one of the schemes that names a host and nothing

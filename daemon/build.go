@@ -7,7 +7,6 @@ import (
 	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/clock"
 	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/fleet/pool"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )
@@ -31,7 +30,7 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 			PerSecond: in.Requests.Rate, BurstSeconds: in.Requests.BurstSeconds, QueueDepth: in.Requests.QueueDepth,
 		},
 		Total:         in.Partitions.Total,
-		Shared:        in.Partitions.Share == "one",
+		Shared:        in.Partitions.Share == config.ShareOne,
 		MaxPartitions: in.Partitions.Max,
 		Gates:         max(int(in.Gates), 1), // auto: nothing is divided
 		Classes:       classPolicy(in),
@@ -50,6 +49,9 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 		}
 		np.Match = n.Match
 		p.Named = append(p.Named, np)
+	}
+	if in.Partitions.Share == config.ShareBackend && in.Partitioned() {
+		return p, shareBackend(p, in, in, tune)
 	}
 	return p, nil
 }
@@ -159,6 +161,7 @@ func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
 		mark(in.Partitions.Default.Shared, &k.Rate)
 	}
 	plain := p.Default.Signature
+	fs.poolCommon(in, p)
 	fs.pool(in, &in.Partitions.Default.Limit, &p.Default)
 	for i := range in.Partitions.Named {
 		fs.pool(in, &in.Partitions.Named[i].Limit, &p.Named[i])
@@ -173,18 +176,11 @@ func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
 // pool gives a partition its part of a limit that all gates share, if the
 // configuration says so.
 func (fs *fronts) pool(in *config.Ingress, l *config.Limit, p *limiter.PartitionPolicy) {
-	if !l.Shared {
+	if !l.Shared || p.NewLimit == nil {
 		return
 	}
-	s := limitSettings(in, l)
-	s.Gates, s.Others = 1, false // who they are is seen
-	fs.meet(&s)
 	p.Signature += " shared"
-	p.NewLimit = func() limiter.Limit {
-		return pool.New(pool.Options{Gates: fs.sharers, Exact: s.Algorithm == algorithms.KindFixed, Make: func(initial, gates, least int) pool.Algorithm {
-			return mustLimit(partOf(s, initial, gates, least))
-		}})
-	}
+	p.NewLimit = fs.pooled(limitSettings(in, l))
 }
 
 // partOf changes the settings of a limit so that it begins at initial, is one of

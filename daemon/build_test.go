@@ -77,7 +77,7 @@ func TestLimitsFromConfiguration(t *testing.T) {
 // Gates that are not counted are one to all but a knee limit, which begins at a quarter.
 func TestGatesFromConfiguration(t *testing.T) {
 	limits := func(gates string) (p *limiter.Policy) {
-		p, err := daemon.Policy(configured.Ingress(t, "ingresses: [ { name: jobs, gates: "+gates+", partitions: { named: [ { name: still, match: s, limit: { algorithm: vegas } } ], by: 'constant:s' } } ]"), nil)
+		p, err := daemon.Policy(configured.Ingress(t, "ingresses: [ { name: jobs, gates: "+gates+", partitions: { share: own, named: [ { name: still, match: s, limit: { algorithm: vegas } } ], by: 'constant:s' } } ]"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

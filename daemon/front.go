@@ -50,7 +50,7 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 	f.gate = limiter.New(in.Name, policy, limiter.Options{
 		Clock: fs.clock, Observer: fs.metrics.Gate(in.Name), Recall: fs.memory.of(in), Tracer: &f.tap,
 	})
-	if in.Listen == "" && in.Backend == "" {
+	if in.Listen == "" {
 		return f, nil
 	}
 	if f.server, err = fs.protocols[in.Protocol].Build(in, f.gate); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/admin"
+	"github.com/admitd/admitd/algorithms"
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/lab/trace"
@@ -32,6 +33,7 @@ type fronts struct {
 	inherited  map[string][]net.Listener // by ingress; opened by systemd; guarded by change
 	recordings trace.Files
 	overrides  *overrides
+	capacities capacities
 	memory     *memory
 	stages     *stages
 	club       *club
@@ -112,6 +114,7 @@ type planned struct {
 // plan builds what cfg needs and opens its listeners. When anything fails
 // nothing has changed.
 func (fs *fronts) plan(ctx context.Context, cfg *config.Config, anew bool) ([]planned, error) {
+	fs.capacities.plan(cfg)
 	cast, err := fs.cast(cfg)
 	if err != nil {
 		return nil, err
@@ -164,8 +167,20 @@ func (fs *fronts) policy(in *config.Ingress) (*limiter.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c, ok := fs.capacities.of[in.Name]; ok {
+		p.Backend = c.backend
+		if err := shareBackend(p, in, c.lead, fs.meet); err != nil {
+			return nil, err
+		}
+	}
 	err = fs.overrides.put(in, p, func(form *config.Partition) (limiter.PartitionPolicy, error) {
-		return buildPartition(in, limiter.DefaultPartition, form, fs.meet)
+		pp, err := buildPartition(in, limiter.DefaultPartition, form, fs.meet)
+		if p.Common != nil {
+			joinCommon(&pp, &form.Limit)
+		} else if p.Shared && form.Limit.Algorithm == algorithms.KindFixed {
+			pp.MaxInFlight = form.Limit.Limit
+		}
+		return pp, err
 	})
 	fs.share(in, p)
 	return p, err

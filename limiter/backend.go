@@ -10,8 +10,8 @@ import (
 // Backend is what the partitions of one gate or of several share: how many of their
 // requests may be at work at a backend at a time, who waits for a permit, and how
 // much each partition was given while there was not enough for all. Gates that stand
-// before the same backend have the same one in their policies. The zero Backend has
-// no limit. It is safe for concurrent use, and must not be copied.
+// before the same backend have the same one in their policies. The zero Backend is
+// ready. It is safe for concurrent use, and must not be copied.
 type Backend struct {
 	line line         // who waits
 	fair fairness     // who was given how much
@@ -24,32 +24,34 @@ type Backend struct {
 	mu        sync.Mutex // guards the fields below
 	limit     Limit      // nil = none
 	signature string
-	fallback  int64
 }
 
-// SetLimit has all who share the backend share a limit besides their own; the one
-// before stays, with what it has learned, while the signature is the same. It is in
-// force for a gate from its next [Gate.Apply] on. fallback is the limit while the
-// clock cannot be trusted; 0 = 20.
-func (b *Backend) SetLimit(signature string, fallback int, newLimit func() Limit) {
+// CommonLimit is the limit of all partitions together. See [Policy.Common].
+type CommonLimit struct {
+	// NewLimit makes the Limit; nil = a fixed limit of 20.
+	NewLimit func() Limit
+	// Signature identifies what NewLimit makes, as in [PartitionPolicy].
+	Signature string
+	// Fallback is the limit while the clock cannot be trusted; 0 = 20.
+	Fallback int
+}
+
+// setLimit returns the limit of all who share the backend, and its fallback: the one
+// before while the signature is the same. Of a new one recall tells what is known.
+func (b *Backend) setLimit(form *CommonLimit, recall func(estimate)) (limit Limit, fallback int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fallback = int64(fallback)
+	fallback = int64(form.Fallback)
 	if fallback <= 0 {
-		b.fallback = defaultFallback
+		fallback = defaultFallback
 	}
-	if b.limit != nil && b.signature == signature {
-		return
+	if b.limit != nil && b.signature == form.Signature {
+		return b.limit, fallback
 	}
-	b.limit, b.signature = newLimit(), signature
+	b.limit, b.signature = newLimit(&PartitionPolicy{NewLimit: form.NewLimit}), form.Signature
+	recall(estimate{b.limit})
 	estimate{b.limit}.watch(b.demand)
-}
-
-// Limit returns the common limit, nil when there is none.
-func (b *Backend) Limit() Limit {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.limit
+	return b.limit, fallback
 }
 
 // demand returns how many requests asked for a permit of the common limit, and how

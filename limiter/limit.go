@@ -91,19 +91,23 @@ type estimate struct{ limit Limit }
 // recall tells the limit, which was just made for p, what is known of the backend:
 // what the limit before it learned, or else what was learned in an earlier life.
 func (e estimate) recall(before estimate, p *partition) {
+	if !e.recallOf(before) {
+		e.recallFrom(&p.gate.roster, p.name, p.isDynamic())
+	}
+}
+
+// recallOf tells the limit, which was just made, what the limit before it learned, and
+// reports whether that was anything.
+func (e estimate) recallOf(before estimate) bool {
 	l, ok := e.limit.(interface{ Recall(base time.Duration) })
-	if !ok {
-		return
+	if !ok || before.limit == nil || before.algorithm() != e.algorithm() {
+		return false
 	}
-	var base time.Duration
-	if before.limit != nil && before.algorithm() == e.algorithm() {
-		base = before.baseRTT()
-	}
+	base := before.baseRTT()
 	if base > 0 {
 		l.Recall(base)
-		return
 	}
-	e.recallFrom(&p.gate.roster, p.name, p.isDynamic())
+	return base > 0
 }
 
 // recallFrom tells the limit, which was just made, what was learned in an earlier life
@@ -177,22 +181,22 @@ func (s *partitionSpec) mayAbandon(limit int64) bool {
 
 // common returns what all partitions of a policy share. Under [Policy.Shared] that is
 // the limit of Default.
-func (r *roster) common(policy *Policy) *common {
+func (r *roster) common(old *table, policy *Policy) *common {
 	c := &common{backend: policy.backendOf(r.gate), total: int64(max(policy.Total, 0))}
-	switch form := &policy.Default; {
-	case policy.Backend != nil:
+	form := policy.Common
+	switch {
 	case policy.Shared:
-		c.backend.SetLimit("="+form.Signature, form.Fallback, func() Limit {
-			l := newLimit(form)
-			estimate{l}.recallFrom(r, DefaultPartition, false)
-			return l
-		})
-	default:
+		d := &policy.Default
+		form = &CommonLimit{NewLimit: func() Limit { return newLimit(d) }, Signature: d.Signature, Fallback: d.Fallback}
+	case form == nil:
 		return c
 	}
-	c.backend.mu.Lock()
-	defer c.backend.mu.Unlock()
-	c.limit, c.fallback = c.backend.limit, c.backend.fallback
+	c.limit, c.fallback = c.backend.setLimit(form, func(l estimate) {
+		if old != nil && old.common.limit != nil && l.recallOf(estimate{old.common.limit}) {
+			return
+		}
+		l.recallFrom(r, DefaultPartition, false)
+	})
 	return c
 }
 

@@ -208,7 +208,7 @@ func (p *partition) learnAnew(s *partitionSpec, before estimate) {
 
 // covers reports whether a partition has no limit but the common one.
 func (c *common) covers(whole *Policy, policy *PartitionPolicy) bool {
-	return c.limit != nil && (whole.Backend == nil || policy.NewLimit == nil)
+	return c.limit != nil && (whole.Shared || policy.NewLimit == nil)
 }
 
 // demand returns how many requests asked for a permit, and how many found

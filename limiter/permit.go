@@ -415,9 +415,11 @@ func (s Stall) Contended() bool {
 	if s.part == nil {
 		return false
 	}
-	total := s.part.spec.Load().whole()
-	return s.part.queued.Load() > 0 || s.part.counts.fates.forPermit((*fate).refused) > s.refused ||
-		s.total && total > 0 && s.part.gate.line.inTotal.Load() >= total
+	if s.part.queued.Load() > 0 || s.part.counts.fates.forPermit((*fate).refused) > s.refused {
+		return true
+	}
+	full, _ := s.part.spec.Load().commonFull(entry{})
+	return s.total && full
 }
 
 // Excessive reports whether more permits than half of the partition's limit, and more

@@ -30,15 +30,16 @@ type Policy struct {
 	// Total bounds the permits over all partitions; 0 = no bound. Permits
 	// granted before a total was introduced do not count towards it.
 	Total int
-	// Shared puts all partitions under one limit, that of Default: anyone may take a
-	// permit while there are any, and while there are not enough each partition is
-	// served by its weight. Limits of other partitions are not looked at. It says
-	// nothing where there is a Backend.
+	// Common is a limit of all partitions together, besides those that they have of
+	// their own: anyone may take a permit while there are any, and while there are not
+	// enough each partition is served by its weight. nil = there is none.
+	Common *CommonLimit
+	// Shared makes the limit of Default the common one. Limits of other partitions are
+	// not looked at.
 	Shared bool
-	// Backend is what the partitions share with those of other gates before the same
-	// backend: its limit bounds the permits of all of them together, and while there
-	// are not enough each partition is served by its weight. nil = nothing is shared
-	// but the Total, and what Shared says.
+	// Backend is shared by all gates before the same backend: their common limit, which
+	// is then to be the same for all of them, bounds the permits of all of them
+	// together. nil = the gate shares with no other.
 	Backend *Backend
 	// MaxPartitions bounds the partitions that exist for keys that no named
 	// partition matches; 0 = 1000. Further keys share "overflow".
@@ -84,7 +85,7 @@ type PartitionPolicy struct {
 	// Rate limits this partition's requests, in addition to the gate's.
 	Rate Rate
 	// NewLimit makes the Limit; nil = a fixed limit of 20, or where there is a
-	// [Policy.Backend] none besides the common one.
+	// [Policy.Common] limit none besides that.
 	NewLimit func() Limit
 	// Signature identifies what NewLimit makes: equal signatures, equal limits.
 	Signature string

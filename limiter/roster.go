@@ -128,7 +128,7 @@ func (r *roster) apply(now int64, policy *Policy) {
 	if old != nil {
 		t.bucket = old.bucket
 	}
-	t.common = r.common(policy)
+	t.common = r.common(old, policy)
 	t.bucket = bucket.Change(t.bucket, policy.Rate, now)
 	t.def = r.keep(old, t, DefaultPartition, &policy.Default, now)
 	t.overflow = r.keep(old, t, OverflowPartition, &policy.Default, now)

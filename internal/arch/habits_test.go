@@ -63,17 +63,6 @@ func TestNobodyAsksForTheProtocol(t *testing.T) {
 	}
 }
 
-// A room has few enough files to be known: one that grows past the bound hides
-// another, which is to be found.
-func TestRoomsAreSmall(t *testing.T) {
-	const most = 18
-	for _, p := range packages(t) {
-		if n := len(p.sources()); n > most {
-			t.Errorf("%s has %d source files, at most %d: look for the room that it hides", p.dir, n, most)
-		}
-	}
-}
-
 // Nothing in the tree points at a place that exists on one machine only.
 func TestNoMachinePaths(t *testing.T) {
 	const maxRead = 1 << 20
