@@ -3,9 +3,11 @@ package mongowire_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"github.com/golang/snappy"
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 
@@ -98,5 +100,48 @@ func TestSnappyPrefix(t *testing.T) {
 		if err != nil || got != n || !bytes.Equal(dst, plain[:n]) {
 			t.Errorf("prefix of %d bytes: %d, %v; want the same bytes", n, got, err)
 		}
+	}
+}
+
+// A literal of more than 60 bytes tells its length in the bytes behind its tag.
+func TestSnappyLongLiteral(t *testing.T) {
+	for _, n := range []int{59, 60, 61, 62, 255, 256, 257, 65_536, 65_537} {
+		plain := make([]byte, n)
+		x := uint32(1)
+		for i := range plain { // nothing repeats, so that all of it is a literal
+			x = x*1664525 + 1013904223
+			plain[i] = byte(x >> 24)
+		}
+		dst := make([]byte, n)
+		if got, err := mongowire.SnappyPrefix(dst, snappy.Encode(nil, plain)); err != nil || got != n || !bytes.Equal(dst, plain) {
+			t.Errorf("a literal of %d bytes: %d, %v; want the same bytes", n, got, err)
+		}
+	}
+	if n, err := mongowire.SnappyPrefix(make([]byte, 8), nil); n != 0 || !errors.Is(err, mongowire.ErrFrame) {
+		t.Errorf("a block without its length: %d, %v; want %v", n, err, mongowire.ErrFrame)
+	}
+	if n, err := mongowire.SnappyPrefix(make([]byte, 8), bytes.Repeat([]byte{0xff}, 11)); n != 0 || !errors.Is(err, mongowire.ErrFrame) {
+		t.Errorf("a block whose length does not end: %d, %v; want %v", n, err, mongowire.ErrFrame)
+	}
+}
+
+// More of a frame does not help with a compressor that nobody knows, and does with
+// one of which nothing can be opened yet.
+func TestOpenNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		algorithm byte
+		data      []byte
+		want      mongowire.Opened
+	}{
+		"unknown compressor": {9, []byte("whatever"), mongowire.Opened{Op: mongowire.OpMsg, Whole: true}},
+		"snappy, no length":  {1, nil, mongowire.Opened{Op: mongowire.OpMsg}},
+		"zlib, no header":    {2, nil, mongowire.Opened{Op: mongowire.OpMsg}},
+	} {
+		var o mongowire.Opener
+		p := append(binary.LittleEndian.AppendUint32([]byte{0xdd, 7, 0, 0}, 100), tc.algorithm)
+		if got := o.Open(append(p, tc.data...), false); !cmp.Equal(got, tc.want) {
+			t.Errorf("%s: %+v; want %+v", name, got, tc.want)
+		}
+		o.Release()
 	}
 }

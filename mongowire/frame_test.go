@@ -2,6 +2,7 @@ package mongowire_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"testing"
@@ -42,5 +43,18 @@ func TestReadFrame(t *testing.T) {
 	}
 	if _, _, err := mongowire.ReadFrame(bytes.NewReader(nil), nil, 64); !errors.Is(err, io.EOF) {
 		t.Errorf("between frames: %v, want %v", err, io.EOF)
+	}
+}
+
+// A section that is shorter than its own length field, or longer than the frame, is no
+// section. One of length -1 was looked at for ever, had the bound not been there.
+func TestSectionLengths(t *testing.T) {
+	body := append([]byte{0}, doc(find())...)
+	for n, ok := range map[uint32]bool{4: false, 5: true, 8: true, 0: false, 0xffffffff: false, 0x7fffffff: false, 1000: false} {
+		p := binary.LittleEndian.AppendUint32([]byte{0, 0, 0, 0, 1}, n)
+		p = append(p, make([]byte, max(int(int32(min(n, 100)))-4, 0))...)
+		if m, got := mongowire.ParseMessage(mongowire.OpMsg, append(p, body...)); got != ok {
+			t.Errorf("a section of length %d: %+v, %v; want %v", int32(n), m, got, ok)
+		}
 	}
 }
