@@ -146,11 +146,11 @@ func shapesOf(in *config.Ingress) int {
 func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
 	gates := max(fs.sharers, 1)
 	if in.Requests.Shared && p.Rate.PerSecond > 0 {
-		p.Rate.Sharers = gates
+		p.Rate.Sharers, p.Rate.Sharing = gates, &fs.club.sharing
 	}
 	mark := func(shared bool, r *limiter.Rate) {
 		if shared && r.PerSecond > 0 {
-			r.Sharers = gates
+			r.Sharers, r.Sharing = gates, &fs.club.sharing
 		}
 	}
 	mark(in.Partitions.Default.Shared, &p.Default.Rate)

@@ -25,8 +25,9 @@ import (
 type club struct {
 	*shared
 
-	fronts *fronts
-	other  chan struct{} // has room for one: group is another
+	fronts  *fronts
+	sharing limiter.Sharing // of every rate that is shared
+	other   chan struct{}   // has room for one: group is another
 
 	mu    sync.Mutex // guards the fields below; never held across a wait
 	group *fleet.Group
@@ -74,7 +75,7 @@ func (c *club) newGroup(f *config.Fleet) (*fleet.Group, error) {
 		return nil, fmt.Errorf("fleet.redis.tls: %w", err)
 	}
 	g, err := fleet.New(fleet.Options{
-		Redis: r, Name: f.Group, Settings: c.settings(f), Now: c.clock.Now, Buckets: c.buckets, Limits: c.limits, Log: c.log,
+		Redis: r, Name: f.Group, Settings: c.settings(f), Now: c.clock.Now, Buckets: c.buckets, Limits: c.limits, Sharing: &c.sharing, Log: c.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fleet.redis: %w", err)

@@ -185,3 +185,36 @@ func TestRatesOfAGroup(t *testing.T) {
 	}
 	soon(t, "it is told when Redis is back", func() bool { return rate(c, "orders", 70)() && rate(b, "orders", 70)() })
 }
+
+// With `fallback: closed` and no group nothing passes, whoever comes: tenants that
+// were never seen had a token each before the group was looked for.
+func TestClosedAdmitsNobody(t *testing.T) {
+	redis := miniredis.RunT(t)
+	text := strings.Replace(sharing(redis.Addr(), ", fallback: closed"), "default: { limit", "default: { rate: 100, shared: true, limit", 1)
+	text = strings.Replace(text, "requests: { rate: 100, burstSeconds: 2, shared: true }", "mode: enforce", 1)
+	r := run(t, text)
+	gate := r.Gate("orders")
+	admitted := func(from, to int) (n int) {
+		for i := from; i < to; i++ {
+			if p, err := gate.TryAdmit(gate.Now(), limiter.Request{Key: fmt.Sprint("tenant", i)}); err == nil {
+				p.End(limiter.Success)
+				n++
+			}
+		}
+		return n
+	}
+	soon(t, "it is leased", func() bool { return r.fleet().Mode == "leased" })
+	if n := admitted(0, 10); n != 10 {
+		t.Errorf("%d of 10 new tenants are admitted while the group answers", n)
+	}
+	redis.Close()
+	soon(t, "it is closed", func() bool { return r.fleet().Mode == "closed" })
+	if n := admitted(100, 300); n != 0 {
+		t.Errorf("%d of 200 new tenants are admitted without the group; want none", n)
+	}
+	late := run(t, text)
+	gate = late.Gate("orders")
+	if n := admitted(300, 500); n != 0 {
+		t.Errorf("%d of 200 tenants are admitted by a gate that starts without the group; want none", n)
+	}
+}

@@ -62,7 +62,8 @@ type book struct {
 
 	id, name string
 	buckets  Buckets
-	limits   Limits // nil = none
+	limits   Limits           // nil = none
+	sharing  *limiter.Sharing // nil = none
 	shares   []sharedLimit
 	dry      chan struct{}
 	rand     func() float64 // uniform in [0, 1)
@@ -155,7 +156,8 @@ func (b *book) look(now int64) {
 	if b.rates.ended(now) {
 		b.ratesChanged(now)
 	}
-	lost := b.lost(now)
+	lost := b.lost(now) || b.closed(now)
+	b.close(now)
 	p := plight{interval: b.Interval, tick: b.tick(), gates: b.known(), fallback: b.Fallback, rates: &b.rates}
 	b.order = slices.DeleteFunc(b.order, func(name string) bool {
 		q := b.quotas[name]
@@ -167,6 +169,17 @@ func (b *book) look(now int64) {
 		q.goOn(now, lost || q.open > 0 && now-q.open > int64(b.span()), p) // others may be answered, and this one not
 		return false
 	})
+}
+
+// closed reports whether nothing passes without a lease, and none is to be had.
+func (b *book) closed(now int64) bool { return b.Fallback == Closed && (!b.ever || b.lost(now)) }
+
+// close has buckets that are made from now on hold nothing when nothing passes
+// without a lease.
+func (b *book) close(now int64) {
+	if b.sharing != nil {
+		b.sharing.Close(b.closed(now))
+	}
 }
 
 // known returns how many gates there are, as far as this one knows.
@@ -304,7 +317,7 @@ func (b *book) mode(now int64) Mode {
 		return Leased
 	case b.ever && now-b.heard < int64(b.Lease):
 		return Kept
-	case !b.ever && !b.lost(now):
+	case !b.ever && !b.lost(now) && b.Fallback != Closed:
 		return Kept // it has just begun
 	case b.Fallback == Share:
 		return ShareMode

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/admitd/admitd/limiter"
 )
 
 // Options are what a [Group] is made of. Redis, Now and Buckets are required.
@@ -27,7 +29,9 @@ type Options struct {
 	Buckets Buckets
 	// Limits lists the limits that are shared; nil = none is.
 	Limits Limits
-	Log    *slog.Logger // nil = nowhere
+	// Sharing is what the rates of Buckets carry; nil = nothing.
+	Sharing *limiter.Sharing
+	Log     *slog.Logger // nil = nowhere
 }
 
 // Group is this gate's end of a group of gates. [New] makes one, [Group.Run]
@@ -93,7 +97,8 @@ func newGroup(o Options, on board) *Group {
 		o: o, id: hex.EncodeToString(id[:]), board: on, interval: o.Settings.withDefaults().Interval, wake: make(chan struct{}, 1), done: make(chan landing, 1), landed: make(chan struct{}),
 		book: newBook(o.Now(), hex.EncodeToString(id[:]), plainName(o.Gate), o.Settings, o.Buckets),
 	}
-	g.book.limits = o.Limits
+	g.book.limits, g.book.sharing = o.Limits, o.Sharing
+	g.book.close(o.Now())
 	if o.Redis.Cluster {
 		g.book.shards = clusterShards
 	}
@@ -126,6 +131,7 @@ func (g *Group) Set(s Settings) {
 	s = s.withDefaults()
 	s.Interval = g.interval
 	g.book.Settings = s
+	g.book.close(g.o.Now())
 	g.mu.Unlock()
 	g.Look()
 }

@@ -384,3 +384,20 @@ func TestKilledGateIsForgotten(t *testing.T) {
 		t.Errorf("a minute later %.0f/s are admitted; want 100", mean)
 	}
 }
+
+// Gates of one group may have different leases and intervals, as while a new
+// configuration is rolled out: each sees the other.
+func TestMixedLeases(t *testing.T) {
+	w := newWorld(t, 16, limiter.Rate{PerSecond: 500}, 2)
+	w.gates[1].Set(fleet.Settings{Gates: 2, Lease: time.Minute, Interval: time.Second})
+	w.spread(1000)
+	w.run(5 * time.Second)
+	for i, g := range w.gates {
+		if _, _, _, n := g.Quota("orders"); n != 2 {
+			t.Errorf("gate %d sees %d gates use the quota; want 2", i, n)
+		}
+	}
+	if mean, _, most := summary(w.run(10 * time.Second)); mean < 490 || mean > 505 || most > 560 {
+		t.Errorf("%.0f/s are admitted, %.0f in the worst second; want 500, and one of 1 s of interval in it no more than 560", mean, most)
+	}
+}

@@ -25,6 +25,12 @@ func TestLeaseFillsABucket(t *testing.T) {
 	if got := b.Tokens(0); got != 10 {
 		t.Errorf("before its first lease it holds %v; want a fifth of a second of half the rate", got)
 	}
+	closed := shared
+	closed.Sharing = &limiter.Sharing{}
+	closed.Sharing.Close(true)
+	if got := limiter.NewBucket(closed, 0).Tokens(second); got != 0 || closed.Sharing.Made() != 1 {
+		t.Errorf("where nothing passes without a lease it holds %v, %d were made; want 0 and 1", got, closed.Sharing.Made())
+	}
 	b.Lease(0, limiter.Lease{Tokens: 3, PerSecond: 20, Until: second})
 	for at, want := range map[int64]float64{0: 3, second / 2: 13, second: 23, 5 * second: 23} {
 		if got := b.Tokens(at); math.Abs(got-want) > 1e-6 {

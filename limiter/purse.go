@@ -16,6 +16,8 @@ type (
 	Rate = bucket.Rate
 	// Lease is what a bucket of a shared rate may spend.
 	Lease = bucket.Lease
+	// Sharing is what buckets of shared rates have in common.
+	Sharing = bucket.Sharing
 	// Due is what one bucket is owed.
 	Due = bucket.Due
 	// Bill is what a request has to pay: every due, or none.

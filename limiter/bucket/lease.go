@@ -171,6 +171,19 @@ func (s *bucketState) leased(now int64, tokens, perSecond float64, until int64) 
 	return next
 }
 
+// Sharing is what the buckets of rates that a gate shares have in common. The zero
+// value is ready; it is safe for concurrent use.
+type Sharing struct {
+	closed atomic.Bool
+	made   atomic.Uint64
+}
+
+// Close says whether a bucket holds nothing before its first lease.
+func (s *Sharing) Close(closed bool) { s.closed.Store(closed) }
+
+// Made counts the buckets that were made, or whose rate has become a shared one.
+func (s *Sharing) Made() uint64 { return s.made.Load() }
+
 // Times of a bucket that waits for its first lease.
 const (
 	aloneFor   = 1e9 // ns
@@ -178,8 +191,15 @@ const (
 )
 
 // alone returns the state until the first lease: a gate's part of the rate for a
-// second, and at least one token, so that the first request passes.
+// second, and at least one token, so that the first request passes; nothing where
+// nothing may pass without a lease.
 func (s *bucketState) alone(now int64) *bucketState {
+	if with := s.rate.Sharing; with != nil {
+		with.made.Add(1)
+		if with.closed.Load() {
+			return s.leased(now, 0, 0, now)
+		}
+	}
 	part := s.rate.PerSecond / float64(s.rate.Sharers)
 	return s.leased(now, min(max(part*aloneStart, 1), float64(s.burst)/s.scale), part, now+aloneFor)
 }

@@ -25,6 +25,9 @@ type Rate struct {
 	// included: its bucket is then filled by [Bucket.Lease] and [Bucket.Flow].
 	// 0 = the rate is this gate's own.
 	Sharers int
+	// Sharing is what all buckets of rates that this gate shares have in common;
+	// nil = nothing.
+	Sharing *Sharing
 }
 
 // Burst returns the depth in tokens.
