@@ -3,6 +3,8 @@ package postgresgate
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/admitd/admitd/labels"
 )
@@ -37,14 +39,27 @@ func appendError(dst []byte, f errorFields) []byte {
 	return dst
 }
 
-// appendRefusal appends the ErrorResponse of a refusal: the document on one
-// line of JSON as detail, the wait as hint. states replaces codes by reason.
+// maxName bounds a partition's name in a message, in bytes: clients choose it.
+const maxName = 64
+
+// appendRefusal appends the ErrorResponse of a refusal: who refused and for whom in
+// the message, the document on one line of JSON as detail, the wait as hint. states
+// replaces codes by reason.
 func appendRefusal(dst []byte, d *labels.Document, states map[labels.Reason]string) []byte {
-	f := errorFields{severity: "ERROR", code: stateOf(d.Reason, states), message: d.Errmsg, detail: string(d.AppendJSON(nil))}
+	f := errorFields{severity: "ERROR", code: stateOf(d.Reason, states), message: message(d), detail: string(d.AppendJSON(nil))}
 	if d.RetryAfterMS > 0 {
 		f.hint = fmt.Sprintf("retry in %d ms", d.RetryAfterMS)
 	}
 	return appendError(dst, f)
+}
+
+// message returns the message of a refusal, on one line.
+func message(d *labels.Document) string {
+	name := d.Partition
+	if len(name) > maxName {
+		name = name[:maxName] + "…"
+	}
+	return "admitd " + d.Ingress + ": " + d.Errmsg + " for " + strconv.Quote(strings.ToValidUTF8(name, "?"))
 }
 
 // stateOf returns the SQLSTATE of a reason.

@@ -49,9 +49,10 @@ const (
 // safe for concurrent use.
 type suspender struct {
 	srv    *Server
-	wanted atomic.Bool  // since the last round a unit waited for a permit or got none
-	now    atomic.Int64 // sessions that are suspended
-	errors atomic.Int64 // questions that failed
+	wanted atomic.Bool                              // since the last round a unit waited for a permit or got none
+	now    atomic.Int64                             // sessions that are suspended
+	errors atomic.Int64                             // questions that failed
+	stuck  atomic.Pointer[map[string]time.Duration] // see stuckFor
 
 	mu      sync.Mutex // guards the field below
 	running bool
@@ -63,6 +64,7 @@ type suspender struct {
 	waited    map[*session]struct{} // those that waited for a lock in the round before
 	tick      uint32                // of the round before
 	quiet     int                   // rounds without need
+	grants    map[string]grant      // of partitions that are full
 }
 
 // askedServer is a backend that can be asked.
@@ -127,7 +129,8 @@ func (u *suspender) stop() bool {
 	if u.wanted.Load() {
 		return false
 	}
-	u.running, u.quiet, u.waited = false, 0, nil
+	u.running, u.quiet, u.waited, u.grants = false, 0, nil, nil
+	u.stuck.Store(nil)
 	for _, a := range u.asked {
 		_ = a.activity.Close()
 	}
@@ -150,6 +153,43 @@ func (u *suspender) round() {
 		}
 	}
 	u.now.Store(int64(len(u.suspended)))
+	u.watchGrants()
+}
+
+// grant is when a partition that is full granted permits.
+type grant struct {
+	granted uint64    // permits, ever
+	at      time.Time // when that was more than before, or the partition was first seen full
+}
+
+// watchGrants notes for how long full partitions have granted no permit.
+func (u *suspender) watchGrants() {
+	if u.srv.learner == nil {
+		return
+	}
+	now, grants, stuck := time.Now(), map[string]grant{}, map[string]time.Duration{}
+	for g := range u.srv.learner.Glances() {
+		if g.InFlight < g.Limit {
+			continue
+		}
+		is, known := u.grants[g.Name]
+		if !known || g.Admitted != is.granted {
+			is = grant{granted: g.Admitted, at: now}
+		}
+		grants[g.Name], stuck[g.Name] = is, now.Sub(is.at)
+	}
+	u.grants = grants
+	u.stuck.Store(&stuck)
+}
+
+// stuckFor returns for how long a full partition has granted no permit, 0 = it did
+// in the last round. It is the least that a wait can honestly be said to take: how
+// long permits were held before says little when none has ended since.
+func (u *suspender) stuckFor(partition string) time.Duration {
+	if stuck := u.stuck.Load(); stuck != nil {
+		return (*stuck)[partition]
+	}
+	return 0
 }
 
 // follow suspends the sessions that waited for a lock in the round before, and still

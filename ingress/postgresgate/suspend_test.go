@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -365,4 +367,69 @@ func TestSuspendedPermitsAreConserved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While statements took seconds, who was refused was told to try again in the few
+// milliseconds that statements had taken before; and by whom he was refused, only in
+// the detail.
+func TestHintsAreHonest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sc := stage(t, policy(2, 0), postgresgate.Options{})
+		var cs, ups [2]net.Conn
+		for i := range cs {
+			_, cs[i], ups[i], _ = sc.loginNew()
+		}
+		_, other, _, _ := sc.loginNew()
+		work := func(of int, takes time.Duration) {
+			t.Helper()
+			say(cs[of], query("update"))
+			expect(t, ups[of], query("update"))
+			time.Sleep(takes)
+		}
+		done := func(of int) {
+			t.Helper()
+			say(ups[of], answer('I'))
+			hear(t, cs[of])
+		}
+		hint := func() int {
+			t.Helper()
+			say(other, query("select 1"))
+			ms := 0
+			for {
+				m, err := readMessage(other)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m[0] == 'Z' {
+					return ms
+				}
+				_, hint, _ := strings.Cut(string(m), "\x00Hretry in ")
+				word, _, _ := strings.Cut(hint, " ")
+				ms, _ = strconv.Atoi(word)
+				if !strings.Contains(string(m), "\x00Madmitd pg: Concurrency limiter 'partitionConcurrencyLimiter' limit exceeded for \"default\"\x00") {
+					t.Errorf("told %q", m)
+				}
+			}
+		}
+		for range 40 { // short ones, while others are refused
+			work(0, time.Millisecond)
+			work(1, time.Millisecond)
+			hint()
+			done(0)
+			done(1)
+		}
+		time.Sleep(20 * time.Second)
+		work(0, 0)
+		work(1, 0)
+		if ms := hint(); ms > 100 {
+			t.Errorf("at first: retry in %d ms; want what statements took before", ms)
+		}
+		for range 8 {
+			time.Sleep(260 * time.Millisecond)
+			hint()
+		}
+		if ms := hint(); ms < 1500 {
+			t.Errorf("two seconds later: retry in %d ms; want 1.5 s at least", ms)
+		}
+	})
 }

@@ -277,6 +277,9 @@ func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
 		s.srv.counters.refused[st.Op].Add(1)
 		s.srv.suspends.full()
 		d := rej.Document(req, !o.NoHints)
+		if d.RetryAfterMS > 0 && !d.Reason.ByRate() {
+			d.RetryAfterMS = max(d.RetryAfterMS, s.srv.suspends.stuckFor(rej.Partition).Milliseconds())
+		}
 		return appendRefusal(nil, &d, o.SQLStates), errRefused
 	}
 	if errors.Is(err, relay.ErrInterrupted) {
