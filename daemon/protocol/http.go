@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -103,6 +104,9 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 	}
 	if in.HTTP == nil || in.HTTP.Hello != "off" {
 		o.Hello = labels.ServeHello(func() (labels.Hello, bool) { return k.Hello(in.Name) })
+	}
+	for _, n := range in.Partitions.Named {
+		o.Named = append(o.Named, cmp.Or(n.Match, n.Name))
 	}
 	for op, tokens := range in.Cost.ByOperation {
 		o.Costs = append(o.Costs, httpgate.Cost{Operation: op, Tokens: tokens})

@@ -27,6 +27,8 @@ var ErrBy = errors.New("httpgate: partitions.by must be header:NAME, query:NAME,
 // immutable and safe for concurrent use.
 type identifier struct {
 	keys       []keyFunc
+	secrets    []bool   // of keys, those whose values are not to be shown; nil = none is
+	named      []string // keys of named partitions, as in [Options.Named]
 	exempt     Exempt
 	operations target.Operations // exempt ones
 	costs      target.Operations
@@ -44,7 +46,7 @@ var ErrUnacceptable = errors.New("httpgate: not a request that is forwarded")
 
 // Identifier returns what turns requests into what the limiter needs to know, as
 // a gate with these options does, for requests that another proxy has before it.
-// Of o it reads By, Exempt, CostHeader, Costs, DefaultCost and Classes. The error
+// Of o it reads By, Named, Exempt, CostHeader, Costs, DefaultCost and Classes. The error
 // wraps [ErrUnacceptable]; the request is identified all the same.
 func Identifier(o Options) (func(r *http.Request) (limiter.Request, error), error) {
 	o = o.WithDefaults()
@@ -71,8 +73,14 @@ func newIdentifier(o *Options) (*identifier, error) {
 	if !(id.usual > 0 && id.usual <= limiter.MaxCost) {
 		problems = append(problems, fmt.Errorf("default cost: must be > 0 and at most %g (%g)", limiter.MaxCost, id.usual))
 	}
-	for _, by := range o.By {
+	for i, by := range o.By {
 		key, err := parseBy(by)
+		if kind, name, _ := strings.Cut(by, ":"); (kind == "header" || kind == "query") && isSecret(name) {
+			if id.secrets == nil {
+				id.secrets, id.named = make([]bool, len(o.By)), o.Named
+			}
+			id.secrets[i] = true
+		}
 		problems = append(problems, err)
 		id.keys = append(id.keys, key)
 		if name, ok := strings.CutPrefix(by, "header:"); ok {
@@ -163,30 +171,38 @@ func network(addr string, bits int) string {
 func (id *identifier) identify(r *http.Request) limiter.Request {
 	left := deadline(r)
 	req := limiter.Request{Cost: id.cost(r), Exempt: id.isExempt(r), MaxWait: left, Deadline: left}
-	req.Key = id.key(r)
-	if len(req.Key) > maxKey {
-		sum := sha256.Sum256([]byte(req.Key))
-		req.Key = "sha256:" + hex.EncodeToString(sum[:])
-	}
+	req.Key = short(id.key(r, false))
 	if id.classes != nil {
 		id.classes.classify(r, &req)
+	}
+	if id.secrets != nil && !id.isNamed(req.Key) {
+		req.Key = short(id.key(r, true)) // it becomes the name of a partition, for everybody to see
 	}
 	return req
 }
 
+// short returns what stands for a key: itself, unless it is too long.
+func short(key string) string {
+	if len(key) <= maxKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
 // key returns the partition key: of several parts one string (ADR 8), "" when
-// all are empty.
-func (id *identifier) key(r *http.Request) string {
+// all are empty. shown has secrets be represented by their digests.
+func (id *identifier) key(r *http.Request, shown bool) string {
 	if len(id.keys) == 1 {
-		return id.keys[0](r)
+		return id.part(0, r, shown)
 	}
 	var b strings.Builder
 	some := false
-	for i, key := range id.keys {
+	for i := range id.keys {
 		if i > 0 {
 			b.WriteByte('/')
 		}
-		part := key(r)
+		part := id.part(i, r, shown)
 		some = some || part != ""
 		b.WriteString(part)
 	}
@@ -194,6 +210,15 @@ func (id *identifier) key(r *http.Request) string {
 		return ""
 	}
 	return b.String()
+}
+
+// part returns one part of the partition key.
+func (id *identifier) part(i int, r *http.Request, shown bool) string {
+	part := id.keys[i](r)
+	if shown && id.secrets[i] {
+		return digest(part)
+	}
+	return part
 }
 
 // cost returns the tokens that r spends.

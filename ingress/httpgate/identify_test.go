@@ -17,6 +17,7 @@ import (
 
 func TestIdentify(t *testing.T) {
 	o := httpgate.Options{
+		Named: []string{"Bearer gold", "free-*"},
 		Exempt: httpgate.Exempt{
 			CIDRs:        []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 			Applications: []string{"kube-probe/"},
@@ -33,11 +34,18 @@ func TestIdentify(t *testing.T) {
 		headers map[string]string
 		want    limiter.Request
 	}{
-		"header":              {by: []string{"header:x-tenant"}, headers: map[string]string{"X-Tenant": "acme"}, want: limiter.Request{Key: "acme", Cost: 1}},
-		"header missing":      {by: []string{"header:x-tenant"}, want: limiter.Request{Cost: 1}},
-		"a combination":       {by: []string{"query:t", "client"}, from: "[2001:DB9::1]:5", request: "GET /?t=x", want: limiter.Request{Key: "x/2001:DB9::1", Cost: 1}},
-		"half a combination":  {by: []string{"header:x-tenant", "constant:all"}, want: limiter.Request{Key: "/all", Cost: 1}},
-		"nothing of two":      {by: []string{"header:x-tenant", "query:t"}, want: limiter.Request{Cost: 1}},
+		"header":             {by: []string{"header:x-tenant"}, headers: map[string]string{"X-Tenant": "acme"}, want: limiter.Request{Key: "acme", Cost: 1}},
+		"header missing":     {by: []string{"header:x-tenant"}, want: limiter.Request{Cost: 1}},
+		"a combination":      {by: []string{"query:t", "client"}, from: "[2001:DB9::1]:5", request: "GET /?t=x", want: limiter.Request{Key: "x/2001:DB9::1", Cost: 1}},
+		"half a combination": {by: []string{"header:x-tenant", "constant:all"}, want: limiter.Request{Key: "/all", Cost: 1}},
+		"nothing of two":     {by: []string{"header:x-tenant", "query:t"}, want: limiter.Request{Cost: 1}},
+		// Tokens of clients stood in the status, in logs and in snapshots.
+		"a secret":            {by: []string{"header:Authorization"}, headers: map[string]string{"Authorization": "Bearer geheim"}, want: limiter.Request{Key: "sha256:94f89a3be2a8f5d9", Cost: 1}},
+		"a secret named":      {by: []string{"header:Authorization"}, headers: map[string]string{"Authorization": "Bearer gold"}, want: limiter.Request{Key: "Bearer gold", Cost: 1}},
+		"secrets named":       {by: []string{"header:X-Auth-Token"}, headers: map[string]string{"X-Auth-Token": "free-7"}, want: limiter.Request{Key: "free-7", Cost: 1}},
+		"a secret missing":    {by: []string{"header:Cookie"}, want: limiter.Request{Cost: 1}},
+		"a secret and a key":  {by: []string{"header:X-Tenant", "query:api_key"}, request: "GET /?api_key=Bearer%20geheim", headers: map[string]string{"X-Tenant": "acme"}, want: limiter.Request{Key: "acme/sha256:94f89a3be2a8f5d9", Cost: 1}},
+		"a long secret":       {by: []string{"header:X-Api-Key"}, headers: map[string]string{"X-Api-Key": long}, want: limiter.Request{Key: "sha256:17b16d8ef494060f", Cost: 1}},
 		"query":               {by: []string{"query:t"}, request: "GET /?a=1&t=x%20y&t=z", want: limiter.Request{Key: "x y", Cost: 1}},
 		"query missing":       {by: []string{"query:t"}, request: "GET /?tt=1", want: limiter.Request{Cost: 1}},
 		"path":                {by: []string{"path"}, request: "GET /a/b?c", want: limiter.Request{Key: "/a/b", Cost: 1}},

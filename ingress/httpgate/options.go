@@ -58,7 +58,14 @@ type Options struct {
 	//	path:/a/{id}/*   the parameters of a path that matches, joined by "/"
 	//	client           the client's IP address
 	//	constant:NAME    NAME
+	//
+	// The values of headers and query parameters by which clients prove who they are,
+	// such as Authorization, Cookie and X-Api-Key, are secrets: in a key "sha256:" and
+	// 16 digits of its hash stand for one, unless a named partition serves the key.
 	By []string
+	// Named are the keys that named partitions serve; one that ends in * serves all that
+	// begin so.
+	Named []string
 	// Exempt requests are counted but never refused.
 	Exempt Exempt
 	// Classes says who goes first; nil = nobody. Its By are header:NAME,
