@@ -218,6 +218,7 @@ func (d *Daemon) newDecisions(ctx context.Context, cfg *config.Config) (out deci
 	if ring != nil {
 		o.TLS = ring.Config()
 	}
+	d.metrics.WatchCertificate("decisions", ring.Expires)
 	if out.ln, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Decisions.Listen); err != nil {
 		return out, fmt.Errorf("decisions.listen: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/admitd/admitd/baseline"
@@ -26,6 +27,9 @@ type memory struct {
 	learned func() []vitals.Learned // what is believed now; set before run
 	running func() *config.Config
 	failed  bool // the last time to write
+
+	mu      sync.Mutex // guards problem
+	problem string     // why it could not be written the last time; "" = it could
 	// kept is what is kept of the tuner; restore takes what was kept before.
 	kept    func() []byte
 	restore func([]byte)
@@ -134,6 +138,20 @@ func (m *memory) write(now time.Time) {
 			slog.String("path", m.path), slog.Any("error", err))
 	}
 	m.failed = err != nil
+	m.metrics.StateWritten(err == nil, now)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.problem = ""
+	if err != nil {
+		m.problem = "the state file cannot be written, a restart will forget what limits learned: " + err.Error()
+	}
+}
+
+// detail is what /readyz says of the state file; "" = it can be written, or there is none.
+func (m *memory) detail() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.problem
 }
 
 // believed returns what the limits of every ingress believe.

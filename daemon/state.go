@@ -40,6 +40,9 @@ func (fc *face) Health() admin.Health {
 		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(problems, "; "))
 	}
 	h.Detail = append(h.Detail, fc.fronts.club.details()...)
+	if detail := fc.fronts.memory.detail(); detail != "" {
+		h.Detail = append(h.Detail, detail)
+	}
 	if s := fc.clock.Status(); !s.Trusted {
 		h.Detail = append(h.Detail, "the clock is not trusted, adaptive limits are fixed: "+string(s.Reason))
 	}
@@ -62,6 +65,10 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot
 			Changed: len(fs.changes) + overridden,
 		},
 	}
+	if f := fs.club.status(); f != nil {
+		s.Process.Fleet = f.Mode
+	}
+	s.Process.Delay = fc.metrics.Delay
 	s.Fleet, s.Tuner = fs.club.status(), fc.steward.Brief()
 	if list := fs.stages.reports(ingress); len(list) > 0 {
 		s.Shadow = list

@@ -213,11 +213,11 @@ func TestBoards(t *testing.T) {
 		t.Errorf("%d boards; want 5", len(all))
 	}
 	variables := map[string][]string{
-		"fleet.json":     {"datasource", "instance"},
-		"overview.json":  {"datasource", "instance", "ingress"},
-		"partition.json": {"datasource", "instance", "ingress", "partition"},
-		"ingress.json":   {"datasource", "instance", "ingress"},
-		"benchmark.json": {"datasource", "instance", "ingress_a", "partition_a", "offset_a", "ingress_b", "partition_b", "offset_b"},
+		"fleet.json":     {"datasource", "job", "namespace", "pod", "instance"},
+		"overview.json":  {"datasource", "job", "namespace", "pod", "instance", "ingress"},
+		"partition.json": {"datasource", "job", "namespace", "pod", "instance", "ingress", "partition"},
+		"ingress.json":   {"datasource", "job", "namespace", "pod", "instance", "ingress"},
+		"benchmark.json": {"datasource", "job", "namespace", "pod", "instance", "ingress_a", "partition_a", "offset_a", "ingress_b", "partition_b", "offset_b"},
 	}
 	uids, titles := map[string]bool{}, map[string]bool{}
 	for file, g := range all {

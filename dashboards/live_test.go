@@ -43,6 +43,12 @@ func empty() map[string]string {
 		"alert AdmitdGateSlow":                "one request in sixteen is measured, which is less than one a second here",
 		"alert AdmitdBackendFailing":          "every backend of the scene answers",
 		"alert AdmitdBackendErrors":           "few of the answers are errors",
+		"alert AdmitdCertificateExpires":      "no certificate of the scene is about to expire",
+		"alert AdmitdOutOfDescriptors":        "the daemons have descriptors enough",
+		"alert AdmitdStateNotWritten":         "the state file can be written",
+		"alert AdmitdGateDelayed":             "the scene is small",
+		"alert AdmitdOpaqueConnections":       "nobody encrypts past the gate",
+		"alert AdmitdTargetDown":              "both daemons answer",
 		"alert AdmitdCallersLeave":            "few callers leave",
 		"alert AdmitdInvalidRequests":         "few requests are invalid",
 		"alert AdmitdTunerReverted":           "nothing is changed, so that nothing is taken back",
@@ -100,7 +106,7 @@ func answer(t *testing.T, addr, expr string) (int, error) {
 
 var variable = strings.NewReplacer(
 	"$__rate_interval", "10s", "$__range", "30s", "$offset_a", "1s", "$offset_b", "1s",
-	"$instance", ".+", "$ingress_a", ".+", "$ingress_b", ".+", "$ingress", ".+",
+	"$job", ".+", "$namespace", ".*", "$pod", ".*", "$instance", ".+", "$ingress_a", ".+", "$ingress_b", ".+", "$ingress", ".+",
 	"$partition_a", ".+", "$partition_b", ".+", "$partition", ".+",
 )
 

@@ -20,6 +20,7 @@ import (
 	"github.com/admitd/admitd/internal/modelmongo"
 	"github.com/admitd/admitd/internal/modelpostgres"
 	"github.com/admitd/admitd/internal/modelpulsar"
+	"github.com/admitd/admitd/internal/testkit/keypair"
 )
 
 // scene is the daemon under load, built from source, twice: one with every
@@ -32,6 +33,7 @@ type scene struct {
 const mainConfig = `
 admin: { listen: %[1]s }
 log: { level: error }
+stateFile: %[15]s
 tuner:
   signals:
     - { name: refused, source: gate, ingress: orders, metric: refused }
@@ -78,6 +80,10 @@ ingresses:
     listen: %[10]s
     backend: %[11]s
     requests: { rate: 20 }
+  - name: secured
+    listen: %[12]s
+    backend: %[3]s
+    tls: { certFile: %[13]s, keyFile: %[14]s }
 `
 
 const brokenConfig = `
@@ -108,9 +114,10 @@ func start(t *testing.T) *scene {
 	backend := httptest.NewServer(slowBackend())
 	t.Cleanup(backend.Close)
 	mongo, pulsar, postgres := wireBackends(t)
-	a := addresses(t, 8)
+	a := addresses(t, 9)
+	cert, key := keypair.Files(t, "localhost")
 	const window = "window: { min: 100ms, max: 100ms }"
-	run(t, binary, fmt.Sprintf(mainConfig, a[0], a[1], backend.URL, a[2], a[3], window, mongo, a[4], pulsar, a[7], postgres))
+	run(t, binary, fmt.Sprintf(mainConfig, a[0], a[1], backend.URL, a[2], a[3], window, mongo, a[4], pulsar, a[7], postgres, a[8], cert, key, filepath.Join(t.TempDir(), "state")))
 	broken := run(t, binary, fmt.Sprintf(brokenConfig, a[5], a[6], backend.URL), "--clock-fault", "backwards=50ms@1s")
 
 	loadHTTP(t, "http://"+a[1], "http://"+a[2])

@@ -45,7 +45,8 @@ type doorRules struct {
 	bucket *limiter.Bucket // nil = unlimited
 
 	tls       *tls.Config // nil = plain TCP
-	proxied   bool        // a PROXY header is demanded
+	expires   func() time.Time
+	proxied   bool // a PROXY header is demanded
 	proxyFrom []netip.Prefix
 }
 
@@ -59,6 +60,10 @@ type Status struct {
 	Refused  []uint64        // connections refused since the start, indexed by [Refusal]
 	Tokens   float64         // tokens left, negative when owed; +Inf when unlimited
 	Bucket   *limiter.Bucket // where they are; nil = unlimited
+
+	// Certificate is when the certificate of the listener ceases to be valid; zero = it has
+	// none, or Options.Expires does not tell.
+	Certificate time.Time
 
 	Responses []uint64       // of the backends, since the start, indexed by [Response]
 	Invalid   []InvalidCount // requests that the gate answered because they could not be forwarded; without zeros
@@ -75,7 +80,7 @@ func NewDoor(name string, o Options) *Door {
 // Apply replaces TLS, ProxyProtocol, ProxyFrom and Connections for connections that
 // come from now on, as [Door.Limit] does; all other options stay as they were.
 func (d *Door) Apply(o Options) {
-	d.replace(&doorRules{Connections: o.Connections, tls: o.TLS, proxied: o.ProxyProtocol, proxyFrom: o.ProxyFrom})
+	d.replace(&doorRules{Connections: o.Connections, tls: o.TLS, expires: o.Expires, proxied: o.ProxyProtocol, proxyFrom: o.ProxyFrom})
 }
 
 // Limit replaces the limits. Connections that are in stay, also above a lower
@@ -107,6 +112,9 @@ func (d *Door) replace(next *doorRules) {
 func (d *Door) Status() Status {
 	l := d.rules.Load()
 	s := Status{MaxOpen: l.maxOpen(), Tokens: l.bucket.Tokens(d.o.Clock.Now()), Bucket: l.bucket}
+	if l.expires != nil {
+		s.Certificate = l.expires()
+	}
 	d.counts.status(&s)
 	return s
 }
@@ -116,9 +124,15 @@ func (d *Door) Status() Status {
 func (d *Door) enter(c net.Conn) *conn {
 	l := d.rules.Load()
 	open := d.counts.open.Add(1)
-	if open > l.maxOpen() || !d.provide(c) {
+	if open > l.maxOpen() {
 		d.counts.open.Add(-1)
 		d.refuse(c, OverOpen)
+		return nil
+	}
+	if !d.provide(c) {
+		d.counts.open.Add(-1)
+		d.Count(c, NoDescriptors)
+		d.show(c, OverOpen)
 		return nil
 	}
 	return &conn{Conn: c, door: d, kept: open > l.ordinary()}

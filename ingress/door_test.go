@@ -214,8 +214,8 @@ func TestTheLastDescriptors(t *testing.T) {
 		if err := ln.Close(); err != nil {
 			t.Error(err)
 		}
-		if st := door.Status(); st.Refused[ingress.OverOpen] != refused || st.Open != 0 {
-			t.Errorf("limit %d: %d refused, %d open; want %d, 0", limit, st.Refused[ingress.OverOpen], st.Open, refused)
+		if st := door.Status(); st.Refused[ingress.NoDescriptors] != refused || st.Open != 0 {
+			t.Errorf("limit %d: %d refused, %d open; want %d, 0", limit, st.Refused[ingress.NoDescriptors], st.Open, refused)
 		}
 	}
 }

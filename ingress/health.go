@@ -73,6 +73,7 @@ type BackendStatus struct {
 	Cause    string    // of the last failure, a [Cause] as a word; "" = there was none
 	LastFail time.Time // zero = never
 	Failures []uint64  // by [Cause]
+	Unasked  uint64    // times that it was not asked, since no file descriptor was left
 }
 
 // Health tells whether the backends of one ingress answer. Each gate tells the
@@ -182,6 +183,7 @@ type Backend struct {
 	address string
 	phase   atomic.Uint32
 	counts  [causes]atomic.Uint64
+	unasked atomic.Uint64
 
 	mu       sync.Mutex // guards the fields below
 	ingress  string
@@ -276,6 +278,7 @@ func LacksDescriptors(err error) bool {
 
 // lack logs now and then that the backend was not even asked.
 func (b *Backend) lack(err error) {
+	b.unasked.Add(1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := time.Now(); b.log != nil && (b.lacked.IsZero() || now.Sub(b.lacked) >= warnEvery) {
@@ -303,7 +306,7 @@ func (b *Backend) isDown(now time.Time) bool {
 func (b *Backend) status(now time.Time) BackendStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := BackendStatus{Address: b.address, State: BackendUnknown, Since: b.since, LastFail: b.lastFail, Failures: make([]uint64, causes)}
+	s := BackendStatus{Address: b.address, State: BackendUnknown, Since: b.since, LastFail: b.lastFail, Failures: make([]uint64, causes), Unasked: b.unasked.Load()}
 	for i := range b.counts {
 		s.Failures[i] = b.counts[i].Load()
 	}

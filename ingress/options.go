@@ -29,6 +29,9 @@ type Options struct {
 	// TLS, when not nil, is spoken on every connection. Only [Server] reads
 	// it; under net/http the HTTP server does the handshake. See [LoadTLS].
 	TLS *tls.Config
+	// Expires tells when the certificate of TLS ceases to be valid, for [Status]; zero =
+	// there is none. nil = it cannot be told.
+	Expires func() time.Time
 	// Connections limits connections as they arrive.
 	Connections Connections
 	// ProxyProtocol demands a PROXY header, version 1 or 2, on every
@@ -121,13 +124,15 @@ const (
 	BadHandshake
 	// Draining: the door was closed while the client waited.
 	Draining
+	// NoDescriptors: the process had no file descriptors left for the client.
+	NoDescriptors
 
 	refusals int = iota
 )
 
 // Refusals returns every refusal in a fixed order.
 func Refusals() []Refusal {
-	return []Refusal{OverRate, OverOpen, Abandoned, BadProxyHeader, BadHandshake, Draining}
+	return []Refusal{OverRate, OverOpen, Abandoned, BadProxyHeader, BadHandshake, Draining, NoDescriptors}
 }
 
 // String returns the refusal as it appears in metrics and logs.
@@ -143,6 +148,8 @@ func (r Refusal) String() string {
 		return "proxy_header"
 	case BadHandshake:
 		return "tls_handshake"
+	case NoDescriptors:
+		return "descriptors"
 	default:
 		return "draining"
 	}

@@ -38,7 +38,7 @@ func TestDescriptorsArePromisedToWhoIsLetIn(t *testing.T) {
 		t.Helper()
 		third := dial(t, addr)
 		defer third.Close()
-		if _, err := io.ReadAll(third); err != nil || len(seen.refused) == 0 || <-seen.refused != ingress.OverOpen {
+		if _, err := io.ReadAll(third); err != nil || len(seen.refused) == 0 || <-seen.refused != ingress.NoDescriptors {
 			t.Errorf("%s: a third client came in, or read %v; want it to find one descriptor too few", why, err)
 		}
 	}

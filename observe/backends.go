@@ -19,7 +19,7 @@ func (m *Metrics) WatchBackends(name string, r BackendReader) (stop func()) {
 
 // backends collects the metrics of backends.
 type backends struct {
-	up, failures family
+	up, failures, unasked family
 
 	mu   sync.Mutex // guards read
 	read map[string]*BackendReader
@@ -29,6 +29,7 @@ func newBackends() *backends {
 	return &backends{
 		up:       newGauge("backend_up", "0 while the backend answers nothing; absent until it was asked."),
 		failures: newCounter("backend_failures_total", "Requests and connections that got no answer from the backend."),
+		unasked:  newCounter("backend_unasked_total", "Times that a backend was not asked, since the process had no file descriptor left."),
 		read:     map[string]*BackendReader{},
 	}
 }
@@ -58,6 +59,7 @@ func (s *backends) collect(b *builder) {
 			if status.State != ingress.BackendUnknown {
 				b.add(&s.up, number(status.State != ingress.BackendDown), backend, in)
 			}
+			b.add(&s.unasked, float64(status.Unasked), backend, in)
 			for _, cause := range ingress.Causes() {
 				b.add(&s.failures, float64(status.Failures[cause]), backend, b.label("cause", cause.String()), in)
 			}

@@ -24,6 +24,7 @@ type doors struct {
 	open, waiting, maxOpen     family
 	accepted, rejected, tokens family
 	responses, invalid         family
+	certificate                family
 
 	mu   sync.Mutex // guards read
 	read map[string]DoorReader
@@ -31,15 +32,16 @@ type doors struct {
 
 func newDoors(tokens family) *doors {
 	return &doors{
-		open:      newGauge("connections_open", "Connections that are open."),
-		waiting:   newGauge("connections_waiting", "Connections that wait for a token before they come in."),
-		maxOpen:   newGauge("connections_max_open", "Bound on connections that are open or waiting."),
-		accepted:  newCounter("connections_accepted_total", "Connections that came in."),
-		rejected:  newCounter("connections_rejected_total", "Connections that were closed before they came in."),
-		responses: newCounter("backend_responses_total", "Answers of the backend, by class of status, or by whether they were errors."),
-		invalid:   newCounter("requests_invalid_total", "Requests that the gate answered by itself because they cannot be forwarded."),
-		tokens:    tokens,
-		read:      map[string]DoorReader{},
+		open:        newGauge("connections_open", "Connections that are open."),
+		waiting:     newGauge("connections_waiting", "Connections that wait for a token before they come in."),
+		maxOpen:     newGauge("connections_max_open", "Bound on connections that are open or waiting."),
+		accepted:    newCounter("connections_accepted_total", "Connections that came in."),
+		rejected:    newCounter("connections_rejected_total", "Connections that were closed before they came in."),
+		responses:   newCounter("backend_responses_total", "Answers of the backend, by class of status, or by whether they were errors."),
+		invalid:     newCounter("requests_invalid_total", "Requests that the gate answered by itself because they cannot be forwarded."),
+		tokens:      tokens,
+		certificate: newGauge("tls_certificate_expiry_timestamp_seconds", "When the certificate that a listener serves ceases to be valid, in seconds since 1970."),
+		read:        map[string]DoorReader{},
 	}
 }
 
@@ -89,6 +91,9 @@ func (d *doors) collect(b *builder) {
 			if int(class) < len(s.Responses) && s.Responses[class] > 0 {
 				b.add(&d.responses, float64(s.Responses[class]), b.label("class", class.String()), in)
 			}
+		}
+		if !s.Certificate.IsZero() {
+			b.add(&d.certificate, unix(s.Certificate), pair("listener", name))
 		}
 		for _, i := range s.Invalid {
 			b.add(&d.invalid, float64(i.Count), in, b.label("status", i.Name()))

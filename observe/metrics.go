@@ -33,6 +33,7 @@ type Metrics struct {
 	moves     *moves
 	config    *configMetrics
 	clock     *clockMetrics
+	process   *processMetrics
 	all       prometheus.Gatherer
 }
 
@@ -52,12 +53,13 @@ func New(o Options) *Metrics {
 		config:    newConfigMetrics(),
 		clock:     newClockMetrics(),
 	}
+	m.process = newProcessMetrics(m.doors.certificate)
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info",
 		Help:        "Always 1; the labels say which build is running.",
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
-	m.all = &gatherer{sources: []source{m.durations, m.gates, m.doors, m.backends, m.moves, m.config, m.clock}, registry: m.registry}
+	m.all = &gatherer{sources: []source{m.durations, m.gates, m.doors, m.backends, m.moves, m.config, m.clock, m.process}, registry: m.registry}
 	m.registry.MustRegister(build)
 	if o.Process {
 		m.registry.MustRegister(

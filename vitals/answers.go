@@ -178,3 +178,48 @@ func (p *pace) leftNote() (text string, first bool) {
 	}
 	return fmt.Sprintf("%s of %s/s leave before they are answered.", percent(share), number(p.received)), share >= tellShare && p.left > p.refused
 }
+
+// fleetClosed is what a gate goes by that refuses what is shared while its group is away.
+const fleetClosed = "closed"
+
+// judgeProcess words what keeps clients out whatever the backend does.
+func (r *record) judgeProcess(now time.Time) (v Verdict, found bool) {
+	p := &r.pace
+	switch {
+	case !r.expires.IsZero() && !now.Before(r.expires):
+		fails := ""
+		if p.strangers > least {
+			fails = fmt.Sprintf(" %s TLS handshakes/s fail.", number(p.strangers))
+		}
+		return Expired.verdict("The certificate of this listener expired %s ago.%s%s", age(now.Sub(r.expires)), fails, r.alsoAdmitted()), true
+	case p.scarce > least:
+		return NoDescriptors.verdict("No file descriptors are left: %s/s are turned away, clients or their requests.%s", number(p.scarce), r.alsoAdmitted()), true
+	}
+	return v, false
+}
+
+// alsoAdmitted is a sentence about what is admitted besides; "" = nothing is.
+func (r *record) alsoAdmitted() string {
+	if r.pace.admitted <= least {
+		return ""
+	}
+	return fmt.Sprintf(" %s/s are admitted.", number(r.pace.admitted))
+}
+
+// delayMuch is from which delay on the gate is short of processor, if that is much of what
+// requests take.
+const delayMuch = 10 * time.Millisecond
+
+// delayNote says that the gate itself waits for a processor; "" = it does not, or not for
+// long.
+func (r *record) delayNote() string {
+	d := r.process.Delay
+	if d < delayMuch || r.pace.rtt > 0 && d < r.pace.rtt/4 {
+		return ""
+	}
+	text := fmt.Sprintf("This gate is short of processor: work that is ready waits up to %s for one.", millis(d))
+	if r.pace.rtt > 0 {
+		text += fmt.Sprintf(" That is in the %s that the backend seems to take.", millis(r.pace.rtt))
+	}
+	return text
+}

@@ -51,6 +51,22 @@ type Book struct {
 	mu        sync.Mutex // guards the fields below
 	ingresses map[string]*record
 	marks     []Mark
+	process   Process
+}
+
+// Process is what is true of the process, for every ingress.
+type Process struct {
+	// Delay is for how long work that is ready waits for a processor, at the 99th
+	// percentile; 0 = unknown.
+	Delay time.Duration
+	Fleet string // what the gate goes by in its group, such as "closed"; "" = there is none
+}
+
+// About takes what is true of the process now.
+func (b *Book) About(p Process) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.process = p
 }
 
 // record is one ingress.
@@ -58,7 +74,9 @@ type record struct {
 	at        time.Time // of the last reading
 	status    limiter.Status
 	backends  []ingress.BackendStatus
+	expires   time.Time // of the listener's certificate; zero = there is none
 	ungated   int64
+	process   Process
 	quiet     time.Time     // since when permits are held and nothing is answered; zero = something is
 	quietAt   totals        // of then
 	took      time.Duration // mean latency when something was answered last; 0 = nothing was
@@ -84,6 +102,8 @@ type totals struct {
 	left                               uint64 // callers, before they were answered
 	ended                              uint64 // permits
 	answers                            answers
+	strangers                          uint64 // TLS handshakes that failed
+	scarce                             uint64 // clients and backends for which no descriptor was left
 	busy, waited                       time.Duration
 	byCause                            map[limiter.Cause]uint64
 }
@@ -99,6 +119,7 @@ type answers struct {
 type pace struct {
 	received, admitted, refused, would, failed float64
 	left, ended, answered, errors, invalid     float64
+	strangers, scarce                          float64
 	rtt, base, usual, wait                     time.Duration // 0 = unknown; usual = the base of calm days
 	status                                     int           // with which the gate answers most of what is invalid
 	cause                                      limiter.Cause // of most refusals
@@ -115,6 +136,7 @@ func (b *Book) Take(now time.Time, all []Reading) {
 		if r == nil {
 			r = &record{}
 		}
+		r.process = b.process
 		r.take(now, &all[i])
 		next[all[i].Name] = r
 	}
@@ -148,6 +170,10 @@ func (b *Book) Verdict(name string, now time.Time) Verdict {
 func (r *record) take(now time.Time, in *Reading) {
 	seconds := now.Sub(r.at).Seconds()
 	r.at, r.status, r.backends, r.recall = now, in.Gate, in.Backends, in.Recall
+	r.expires = time.Time{}
+	if in.Connections != nil {
+		r.expires = in.Connections.Certificate
+	}
 	r.source, r.pinned, r.ungated = in.Source, in.Pinned, in.Ungated
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
@@ -181,6 +207,13 @@ func newTotals(now time.Time, in *Reading) totals {
 		}
 	}
 	t.answers = newAnswers(in.Connections)
+	for i := range in.Backends {
+		t.scarce += in.Backends[i].Unasked
+	}
+	if c := in.Connections; c != nil && len(c.Refused) > int(ingress.NoDescriptors) {
+		t.strangers = c.Refused[ingress.BadHandshake]
+		t.scarce += c.Refused[ingress.NoDescriptors]
+	}
 	return t
 }
 
@@ -250,6 +283,7 @@ func (r *record) paceFrom(n int) (p pace) {
 	per := func(from, to uint64) float64 { return float64(to-min(from, to)) / seconds }
 	p.received, p.admitted = per(first.received, last.received), per(first.admitted, last.admitted)
 	p.refused, p.would, p.failed = per(first.refused, last.refused), per(first.would, last.would), per(first.failed, last.failed)
+	p.strangers, p.scarce = per(first.strangers, last.strangers), per(first.scarce, last.scarce)
 	p.left, p.ended = per(first.left, last.left), per(first.ended, last.ended)
 	p.answered, p.errors = per(first.answers.all, last.answers.all), per(first.answers.errors, last.answers.errors)
 	worst := 0.0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,10 +29,15 @@ type incident struct {
 	left     uint64 // callers, while the backend works
 	invalid  uint64 // requests answered 413
 	fails    uint64 // requests that get no answer
+	lacks    uint64 // requests for which no descriptor is left
 	cause    ingress.Cause
 	held     int // permits, by requests that hang
 	limit    int
 	why      string // of the limit
+	expired  bool   // the certificate of the listener
+	strange  uint64 // TLS handshakes that fail
+	scarce   uint64 // clients for which no descriptor is left
+	process  vitals.Process
 	pinned   string // the override that is in force
 	latency  time.Duration
 	base     time.Duration // as the limit believes after a while; 0 = it stays
@@ -58,6 +64,11 @@ func incidents() []incident {
 		{name: "storm of one tenant", admitted: 150, answered: 150, refused: 850, by: rate, latency: 22 * time.Millisecond, limit: 20},
 		{name: "callers give up", admitted: 228, answered: 226, left: 227, refused: 22, by: full, latency: 138 * time.Millisecond, limit: 20, why: "departures"},
 		{name: "uploads too large", admitted: 2, answered: 2, invalid: 20, latency: 22 * time.Millisecond, limit: 20},
+		{name: "certificate expired", expired: true, strange: 41, limit: 20},
+		{name: "no descriptors left", admitted: 20, answered: 20, scarce: 88, latency: 22 * time.Millisecond, limit: 20},
+		{name: "Redis away, fallback closed", refused: 200, by: limiter.Cause{Reason: labels.RequestRate, Limit: labels.ByFleet}, process: vitals.Process{Fleet: "closed"}, limit: 20},
+		{name: "gate without a processor", admitted: 200, answered: 200, latency: 112 * time.Millisecond, process: vitals.Process{Delay: 90 * time.Millisecond}, limit: 20, why: "room"},
+		{name: "no descriptor left for the backend", admitted: 200, answered: 100, lacks: 100, latency: 22 * time.Millisecond, limit: 20},
 		{name: "limit pinned by somebody", pinned: "override 7 (limit=2) by ops (10.0.0.9:4711) at 09:02:00 UTC, until 09:32:00 UTC", admitted: 100, answered: 100, refused: 100, by: full, latency: 22 * time.Millisecond, limit: 2},
 	}
 }
@@ -76,6 +87,8 @@ type ingressOf struct {
 	held   int
 	base   time.Duration
 	last   incident
+	began  time.Time
+	until  time.Time // of the certificate
 }
 
 // second lets one second of an incident pass.
@@ -115,6 +128,12 @@ func (o *ingressOf) second(s incident) {
 	for range s.fails {
 		b.Failed(s.cause, errors.New("failed"))
 	}
+	for range s.lacks {
+		b.Failed(ingress.Unreachable, syscall.EMFILE)
+	}
+	o.sum.Ignored += s.lacks
+	o.door.Refused[ingress.BadHandshake] += s.strange
+	o.door.Refused[ingress.NoDescriptors] += s.scarce
 	if s.base > 0 { // a limit learns another base in a minute or so
 		o.base += (s.base - o.base) / 20
 	}
@@ -125,6 +144,12 @@ func (o *ingressOf) second(s incident) {
 func (o *ingressOf) read() {
 	o.door.Responses = slices.Clone(o.door.Responses)
 	o.door.Invalid = slices.Clone(o.door.Invalid)
+	o.door.Refused = slices.Clone(o.door.Refused)
+	o.door.Certificate = o.until
+	if o.last.expired {
+		o.door.Certificate = o.began
+	}
+	o.book.About(o.last.process)
 	door := o.door
 	held := o.held
 	o.book.Take(time.Now(), []vitals.Reading{{
@@ -178,7 +203,8 @@ func TestIncidents(t *testing.T) {
 	var w strings.Builder
 	for _, s := range incidents() {
 		synctest.Test(t, func(*testing.T) {
-			o := &ingressOf{health: ingress.NewHealth("http://db"), base: 20 * time.Millisecond}
+			o := &ingressOf{health: ingress.NewHealth("http://db"), base: 20 * time.Millisecond, began: time.Now(), until: time.Now().Add(time.Hour)}
+			o.door.Refused = make([]uint64, len(ingress.Refusals()))
 			o.sum.Rejected, o.sum.RejectedBy = map[labels.Reason]uint64{}, map[limiter.Cause]uint64{}
 			o.door.Responses = make([]uint64, len(ingress.Responses()))
 			calm := calmly()

@@ -1,6 +1,7 @@
 package vitals
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -31,20 +32,24 @@ type Condition string
 
 // The conditions, the one that is told first on top.
 const (
-	Measuring     Condition = "measuring"      // too little was seen to say anything
-	BackendDown   Condition = "backend_down"   // no backend answers anything
-	BackendsDown  Condition = "backends_down"  // some of several do not
-	BackendSilent Condition = "backend_silent" // requests are in flight, and none is answered
-	BackendFails  Condition = "backend_fails"  // some requests get no answer
-	BackendErrors Condition = "backend_errors" // many of its answers are errors
-	Draining      Condition = "draining"       // nothing new is admitted
-	CallersLeave  Condition = "callers_leave"  // many of them before they are answered
-	Refusing      Condition = "refusing"       // some requests are refused
-	Invalid       Condition = "invalid"        // many requests are not such as could be forwarded
-	WouldRefuse   Condition = "would_refuse"   // shadow mode lets pass what it would refuse
-	Idle          Condition = "idle"           // nobody asks
-	BackendIsSlow Condition = "backend_slow"   // it answers everything, and late
-	Admitting     Condition = "admitting"      // everything is admitted, and answered
+	Measuring     Condition = "measuring"           // too little was seen to say anything
+	Expired       Condition = "certificate_expired" // the listener's, so that clients stay away
+	NoDescriptors Condition = "no_descriptors"      // the process has none left
+	BackendDown   Condition = "backend_down"        // no backend answers anything
+	BackendsDown  Condition = "backends_down"       // some of several do not
+	BackendSilent Condition = "backend_silent"      // requests are in flight, and none is answered
+	BackendFails  Condition = "backend_fails"       // some requests get no answer
+	BackendErrors Condition = "backend_errors"      // many of its answers are errors
+	Draining      Condition = "draining"            // nothing new is admitted
+	FleetClosed   Condition = "fleet_closed"        // the group is away, and what is shared is refused
+	CallersLeave  Condition = "callers_leave"       // many of them before they are answered
+	Refusing      Condition = "refusing"            // some requests are refused
+	Invalid       Condition = "invalid"             // many requests are not such as could be forwarded
+	WouldRefuse   Condition = "would_refuse"        // shadow mode lets pass what it would refuse
+	Idle          Condition = "idle"                // nobody asks
+	GateDelayed   Condition = "gate_delayed"        // the process lacks a processor
+	BackendIsSlow Condition = "backend_slow"        // it answers everything, and late
+	Admitting     Condition = "admitting"           // everything is admitted, and answered
 )
 
 // levels is the one table of how bad each condition is, and of what is told to
@@ -55,17 +60,21 @@ var levels = []struct { //nolint:gochecknoglobals // a table
 	told  string
 }{
 	{Measuring, LevelNone, "Measuring"},
+	{Expired, LevelBad, "The certificate has expired"},
+	{NoDescriptors, LevelBad, "No file descriptors are left"},
 	{BackendDown, LevelBad, "The backend answers nothing"},
 	{BackendSilent, LevelBad, "The backend does not answer"},
 	{BackendsDown, LevelBad, "Some backends answer nothing"},
 	{BackendFails, LevelBad, "Requests fail at the backend"},
 	{BackendErrors, LevelBad, "The backend answers with errors"},
 	{Draining, LevelWarn, "Draining"},
+	{FleetClosed, LevelBad, "The group does not answer, and the fallback is closed"},
 	{CallersLeave, LevelWarn, "Callers leave before they are answered"},
 	{Refusing, LevelWarn, "Requests are refused"},
 	{WouldRefuse, LevelWarn, "Shadow mode: some would be refused"},
 	{Invalid, LevelWarn, "Many requests are invalid"},
 	{Idle, LevelNone, "No traffic at the moment"},
+	{GateDelayed, LevelWarn, "The gate is short of processor"},
 	{BackendIsSlow, LevelWarn, "The backend is slow"},
 	{Admitting, LevelOK, "Everything is admitted"},
 }
@@ -117,6 +126,9 @@ func (c Condition) verdict(format string, args ...any) Verdict {
 
 // judge finds the first condition that holds.
 func (r *record) judge(now time.Time) Verdict {
+	if v, found := r.judgeProcess(now); found {
+		return v
+	}
 	if v, dead := r.judgeBackends(now); dead {
 		return v
 	}
@@ -124,10 +136,17 @@ func (r *record) judge(now time.Time) Verdict {
 	backend := p.backend()
 	left, leaving := p.leftNote()
 	invalid, invalidFirst := p.invalidNote()
+	delayed := r.delayNote()
 	notes := sentence(left) + sentence(invalid)
+	if delayed != "" { // else the backend would be blamed
+		backend = delayed
+	}
 	switch {
 	case r.status.Draining:
 		return Draining.verdict("Draining: nothing new is admitted.")
+	case r.process.Fleet == fleetClosed && p.refused > least && p.cause.Limit == labels.ByFleet:
+		return FleetClosed.verdict("The group of gates does not answer, and the fallback is closed: %s of %s/s are refused.%s%s",
+			percent(p.refused/max(p.received, p.refused)), number(p.received), notes, sentence(backend))
 	case leaving:
 		return CallersLeave.verdict("%s%s%s%s", left, r.alsoRefused(), sentence(invalid), sentence(backend))
 	case p.refused > least:
@@ -140,6 +159,9 @@ func (r *record) judge(now time.Time) Verdict {
 		return Idle.verdict("No traffic at the moment.")
 	}
 	text := fmt.Sprintf("Everything is admitted: %s/s.%s%s%s", number(p.admitted), modeNote(r.status.Mode), notes, sentence(backend))
+	if delayed != "" {
+		return GateDelayed.verdict("%s", text)
+	}
 	if p.isSlow() {
 		return BackendIsSlow.verdict("%s", text)
 	}
@@ -218,7 +240,7 @@ func (r *record) refusing(notes string) Verdict {
 	} else if rate > least {
 		whom = fmt.Sprintf(", most for %s (%s/s)", name, number(rate))
 	}
-	v := Refusing.verdict("Refusing %s of %s/s: %s%s. %s", percent(p.refused/max(p.received, p.refused)), number(p.received), r.limitName(), whom, strings.TrimSpace(notes+sentence(p.backend())))
+	v := Refusing.verdict("Refusing %s of %s/s: %s%s. %s", percent(p.refused/max(p.received, p.refused)), number(p.received), r.limitName(), whom, strings.TrimSpace(notes+sentence(cmp.Or(r.delayNote(), p.backend()))))
 	v.Told += ": " + strings.ReplaceAll(string(p.cause.Reason), "_", " ")
 	return v
 }

@@ -186,7 +186,7 @@ func TestNoVerdictWithoutData(t *testing.T) {
 func TestRedIsForFailures(t *testing.T) {
 	for _, c := range vitals.Conditions() {
 		bad := c == vitals.BackendDown || c == vitals.BackendsDown || c == vitals.BackendFails ||
-			c == vitals.BackendSilent || c == vitals.BackendErrors
+			c == vitals.BackendSilent || c == vitals.BackendErrors || c == vitals.Expired || c == vitals.NoDescriptors || c == vitals.FleetClosed
 		if (c.Level() == vitals.LevelBad) != bad {
 			t.Errorf("%s has level %q", c, c.Level())
 		}

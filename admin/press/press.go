@@ -101,6 +101,11 @@ func (p *Press) Beat(now time.Time) {
 		}
 		all = append(all, r)
 	}
+	about := vitals.Process{Fleet: snapshot.Process.Fleet}
+	if snapshot.Process.Delay != nil {
+		about.Delay = snapshot.Process.Delay()
+	}
+	p.book.About(about)
 	p.book.Take(now, all)
 	p.mu.Lock()
 	defer p.mu.Unlock()

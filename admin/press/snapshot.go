@@ -22,6 +22,15 @@ type Snapshot struct {
 	Shadow    []status.Candidate
 	Tuner     *status.Tuner // nil = none
 	Fleet     *status.Fleet // nil = no group
+	Process   Process
+}
+
+// Process is what is true of the process, for every ingress.
+type Process struct {
+	Fleet string // what the gate goes by, as in [status.Fleet]; "" = there is no group
+	// Delay returns for how long work that is ready waits for a processor, and is called
+	// once a second; nil = it is not known.
+	Delay func() time.Duration
 }
 
 // Ingress is one protocol's front with its gate.

@@ -81,6 +81,19 @@ func (r *Ring) Config() *tls.Config {
 	return first
 }
 
+// Expires returns when the certificate that is served ceases to be valid; the zero time
+// without one.
+func (r *Ring) Expires() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	cfg := r.fresh()
+	if len(cfg.Certificates) == 0 || cfg.Certificates[0].Leaf == nil {
+		return time.Time{}
+	}
+	return cfg.Certificates[0].Leaf.NotAfter
+}
+
 // fresh returns the configuration for one handshake.
 func (r *Ring) fresh() *tls.Config {
 	r.mu.Lock()

@@ -3,6 +3,7 @@ package keys_test
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -68,6 +69,9 @@ func TestRingFollowsItsFiles(t *testing.T) {
 		second := shown(t, listener)
 		if bytes.Equal(second, first) {
 			t.Error("the old certificate is shown five seconds after it was renewed")
+		}
+		if leaf, err := x509.ParseCertificate(second); err != nil || !r.Expires().Equal(leaf.NotAfter) {
+			t.Errorf("expires %v; want %v, as the one that is shown (%v)", r.Expires(), leaf.NotAfter, err)
 		}
 		if err := os.WriteFile(files.CertFile, []byte("half of a certificate"), 0o600); err != nil {
 			t.Fatal(err)

@@ -22,6 +22,7 @@ func (p *Protocol) porch(k *Kit, in *config.Ingress) (o ingress.Options, own *tl
 		Clock: k.Clock, Log: k.Log, Descriptors: k.Descriptors, Counts: k.counts(in.Name), DrainTimeout: DrainTimeout(in),
 	}
 	ring, err := keys.NewRing(in.TLS, p.ALPN, k.Log)
+	o.Expires = ring.Expires
 	switch {
 	case err != nil || ring == nil:
 	case p.BeginsTLS:

@@ -19,7 +19,7 @@ func benchmark() board {
 		file: "benchmark.json", uid: "benchmark", title: "admitd / Benchmark",
 		about: "Two runs side by side, for tuning. Run a benchmark with low load, then with high load; set A to the time of the first (offset) and B to the second. " +
 			"Or send one load to two partitions with different limits and choose one on each side. A small limit keeps latency small and refuses more; a large one refuses less and lets latency grow.",
-		variables: []cog.Builder[dashboard.VariableModel]{datasourceVariable(), instanceVariable()},
+		variables: variables(),
 	}
 	for _, s := range sides() {
 		b.variables = append(b.variables, s.variables()...)
@@ -44,9 +44,9 @@ func interleave(a, b []panel) (out []panel) {
 func (s side) variables() []cog.Builder[dashboard.VariableModel] {
 	upper := strings.ToUpper(s.letter)
 	return []cog.Builder[dashboard.VariableModel]{
-		choice("ingress_"+s.letter, upper+" ingress", `label_values(admitd_requests_exempted_total{instance=~"$instance"}, ingress)`, false).
+		choice("ingress_"+s.letter, upper+" ingress", `label_values(admitd_requests_exempted_total{`+process+`}, ingress)`, false).
 			Description("Ingress of run " + upper + "."),
-		choice("partition_"+s.letter, upper+" partition", `label_values(admitd_requests_received_total{instance=~"$instance",ingress=~"$ingress_`+s.letter+`"}, partition)`, false).
+		choice("partition_"+s.letter, upper+" partition", `label_values(admitd_requests_received_total{`+process+`,ingress=~"$ingress_`+s.letter+`"}, partition)`, false).
 			Description("Partition of run " + upper + "."),
 		dashboard.NewCustomVariableBuilder("offset_" + s.letter).Label(upper + " offset").
 			// Not 0s: Prometheus 2 takes no offset of zero.

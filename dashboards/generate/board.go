@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -77,31 +79,45 @@ func annotations() []cog.Builder[dashboard.AnnotationQuery] {
 			Target(prometheus.NewDataqueryBuilder().Expr(expr).RefId("Anno").Datasource(source()))
 	}
 	return []cog.Builder[dashboard.AnnotationQuery]{
-		mark("Configuration reloads", "blue", `sum by (instance, result) (increase(admitd_config_reloads_total{instance=~"$instance"}[1m])) > 0`),
-		mark("Clock fallback", "red", `max by (instance, ingress) (admitd_fallback_active{instance=~"$instance"}) > 0`),
-		mark("Draining", "purple", `max by (instance, ingress) (admitd_ingress_draining{instance=~"$instance"}) > 0`),
-		mark("Tuner changes", "orange", `sum by (instance, policy) (increase(admitd_tuner_changes_total{instance=~"$instance"}[1m])) > 0`),
+		mark("Configuration reloads", "blue", `sum by (instance, result) (increase(admitd_config_reloads_total{`+process+`}[1m])) > 0`),
+		mark("Clock fallback", "red", `max by (instance, ingress) (admitd_fallback_active{`+process+`}) > 0`),
+		mark("Draining", "purple", `max by (instance, ingress) (admitd_ingress_draining{`+process+`}) > 0`),
+		mark("Tuner changes", "orange", `sum by (instance, policy) (increase(admitd_tuner_changes_total{`+process+`}[1m])) > 0`),
 	}
 }
 
-// datasourceVariable and the two below are on most boards: where the data is and whose it is.
+// variables are those of every board, where the data is and of which processes, and more.
+func variables(more ...cog.Builder[dashboard.VariableModel]) []cog.Builder[dashboard.VariableModel] {
+	return slices.Concat([]cog.Builder[dashboard.VariableModel]{datasourceVariable()}, processVariables(), more)
+}
+
+// datasourceVariable says where the data is.
 func datasourceVariable() cog.Builder[dashboard.VariableModel] {
 	return dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus").
 		Description("The Prometheus that scrapes admitd.")
 }
 
-func instanceVariable() cog.Builder[dashboard.VariableModel] {
-	return choice("instance", "Instance", "label_values(admitd_build_info, instance)", true).
-		Description("Which admitd processes.")
+// processVariables choose processes, each within what the ones before it chose.
+func processVariables() []cog.Builder[dashboard.VariableModel] {
+	return []cog.Builder[dashboard.VariableModel]{
+		choice("job", "Job", "label_values(admitd_build_info, job)", true).
+			Description("Jobs of Prometheus that scrape admitd."),
+		choice("namespace", "Namespace", `label_values(admitd_build_info{job=~"$job"}, namespace)`, true).AllValue(".*").
+			Description("Namespaces of Kubernetes; elsewhere there are none."),
+		choice("pod", "Pod", `label_values(admitd_build_info{job=~"$job",namespace=~"$namespace"}, pod)`, true).AllValue(".*").
+			Description("Pods of Kubernetes; elsewhere there are none."),
+		choice("instance", "Instance", `label_values(admitd_build_info{job=~"$job",namespace=~"$namespace",pod=~"$pod"}, instance)`, true).
+			Description("Which admitd processes."),
+	}
 }
 
 func ingressVariable(many bool) cog.Builder[dashboard.VariableModel] {
-	return choice("ingress", "Ingress", `label_values(admitd_requests_exempted_total{instance=~"$instance"}, ingress)`, many).
+	return choice("ingress", "Ingress", `label_values(admitd_requests_exempted_total{`+process+`}, ingress)`, many).
 		Description("Ingress, as the configuration names it.")
 }
 
 func partitionVariable(many bool) cog.Builder[dashboard.VariableModel] {
-	return choice("partition", "Partition", `label_values(admitd_requests_received_total{instance=~"$instance",ingress=~"$ingress"}, partition)`, many).
+	return choice("partition", "Partition", `label_values(admitd_requests_received_total{`+process+`,ingress=~"$ingress"}, partition)`, many).
 		Description("Partition, as metrics name it: those of clients' keys share the name default.")
 }
 

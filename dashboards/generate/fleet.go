@@ -1,16 +1,11 @@
 package main
 
-import (
-	"github.com/grafana/grafana-foundation-sdk/go/cog"
-	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
-)
-
 // fleet answers whether gates that share rates do so, and who has which part.
 func fleet() board {
 	return board{
 		file: "fleet.json", uid: "fleet", title: "admitd / Fleet",
 		about:     "Gates that share rates and limits: are all leased, who has which part, and how far away is the group?",
-		variables: []cog.Builder[dashboard.VariableModel]{datasourceVariable(), instanceVariable()},
+		variables: variables(),
 		rows: []row{
 			{"The group", members()},
 			{"Shares", shares()},

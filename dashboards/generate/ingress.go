@@ -1,18 +1,11 @@
 package main
 
-import (
-	"github.com/grafana/grafana-foundation-sdk/go/cog"
-	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
-)
-
 // ingress shows the front of the gate: connections, buckets, protocol.
 func ingress() board {
 	return board{
 		file: "ingress.json", uid: "ingress", title: "admitd / Ingress",
-		about: "The front of the gate: connections, buckets, protocol errors, latency and what the process itself costs.",
-		variables: []cog.Builder[dashboard.VariableModel]{
-			datasourceVariable(), instanceVariable(), ingressVariable(true),
-		},
+		about:     "The front of the gate: connections, buckets, protocol errors, latency and what the process itself costs.",
+		variables: variables(ingressVariable(true)),
 		rows: []row{
 			{"Connections", ingressConnections()},
 			{"Buckets and requests", ingressBuckets()},

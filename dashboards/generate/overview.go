@@ -1,10 +1,5 @@
 package main
 
-import (
-	"github.com/grafana/grafana-foundation-sdk/go/cog"
-	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
-)
-
 // overview answers in ten seconds: is the gate shedding, why, for whom, and is
 // the backend well.
 func overview() board {
@@ -12,7 +7,7 @@ func overview() board {
 		file: "overview.json", uid: "overview", title: "admitd / Overview",
 		about: "Is the gate shedding, why, for whom, and is the backend well? Marks show reloads, clock fallback, draining and " +
 			"what the tuner changed.",
-		variables: []cog.Builder[dashboard.VariableModel]{datasourceVariable(), instanceVariable(), ingressVariable(true)},
+		variables: variables(ingressVariable(true)),
 		rows: []row{
 			{"At a glance", glance()},
 			{"Why, and for whom", shedding()},

@@ -2,9 +2,6 @@ package main
 
 import (
 	"slices"
-
-	"github.com/grafana/grafana-foundation-sdk/go/cog"
-	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
 // partition shows everything about one partition, the inner state of its
@@ -14,7 +11,7 @@ func partition() board {
 		file: "partition.json", uid: "partition", title: "admitd / Partition",
 		about: "One partition: its requests, its latency, its limit, and what goes on inside the algorithm that sets it. " +
 			"The partitions of clients' keys share the name default; their limits and counts are summed and they show no inner state.",
-		variables: []cog.Builder[dashboard.VariableModel]{datasourceVariable(), instanceVariable(), ingressVariable(false), partitionVariable(false)},
+		variables: variables(ingressVariable(false), partitionVariable(false)),
 		rows: []row{
 			{"Now", partitionNow()},
 			{"Requests", partitionRequests()},

@@ -2,9 +2,10 @@ package main
 
 import "fmt"
 
-// What a query is about. Every selector names the instance.
+// What a query is about. Every selector names the job and the instance, and on Kubernetes
+// its namespace and its pod, which match where there are none.
 const (
-	process = `instance=~"$instance"`
+	process = `job=~"$job",namespace=~"$namespace",pod=~"$pod",instance=~"$instance"`
 	gate    = process + `,ingress=~"$ingress"`
 	part    = gate + `,partition=~"$partition"`
 )

@@ -1,0 +1,9 @@
+package observe
+
+import "time"
+
+// Delays opens delays.
+type Delays struct{ d delays }
+
+// Add opens add.
+func (d *Delays) Add(counts []uint64, bounds []float64) time.Duration { return d.d.add(counts, bounds) }
