@@ -235,6 +235,41 @@ func TestDrain(t *testing.T) {
 			}
 			isOver(t, ended)
 		},
+		// It made a drain last as long as it may, and the process end with an error.
+		"before the start-up message is whole": func(t *testing.T) {
+			t.Helper()
+			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			c, ended := sc.enter()
+			say(c, hello()[:6])
+			synctest.Wait()
+			sc.drain()
+			time.Sleep(900 * time.Millisecond)
+			synctest.Wait()
+			select {
+			case <-ended:
+				t.Error("the gate did not wait")
+			default:
+			}
+			time.Sleep(time.Second)
+			isOver(t, ended)
+		},
+		"before the password": func(t *testing.T) {
+			t.Helper()
+			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			c, ended := sc.enter()
+			say(c, hello())
+			up := sc.backend()
+			expect(t, up, hello())
+			say(up, pg('R', "\x00\x00\x00\x03"))
+			expect(t, c, pg('R', "\x00\x00\x00\x03"))
+			sc.drain()
+			time.Sleep(900 * time.Millisecond)
+			silent(t, c)
+			if m, err := readMessage(c); err != nil || postgresgate.SQLState(m) != "57P03" {
+				t.Errorf("read %q, %v; want 57P03", m, err)
+			}
+			isOver(t, ended)
+		},
 		"who is about to come in is sent elsewhere": func(t *testing.T) {
 			t.Helper()
 			sc := stage(t, policy(1, 0), postgresgate.Options{})

@@ -41,9 +41,11 @@ type login struct {
 }
 
 // ask answers a request for encryption that the gate does not end: there is none,
-// unless the configuration lets TLS pass.
-func (l *login) ask() relay.Verdict {
-	if !l.o.passesTLS() || l.tls {
+// unless the configuration lets TLS pass, and a server can be reached. Before TLS
+// clients believe no other word: told none, they ask in the clear, and can be told to
+// try another host.
+func (l *login) ask(rs *relay.Session) relay.Verdict {
+	if !l.o.passesTLS() || l.tls || rs.Connect("") != nil {
 		return relay.Verdict{Action: relay.Swallow, Answer: []byte{'N'}}
 	}
 	l.phase.Store(phaseAsked)

@@ -87,10 +87,14 @@ func wanted(from relay.Side, b []byte) int {
 }
 
 // Done implements [relay.Protocol]: only an open transaction keeps a connection
-// in a drain, a login, and what cannot be seen. Who goes is told so, as by a
+// in a drain, a login for a second, and what cannot be seen. Who goes is told so, as by a
 // server that shuts down.
 func (s *session) Done(bool) bool {
 	ph, st := s.login.phase.Load(), s.back.now().status
+	if ph == phaseLogin && s.rs.DrainingFor() > relay.DrainGrace {
+		_ = s.rs.Tell(appendTurnedAway(nil, s.srv.name, ingress.Draining))
+		return true
+	}
 	if ph == phaseOpaque || ph == phaseLogin || st == statusInTxn || st == statusFailed {
 		return false
 	}
@@ -133,7 +137,7 @@ func (s *session) start(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 		s.login.tls = true
 		return relay.Verdict{Action: relay.Swallow, Answer: []byte{'S'}, Secure: s.o.TLS}, nil
 	case (code == codeTLS || code == codeGSS) && m.Total == 8:
-		return s.login.ask(), nil
+		return s.login.ask(rs), nil
 	case code == codeCancel && m.Total >= 16:
 		return s.cancel(rs, m)
 	case code>>16 == 3:

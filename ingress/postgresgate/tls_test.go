@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -249,6 +250,22 @@ func TestTLSPasses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Behind a gate that let TLS pass, libpq in its default mode did not go to the next
+// host when the server was dead: the connection was closed without a word that it
+// believes before TLS.
+func TestTLSPassesToNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := func(context.Context, string) (net.Conn, error) { return nil, errors.New("dead") }
+		sc := stage(t, policy(1, 0), postgresgate.Options{PassTLS: true, Dial: dead})
+		c, ended := sc.enter()
+		say(c, wish)
+		expect(t, c, []byte("N"))
+		say(c, hello())
+		elsewhere(t, c)
+		isOver(t, ended)
+	})
 }
 
 // A client without TLS took the server's offer of channel binding for an attack,

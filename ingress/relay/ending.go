@@ -21,9 +21,14 @@ const (
 	drainPollMax = 400 * time.Millisecond
 )
 
+// DrainGrace is how long a drain waits for a client that has not sent its first
+// message whole, or has not logged in: it may never.
+const DrainGrace = time.Second
+
 // drain tells the session that a drain began: who reads the client wakes up,
 // and what is finished for nobody has not as long as before.
 func (s *Session) drain() {
+	s.life.drained.CompareAndSwap(0, int64(time.Since(s.life.began))+1)
 	s.life.draining.Store(true)
 	s.stayAwake()
 	if l := s.backend.Load(); l != nil && s.life.leaving.Load() {
@@ -41,8 +46,11 @@ func (s *Session) nudge() { _ = s.raw.SetReadDeadline(time.Unix(1, 0)) }
 // must be waited for, no message is half read, and the protocol agrees.
 func (u *upward) over() bool {
 	open, idle := u.owes()
-	if open && !idle || len(u.in.next()) > 0 {
+	switch {
+	case open && !idle:
 		return false
+	case len(u.in.next()) > 0:
+		return !u.life.greeted && u.DrainingFor() > DrainGrace
 	}
 	return u.p.Done(u.life.answered.Load())
 }

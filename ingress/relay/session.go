@@ -97,10 +97,11 @@ type life struct {
 	greeted  bool          // a message was decided about; client's side only
 	poll     time.Duration // until a draining session looks again; client's side only
 	draining atomic.Bool
-	answered atomic.Bool // since the drain began
-	leaving  atomic.Bool // the client's side has ended
-	hungUp   atomic.Bool // the backend's connection was closed here
-	lost     atomic.Bool // the backend has ended it
+	drained  atomic.Int64 // since began, when the drain began, in nanoseconds
+	answered atomic.Bool  // since the drain began
+	leaving  atomic.Bool  // the client's side has ended
+	hungUp   atomic.Bool  // the backend's connection was closed here
+	lost     atomic.Bool  // the backend has ended it
 }
 
 // Serve moves messages between client, which it closes, and a backend until
@@ -148,6 +149,14 @@ func (s *Session) Now() int64 { return s.c.gate.Now() }
 
 // Draining reports whether a drain has begun.
 func (s *Session) Draining() bool { return s.life.draining.Load() }
+
+// DrainingFor returns how long ago the drain began; 0 = it did not.
+func (s *Session) DrainingFor() time.Duration {
+	if !s.Draining() {
+		return 0
+	}
+	return time.Since(s.life.began) - time.Duration(s.life.drained.Load())
+}
 
 // Backend returns the address of the backend, "" while there is none.
 func (s *Session) Backend() string {
