@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"log"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,11 @@ type Gate struct {
 	blocked  [ranks]crew  // lanes that wait for the gate's total; guarded by line.mu of its backend
 	shapes   shape.Table
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
-	census   census
+
+	endedTwice   atomic.Uint64 // permits, by copies of them
+	onEndedTwice func(partition string)
+
+	census census
 }
 
 // New returns a gate that enforces p. The name appears in rejections.
@@ -35,6 +40,11 @@ func New(name string, p *Policy, o Options) *Gate {
 	g := &Gate{name: name, clock: newTimekeeper(o.Clock), tracer: o.Tracer, dice: o.Rand}
 	if g.dice == nil {
 		g.dice = rand.Uint64
+	}
+	if g.onEndedTwice = o.EndedTwice; g.onEndedTwice == nil {
+		g.onEndedTwice = func(partition string) {
+			log.Printf("limiter: a permit of partition %q of %q was ended twice, by a copy of it: more requests than the limit were in flight", partition, name)
+		}
 	}
 	g.roster.gate, g.roster.observer, g.roster.recall = g, o.Observer, o.Recall
 	g.Apply(p)

@@ -20,6 +20,10 @@ type Options struct {
 	// told to those that have a method Recall, see [Limit]. It must not call the
 	// gate, nor wait. nil = nothing is known of any.
 	Recall func(partition string, key bool, algorithm string) time.Duration
+	// EndedTwice is told, once per gate, that a [Permit] was copied and both copies
+	// were ended, which is a mistake of the caller; nil = the standard logger. It must
+	// not block.
+	EndedTwice func(partition string)
 	// Rand returns uniform 64-bit values for the jitter of hints; nil =
 	// math/rand/v2. It must be safe for concurrent use.
 	Rand func() uint64

@@ -10,7 +10,10 @@ import (
 // The zero Permit is ended already.
 //
 // A Permit is a value so that admitting allocates nothing. It may be moved
-// before its first End; do not keep two copies, since each would end once.
+// before its first End; do not keep two copies, since each would end once. A second
+// one that is ended gives back a permit that somebody else holds: one request more may be in
+// flight than the limit allows until none is in flight. Then it is found out, told to
+// [Options.EndedTwice], counted in [Status.EndedTwice], and nothing of it is left.
 type Permit struct {
 	spec  *partitionSpec // what it was granted and paid under; nil in the zero Permit
 	start int64          // monotonic ns when it was granted
@@ -175,8 +178,14 @@ func (t *tally) take(limit int64, one uint64) (held int64, ok bool) {
 // add adds one whatever is held, and returns the permits then held.
 func (t *tally) add(one uint64) int64 { return int64(t.word.Add(one) & maxHeld) }
 
-// release gives one permit back.
-func (t *tally) release() { t.word.Add(^uint64(oneHeld - 1)) }
+// release gives one permit back, and reports whether one was held.
+func (t *tally) release() bool {
+	if t.word.Add(^uint64(oneHeld-1))&maxHeld != maxHeld {
+		return true
+	}
+	t.word.Add(oneHeld) // it took a permit from those ever granted
+	return false
+}
 
 // Leave notes that the caller has gone while the backend still works on the
 // request. The permit stays held until it ends, since the work goes on. Only
@@ -258,6 +267,10 @@ func (p *partition) grant(now int64, at place, s *partitionSpec, of *Shape) Perm
 // end releases a permit, teaches the limit and wakes who waits.
 func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outcome) {
 	p.touched.note(now) // while it is held, refusals may not read the clock
+	if !p.tally.release() {
+		p.gate.foundEndedTwice(p.name)
+		return
+	}
 	if permit.word&permitLeft != 0 {
 		p.left.Add(-1)
 		if permit.word&permitTotal != 0 {
@@ -268,7 +281,6 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 			p.counts.unheard.Add(1)
 		}
 	}
-	p.tally.release()
 	if permit.word&permitTotal != 0 {
 		permit.spec.giveBack()
 		if b := permit.spec.common.backend; b.fair.contended(now) {
@@ -312,6 +324,14 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	}
 	if before != line && before.waiting.Load() > 0 { // the gate has another backend since
 		before.next(now, p)
+	}
+}
+
+// foundEndedTwice counts a permit that was ended a second time by a copy of it, and
+// tells of the first.
+func (g *Gate) foundEndedTwice(partition string) {
+	if g.endedTwice.Add(1) == 1 {
+		g.onEndedTwice(partition)
 	}
 }
 

@@ -25,6 +25,9 @@ type Status struct {
 	Queued int
 	// LastHint is the wait that the last refused request was told; 0 = none was.
 	LastHint time.Duration
+	// EndedTwice counts the permits that copies of them ended a second time, as far as
+	// that was found out; see [Permit].
+	EndedTwice uint64
 	// PartitionCount is how many partitions there are, listed or not.
 	PartitionCount int
 	// Classes counts by class, and ShedThreshold is the last of 128 levels that is wholly
@@ -113,7 +116,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 	s := Status{
 		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
 		Bucket: bucketStatus(t.bucket, now), Total: int(t.def.whole()), Queued: int(g.queued.Load()),
-		LastHint: time.Duration(g.lastHint.Load()),
+		LastHint: time.Duration(g.lastHint.Load()), EndedTwice: g.endedTwice.Load(),
 	}
 	sums := &labelSums{rows: map[string]*labelSum{}, threshold: shed.TopLevel}
 	page := pager{o: o}
