@@ -23,8 +23,8 @@ const maxKey = 1024
 
 // Overrides change single keys for a time. Safe for concurrent use.
 type Overrides interface {
-	// Override changes a key, known or not, in place of an earlier override of
-	// it. The error may be an [*Invalid] or [ErrUnknownIngress].
+	// Override changes a key, known or not, over earlier overrides of it: what it
+	// does not say they do. The error may be an [*Invalid] or [ErrUnknownIngress].
 	Override(ctx context.Context, ingress, key string, c OverrideChange) (Override, error)
 	// Overrides lists those in force, the oldest first.
 	Overrides(ingress string) ([]Override, error)
@@ -32,7 +32,7 @@ type Overrides interface {
 	Undo(ctx context.Context, ingress, id, by string) (Override, error)
 }
 
-// OverrideChange is what an override says. What is nil stays as configured.
+// OverrideChange is what an override says. What is nil stays as it was.
 type OverrideChange struct {
 	Rate         *float64      // requests per second, 0 = unlimited
 	Block        bool          // nothing passes; Rate is then nil
@@ -51,13 +51,46 @@ type Override struct {
 	At, Until        time.Time // Until is zero for one without an end
 }
 
+// Covers reports whether nothing of an earlier override of the same key is left,
+// neither now nor later: this one says all that it says, for as long.
+func (o *Override) Covers(old *Override) bool {
+	switch {
+	case !o.Until.IsZero() && (old.Until.IsZero() || old.Until.After(o.Until)):
+		return false
+	case (old.Rate != nil || old.Block) && o.Rate == nil && !o.Block, old.BurstSeconds != nil && o.BurstSeconds == nil, old.Limit != nil && o.Limit == nil:
+		return false
+	}
+	return true
+}
+
+// Merged returns what overrides of one key come to, the oldest first.
+func Merged(all []Override) (c OverrideChange) {
+	for i := range all {
+		v := &all[i]
+		if v.Rate != nil || v.Block {
+			c.Rate, c.Block = v.Rate, v.Block
+		}
+		if v.BurstSeconds != nil {
+			c.BurstSeconds = v.BurstSeconds
+		}
+		if v.Limit != nil {
+			c.Limit = v.Limit
+		}
+	}
+	return c
+}
+
 // String words what the override says, in the words of the command line.
 func (o *Override) String() string {
 	var parts []string
 	if o.Block {
 		parts = append(parts, "rate=none")
 	}
-	if o.Rate != nil {
+	switch {
+	case o.Rate == nil:
+	case *o.Rate == 0:
+		parts = append(parts, "rate=unlimited")
+	default:
 		parts = append(parts, fmt.Sprintf("rate=%g", *o.Rate))
 	}
 	if o.BurstSeconds != nil {
@@ -74,7 +107,7 @@ func (o *Override) String() string {
 
 // OverridePatch is an override as PATCH takes it.
 type OverridePatch struct {
-	Rate         json.RawMessage `json:"rate,omitempty"` // a number, or "none": nothing passes
+	Rate         json.RawMessage `json:"rate,omitempty"` // a number, "unlimited" as 0 is, or "none": nothing passes
 	BurstSeconds *float64        `json:"burstSeconds,omitempty"`
 	Limit        *int            `json:"limit,omitempty"`
 	For          string          `json:"for,omitempty"` // such as 30m; empty = until Until, or until it is undone
@@ -99,10 +132,12 @@ func (p *OverridePatch) change(key string) (c OverrideChange, problems []string)
 	case "":
 	case `"none"`:
 		c.Block = true
+	case `"unlimited"`:
+		c.Rate = new(float64)
 	default:
 		rate, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(rate >= 0 && rate <= 1e9) {
-			say("rate", "want requests per second from 0 (unlimited) to 1e9, or none to let nothing pass ("+text+")")
+			say("rate", "want requests per second from 0 (unlimited) to 1e9, unlimited, or none to let nothing pass ("+text+")")
 		}
 		c.Rate = &rate
 	}
@@ -209,16 +244,22 @@ func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p P
 	}
 }
 
-// overrideOf returns the override of a key, nil when it has none.
+// overrideOf returns what the overrides of a key come to, nil when it has none.
 func (s *desk) overrideOf(ingress, key string) *overrideDocument {
 	all, _ := s.o.Overrides.Overrides(ingress) // an unknown ingress has none
+	var of []Override
 	for i := range all {
 		if all[i].Key == key {
-			d := newOverride(&all[i])
-			return &d
+			of = append(of, all[i])
 		}
 	}
-	return nil
+	if len(of) == 0 {
+		return nil
+	}
+	last := of[len(of)-1]
+	last.OverrideChange = Merged(of)
+	d := newOverride(&last)
+	return &d
 }
 
 // overrides lists what is overridden.

@@ -319,6 +319,8 @@ func TestOrderOfLimits(t *testing.T) {
 	for _, algorithm := range []string{"knee", "aimd", "gradient", "gradient2"} {
 		forms(t, "http", limit, []form{
 			{algorithm + ", minLimit: 5, initialLimit: 5, maxLimit: 5", ""},
+			{algorithm + ", maxLimit: 10", ""}, // nobody wrote an initialLimit
+			{algorithm + ", minLimit: 30", ""},
 			{algorithm + ", minLimit: 6, initialLimit: 5", "initialLimit: must be at least minLimit"},
 			{algorithm + ", initialLimit: 9, maxLimit: 8", "initialLimit: must be at most maxLimit"},
 			{algorithm + ", minLimit: 9, initialLimit: 8, maxLimit: 8", "minLimit: must be at most maxLimit"},

@@ -84,7 +84,7 @@ func assemble(r *strict.Report, merged map[string]any, checks ...func(validator,
 	if err := r.Decode(merged, c); err != nil {
 		return nil, err
 	}
-	complete(c)
+	complete(c, func(path string) bool { return r.Source(path) != "" })
 	validate(r, c)
 	for _, check := range checks {
 		check(validator{r: r}, c)
@@ -95,14 +95,18 @@ func assemble(r *strict.Report, merged map[string]any, checks ...func(validator,
 	return c, nil
 }
 
-// complete fills in the defaults that depend on other keys.
-func complete(c *Config) {
+// complete fills in the defaults that depend on other keys. written says which keys
+// have no default.
+func complete(c *Config, written func(path string) bool) {
 	for i := range c.Ingresses {
 		in := &c.Ingresses[i]
+		parts := element("ingresses", i) + ".partitions"
 		in.Partitions.Default.Limit.complete(in.Objective)
+		in.Partitions.Default.Limit.begin(parts+".default.limit", written)
 		named := in.Partitions.Named
 		for j := range named {
 			named[j].Limit.complete(in.Objective)
+			named[j].Limit.begin(element(parts+".named", j)+".limit", written)
 			if named[j].Match == "" {
 				named[j].Match = named[j].Name
 			}

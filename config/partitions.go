@@ -134,7 +134,8 @@ type Limit struct {
 	// Latency above which a request counts as dropped; 0s = 0.8 of the objective,
 	// or 200ms when none is stated.
 	RequestTimeout Duration `yaml:"requestTimeout" default:"0s" min:"0s" max:"1h" for:"aimd"`
-	// Limit before anything is learned.
+	// Limit before anything is learned. Where it is not written it lies between the
+	// bounds.
 	InitialLimit int `yaml:"initialLimit" default:"20" min:"1" max:"1000000" for:"knee aimd vegas gradient gradient2"`
 	// Least limit.
 	MinLimit int `yaml:"minLimit" default:"1" min:"1" max:"1000000" for:"knee aimd gradient gradient2"`
@@ -249,6 +250,13 @@ func checkAuto(v validator, c *Config) {
 
 // pathOf is the path of the ingress that a path lies directly below.
 func pathOf(path string) string { return path[:strings.LastIndexByte(path, '.')] }
+
+// begin has a limit whose initialLimit nobody wrote begin between its bounds.
+func (l *Limit) begin(path string, written func(path string) bool) {
+	if l.Algorithm != "fixed" && l.MinLimit <= l.MaxLimit && !written(path+".initialLimit") {
+		l.InitialLimit = min(max(l.InitialLimit, l.MinLimit), l.MaxLimit)
+	}
+}
 
 // checkLimit checks the relations between the keys of one limit. Fields that do not
 // belong to the algorithm are zero.

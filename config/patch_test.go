@@ -62,7 +62,7 @@ func TestPatchProblems(t *testing.T) {
 		"range":        {"orders", `{"requests": {"rate": -1}}`, `patch:1: ingresses[1].requests.rate: must be at least 0 (-1)`},
 		"type":         {"orders", `{"requests": 1}`, `patch:1: ingresses[1].requests: must be a mapping (1)`},
 		"enum":         {"orders", `{"mode": "shadwo"}`, `patch:1: ingresses[1].mode: must be enforce, shadow or off, did you mean "shadow"? (shadwo)`},
-		"relation":     {"orders", `{"partitions": {"named": [{"name": "a", "limit": {"minLimit": 101}}]}}`, `patch:1: ingresses[1].partitions.named[0].limit.initialLimit: must be at least minLimit (20)`},
+		"relation":     {"orders", `{"partitions": {"named": [{"name": "a", "limit": {"minLimit": 2000}}]}}`, `patch:1: ingresses[1].partitions.named[0].limit.minLimit: must be at most maxLimit (2000)`},
 		"no partition": {"orders", `{"partitions": {"named": [{"name": "c"}]}}`, `patch:1: ingresses[1].partitions.named: there is no partition of that name (c)`},
 		"no name":      {"orders", `{"partitions": {"named": [{"rate": 1}]}}`, `patch:1: ingresses[1].partitions.named: must hold mappings that begin with the name of a partition (a mapping)`},
 	}

@@ -65,7 +65,7 @@ func (sh *shared) meet(s *algorithms.Settings) {
 // buildPartition turns the form of a partition into its policy.
 func buildPartition(in *config.Ingress, name string, form *config.Partition, tune func(*algorithms.Settings)) (limiter.PartitionPolicy, error) {
 	s := limitSettings(in, &form.Limit)
-	signature := fmt.Sprintf("%+v", s)
+	signature := signatureOf(in, &form.Limit)
 	if tune != nil {
 		tune(&s)
 	}
@@ -89,6 +89,11 @@ func buildPartition(in *config.Ingress, name string, form *config.Partition, tun
 		Weight:     form.Weight,
 		MaxShare:   form.MaxShare,
 	}, nil
+}
+
+// signatureOf tells limits apart.
+func signatureOf(in *config.Ingress, l *config.Limit) string {
+	return fmt.Sprintf("%+v", limitSettings(in, l))
 }
 
 // mustLimit makes a limit of settings that were validated.
@@ -157,19 +162,20 @@ func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
 	for i := range in.Partitions.Named {
 		mark(in.Partitions.Named[i].Shared, &p.Named[i].Rate)
 	}
-	for _, k := range p.Keys {
-		mark(in.Partitions.Default.Shared, &k.Rate)
-	}
-	plain := p.Default.Signature
 	fs.poolCommon(in, p)
-	fs.pool(in, &in.Partitions.Default.Limit, &p.Default)
-	for i := range in.Partitions.Named {
-		fs.pool(in, &in.Partitions.Named[i].Limit, &p.Named[i])
-	}
-	for _, k := range p.Keys {
-		if k.Signature == plain {
-			fs.pool(in, &in.Partitions.Default.Limit, k)
+	pool := func(l *config.Limit, p *limiter.PartitionPolicy) {
+		if p.Signature == signatureOf(in, l) { // else an override has given it a limit of its own
+			fs.pool(in, l, p)
 		}
+	}
+	for key, k := range p.Keys {
+		form, _ := formOf(in, key)
+		mark(form.Shared, &k.Rate)
+		pool(&form.Limit, k)
+	}
+	pool(&in.Partitions.Default.Limit, &p.Default)
+	for i := range in.Partitions.Named {
+		pool(&in.Partitions.Named[i].Limit, &p.Named[i])
 	}
 }
 

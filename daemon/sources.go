@@ -85,8 +85,11 @@ func (o *overrides) worded(ingress string) func(partition string, key bool) stri
 	return func(partition string, _ bool) string {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if over, is := o.all[ingress][partition]; is && over.Limit != nil {
-			return wordOverride(&over)
+		of := o.all[ingress][partition]
+		for i := len(of) - 1; i >= 0; i-- {
+			if of[i].Limit != nil {
+				return wordOverride(&of[i])
+			}
 		}
 		return ""
 	}

@@ -67,14 +67,14 @@ func (s *partitionSpec) unusual(req *Request) bool {
 func (s *partitionSpec) special(now int64, req *Request) (permit Permit, e entry, why cause, done bool) {
 	p, g := s.part, s.part.gate
 	switch {
+	case s.is(blocked) && !s.is(lenient) && !req.Continues && !req.Ends && (req.Exempt || !g.draining.Load()):
+		return Permit{}, e, rateOfPartition, true
 	case s.is(lenient) || req.Exempt:
 		now = g.clock.at(now)
 		p.touched.note(now)
 		return s.pass(now, req), e, admitted, true
 	case g.draining.Load():
 		return Permit{}, e, drainingIngress, true
-	case s.is(blocked):
-		return Permit{}, e, rateOfPartition, true
 	}
 	if s.is(classed) {
 		if e = s.passes(now, req); e.how == shed.Refused {

@@ -51,9 +51,11 @@ type Policy struct {
 	Default PartitionPolicy
 	// Named partitions.
 	Named []PartitionPolicy
-	// Keys are the forms of single keys that no named partition matches, in
-	// place of Default, by key. Their partitions are those of clients' keys like
-	// any other: they need not exist yet.
+	// Keys are the forms of single keys, by key: in place of Default, or of the named
+	// partition whose prefix matches. Their partitions are those of clients' keys like
+	// any other: they need not exist yet, but MaxPartitions does not bound them. The
+	// keys "default" and "overflow" are these two partitions. A key that a named
+	// partition matches exactly is that partition's.
 	Keys map[string]*PartitionPolicy
 	// Classes says who goes first when not everything fits; nil = who comes first.
 	Classes *Classes
@@ -110,7 +112,8 @@ type PartitionPolicy struct {
 	// MaxShare is the share that the partition may hold of a bound over all
 	// partitions, 0 to 1; 0 = all of it. It is rounded down, to no less than one.
 	MaxShare float64
-	// Blocked refuses every request, as by a rate of nothing.
+	// Blocked refuses every request, exempt ones too, as by a rate of nothing. Only what
+	// goes on with, or ends, work that was admitted before passes.
 	Blocked bool
 }
 

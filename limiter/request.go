@@ -24,13 +24,16 @@ type Request struct {
 	// Free requests spend no token of any rate, whatever Cost says; they need a
 	// permit as others do.
 	Free bool
-	// Exempt requests are counted and hold a permit, but are never refused
-	// and never wait. Use it for work that drains the system.
+	// Exempt requests are counted and hold a permit, but are never refused,
+	// unless their partition is blocked, and never wait. Use it for work that drains the system.
 	Exempt bool
 	// Continues marks an Exempt request that belongs to work which was admitted
 	// before, such as the next statement of a transaction: it is not counted as
 	// an exemption and pays nothing, since its beginning did.
 	Continues bool
+	// Ends marks an Exempt request that ends work which was admitted before, such as a
+	// commit: a partition that is blocked does not refuse it.
+	Ends bool
 	// Class says how much the request matters; the zero value is the policy's
 	// default. Without [Policy.Classes] nobody looks at it.
 	Class labels.Class

@@ -88,7 +88,8 @@ func (r *roster) resolve(now int64, key string) *partitionSpec {
 		// A client must not name the partitions that others fall into.
 		return t.overflow
 	}
-	if len(t.keyed) >= t.policy.maxPartitions() && !r.mayEvict(now) {
+	own := t.policy.Keys[key] != nil
+	if !own && len(t.keyed) >= t.policy.maxPartitions() && !r.mayEvict(now) {
 		return t.overflow
 	}
 	r.mu.Lock()
@@ -97,7 +98,8 @@ func (r *roster) resolve(now int64, key string) *partitionSpec {
 	if s := t.lookup(key); s != nil { // somebody was faster
 		return s
 	}
-	if len(t.keyed) >= t.policy.maxPartitions() {
+	own = t.policy.Keys[key] != nil
+	if !own && len(t.keyed) >= t.policy.maxPartitions() {
 		room := r.evict(t, now)
 		if room == nil {
 			return t.overflow
@@ -130,8 +132,8 @@ func (r *roster) apply(now int64, policy *Policy) {
 	}
 	t.common = r.common(old, policy)
 	t.bucket = bucket.Change(t.bucket, policy.Rate, now)
-	t.def = r.keep(old, t, DefaultPartition, &policy.Default, now)
-	t.overflow = r.keep(old, t, OverflowPartition, &policy.Default, now)
+	t.def = r.keep(old, t, DefaultPartition, policy.ofKey(DefaultPartition), now)
+	t.overflow = r.keep(old, t, OverflowPartition, policy.ofKey(OverflowPartition), now)
 	t.put("", t.def)
 	for i := range policy.Named {
 		t.name(r.keep(old, t, policy.Named[i].Name, &policy.Named[i], now))
@@ -139,6 +141,13 @@ func (r *roster) apply(now int64, policy *Policy) {
 	slices.SortStableFunc(t.prefixes, func(a, b prefix) int { return len(b.text) - len(a.text) })
 	if old != nil {
 		r.carryOver(old, t, now)
+	}
+	for key, form := range policy.Keys {
+		if key != DefaultPartition && key != OverflowPartition && !t.exact(key) && t.lookup(key) != nil { // a prefix matches
+			own := newPartition(r.gate, key, DefaultPartition, r.observer).adopt(t, form, now)
+			t.keyed = append(t.keyed, own.part)
+			t.put(key, own)
+		}
 	}
 	r.table.Store(t)
 }
@@ -162,7 +171,8 @@ func (r *roster) carryOver(old, t *table, now int64) {
 	}
 	t.keyed = make([]*partition, 0, len(old.keyed))
 	for _, p := range old.keyed {
-		if t.lookup(p.name) != nil || len(t.keyed) >= t.policy.maxPartitions() {
+		own := t.policy.Keys[p.name] != nil && !t.exact(p.name)
+		if !own && (t.lookup(p.name) != nil || len(t.keyed) >= t.policy.maxPartitions()) {
 			r.retire(p, second)
 			continue
 		}
@@ -189,7 +199,7 @@ func (r *roster) evict(t *table, now int64) *table {
 	r.evictAt = now + evictEvery
 	var idle []int // places among those of keys
 	for i, p := range t.keyed {
-		if p.idle(now) {
+		if p.idle(now) && t.policy.Keys[p.name] == nil {
 			idle = append(idle, i)
 		}
 	}
@@ -277,6 +287,11 @@ func (t *table) lookup(key string) *partitionSpec {
 		}
 	}
 	return nil
+}
+
+// exact reports whether a partition is entered for the key itself.
+func (t *table) exact(key string) bool {
+	return t.keys.Find(maphash.String(t.seed, key), key) != nil
 }
 
 // put enters a partition. Who reads the table before it finds it from now on as well.

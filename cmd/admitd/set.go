@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -29,9 +30,11 @@ func newSet(s streams) *cobra.Command {
 		Use:   "set INGRESS [KEY] NAME=VALUE...",
 		Short: "Change a running daemon: an ingress, or one key for a time",
 		Long: `Changes a running admitd. With a KEY, which need not have been seen yet, an
-override of that one: rate (requests per second, 0 = unlimited, none = nothing
-passes), burstSeconds (of the rate), limit (permits, in place of the algorithm).
-It holds until 'admitd unset' or for the time of --for, and a reload keeps it.
+override of that one: rate (requests per second, unlimited = no bound, none =
+nothing passes, exempt requests neither), burstSeconds (of the rate), limit
+(permits, in place of the algorithm). It holds until 'admitd unset' or for the
+time of --for, and a reload keeps it. What it does not name stays as an earlier
+override of the key says.
 
 Without a KEY, settings of the ingress by their names in the configuration, such
 as mode or requests.rate, until the next reload.
@@ -67,7 +70,7 @@ func newUnset(s streams) *cobra.Command {
 	o := &setFlags{adminPort: adminPort{s: s, verb: "unset"}}
 	cmd := &cobra.Command{
 		Use: "unset INGRESS KEY|ID", Short: "Take back an override in a running daemon",
-		Long: "Takes back the override of a key, or the one with that id. What is configured holds again.",
+		Long: "Takes back the overrides of a key, or the one with that id. What is configured holds again, or what other overrides of the key say.",
 		Args: cobra.ExactArgs(2), ValidArgsFunction: completeNames(&o.adminPort, true),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.unset(cmd.Context(), args[0], args[1]) },
 	}
@@ -95,7 +98,9 @@ func (o *setFlags) set(ctx context.Context, args []string) error {
 		if !found || name == "" {
 			return fmt.Errorf("set: want NAME=VALUE (%s)", a)
 		}
-		put(body, strings.Split(name, "."), value)
+		if err := put(body, strings.Split(name, "."), value); err != nil {
+			return err
+		}
 	}
 	if key != "" {
 		if o.until > 0 {
@@ -140,8 +145,12 @@ func forText(d time.Duration) string {
 	return d.String()
 }
 
+// unlimited is what a rate of 0 is called here: who types 0 may mean that nothing
+// passes.
+const unlimited = "unlimited"
+
 // put enters a value under a path of names. What reads as a number is one.
-func put(into map[string]any, path []string, value string) {
+func put(into map[string]any, path []string, value string) error {
 	for _, name := range path[:len(path)-1] {
 		below, ok := into[name].(map[string]any)
 		if !ok {
@@ -150,11 +159,19 @@ func put(into map[string]any, path []string, value string) {
 		}
 		into = below
 	}
-	if f, err := strconv.ParseFloat(value, 64); err == nil {
-		into[path[len(path)-1]] = f
-		return
+	name := path[len(path)-1]
+	f, err := strconv.ParseFloat(value, 64)
+	switch {
+	case name == "rate" && value == unlimited:
+		into[name] = 0
+	case name == "rate" && err == nil && f == 0:
+		return fmt.Errorf("set: a rate of 0 lifts the bound, so that everything passes: say %s=unlimited, or none to let nothing of a key pass (%s)", strings.Join(path, "."), value)
+	case err == nil:
+		into[name] = f
+	default:
+		into[name] = value
 	}
-	into[path[len(path)-1]] = value
+	return nil
 }
 
 // overrideRow is an override as the admin port tells it.
@@ -190,7 +207,7 @@ func (o *setFlags) get(ctx context.Context, ingress string) error {
 		if !v.Until.IsZero() {
 			until = v.Until.Local().Format(time.TimeOnly)
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Key, or(v.Rate), or(deref(v.BurstSeconds)), or(deref(v.Limit)), v.At.Local().Format(time.TimeOnly), until, v.By)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Key, rateText(v.Rate), or(deref(v.BurstSeconds)), or(deref(v.Limit)), v.At.Local().Format(time.TimeOnly), until, v.By)
 	}
 	return w.Flush()
 }
@@ -203,17 +220,32 @@ func (o *setFlags) unset(ctx context.Context, ingress, which string) error {
 	if err != nil {
 		return err
 	}
-	id := which
-	for _, v := range all {
+	var ids []string
+	for _, v := range slices.Backward(all) { // what lies over others first
 		if v.Key == which {
-			id = v.ID
+			ids = append(ids, v.ID)
 		}
 	}
-	if done, err := o.ask(ctx, http.MethodDelete, "/v1/ingresses/"+url.PathEscape(ingress)+"/overrides/"+url.PathEscape(id), nil); done || err != nil {
-		return err
+	if len(ids) == 0 {
+		ids = []string{which}
+	}
+	for _, id := range ids {
+		if done, err := o.ask(ctx, http.MethodDelete, "/v1/ingresses/"+url.PathEscape(ingress)+"/overrides/"+url.PathEscape(id), nil); err != nil {
+			return err
+		} else if done && id == ids[len(ids)-1] {
+			return nil
+		}
 	}
 	_, err = fmt.Fprintf(o.s.out, "Taken back: what is configured holds again for %s of %s.\n", which, ingress)
 	return err
+}
+
+// rateText words the rate of an override.
+func rateText(v any) string {
+	if v == 0.0 {
+		return unlimited
+	}
+	return or(v)
 }
 
 // or words a value that may not be there.

@@ -66,9 +66,9 @@ ingresses:
 		t.Errorf("before: %d of 10 were admitted at 1/s", n)
 	}
 	must("get orders", "Nothing is overridden")
-	must("set orders a rate=0 --for 30m", "a of orders is overridden (id 1) for 30m0s. To take it back: admitd unset orders 1")
+	must("set orders a rate=unlimited --for 30m", "a of orders is overridden (id 1) for 30m0s. To take it back: admitd unset orders 1")
 	must("set orders future rate=none", "(id 2)")
-	must("get orders", "future")
+	must("get orders", "unlimited")
 	if n := ask("a", 20); n != 20 {
 		t.Errorf("raised: %d of 20 were admitted", n)
 	}
@@ -103,6 +103,8 @@ ingresses:
 		t.Errorf("audit lines (-want +got):\n%s", d)
 	}
 	for line, want := range map[string]string{
+		"set orders a rate=0":          "say rate=unlimited, or none",
+		"set orders requests.rate=0":   "say requests.rate=unlimited",
 		"set orders a rate=-1":         "overrides.a.rate: want requests per second",
 		"set orders a for=soon":        "overrides.a.for: want a time such as 30m",
 		"set nothing a rate=1":         "no such ingress; there is orders",

@@ -16,7 +16,7 @@ import (
 
 // protocolHTTP is what the daemon knows of HTTP.
 func protocolHTTP() *Protocol {
-	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, Relistens: httpRelistens}
+	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, Relistens: httpRelistens, MaxKey: httpgate.MaxKey}
 	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
 		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newHTTP(k, in, g) }, nil
 	}

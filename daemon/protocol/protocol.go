@@ -48,6 +48,9 @@ type Protocol struct {
 	// Identify builds what turns a request that a proxy asks about into what the
 	// gate reads, by the rules of an ingress; nil = the protocol is not HTTP.
 	Identify func(k *Kit, in *config.Ingress, g *limiter.Gate) (func(*http.Request) (limiter.Request, error), error)
+	// MaxKey bounds the keys of partitions, in bytes; longer ones are known by their
+	// hash. 0 = there is no such bound.
+	MaxKey int
 	// Bypass is the error of a probe that must keep an ingress from starting,
 	// for its clients would walk around the gate; nil = there is none.
 	Bypass error

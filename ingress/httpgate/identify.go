@@ -183,7 +183,7 @@ func (id *identifier) identify(r *http.Request) limiter.Request {
 
 // short returns what stands for a key: itself, unless it is too long.
 func short(key string) string {
-	if len(key) <= maxKey {
+	if len(key) <= MaxKey {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))

@@ -37,7 +37,8 @@ const (
 	defaultMaxBody        = 1 << 30
 	defaultMaxIdle        = 256
 
-	maxKey = 256 // bytes of a partition key; longer ones are hashed
+	// MaxKey bounds a partition key, in bytes; a longer one is known by its hash.
+	MaxKey = 256
 )
 
 // Options say what the gate does with requests. Only Backend is required.

@@ -169,7 +169,7 @@ func (ses *session) admit(r *relay.Session, h mongowire.Header, k command, now *
 	c := &ses.s.counters
 	f, who := &ses.f, &ses.who
 	req := limiter.Request{
-		Key: ses.s.keys.get(now.partition(f, who, &ses.key)), Cost: k.cost, Exempt: k.exempt || who.isExempt(now),
+		Key: ses.s.keys.get(now.partition(f, who, &ses.key)), Cost: k.cost, Exempt: k.exempt || who.isExempt(now), Ends: k.class == classRelease,
 		MaxWait: ses.s.maxWait(f, who.generation, &now.Refusal), Deadline: f.maxTime,
 	}
 	ses.s.classify(now.Classes, f, who, &req)
@@ -185,7 +185,7 @@ func (ses *session) admit(r *relay.Session, h mongowire.Header, k command, now *
 				Reason: labels.Draining, Ingress: ses.s.gate.Name(), Partition: limiter.DefaultPartition,
 			}, k.cost), nil
 		}
-		req.Exempt = true
+		req.Exempt, req.Ends = true, true
 	}
 	err := r.Admit(req)
 	who.tell(now.Askers, f, err)

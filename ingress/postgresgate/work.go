@@ -257,7 +257,7 @@ func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
 	}
 	catalogue := st.Catalogue && !inside && s.mayAsk()
 	req.Exempt = req.Exempt || inside || st.Op == sqltext.OpFree || catalogue
-	req.Continues = inside
+	req.Continues, req.Ends = inside, st.Op == sqltext.OpFree
 	if !inside {
 		s.srv.counters.units[st.Op].Add(1)
 	}
