@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Login is who asks a server, and how.
@@ -28,7 +28,7 @@ var ErrSeesNobody = errors.New("sqlsource: the login sees no other user's sessio
 type Activity struct {
 	address string
 	login   Login
-	conn    *pgx.Conn
+	conn    *pgconn.PgConn
 }
 
 // NewActivity returns who asks the server at address, host:port. It does not connect
@@ -48,20 +48,21 @@ func (a *Activity) LockWaiters(ctx context.Context) ([]uint32, error) {
 			return nil, err
 		}
 	}
-	rows, err := a.conn.Query(ctx, waiters)
-	if err == nil {
-		var pids []int32
-		pids, err = pgx.CollectRows(rows, pgx.RowTo[int32])
-		if err == nil {
-			out := make([]uint32, len(pids))
-			for i, pid := range pids {
-				out[i] = uint32(pid)
-			}
-			return out, nil
+	rows, err := ask(ctx, a.conn, waiters)
+	if err != nil {
+		_ = a.Close() //nolint:contextcheck // ctx may be what ended the question
+		return nil, err
+	}
+	var pids []uint32
+	for _, row := range rows {
+		if len(row) != 1 || row[0] == nil {
+			continue // a process of the server's own
+		}
+		if pid, err := strconv.ParseUint(*row[0], 10, 32); err == nil {
+			pids = append(pids, uint32(pid))
 		}
 	}
-	_ = a.Close() //nolint:contextcheck // ctx may be what ended the question
-	return nil, fmt.Errorf("sqlsource: %w", err)
+	return pids, nil
 }
 
 // connect opens the connection, and finds out whether it is shown what others do.
@@ -74,7 +75,7 @@ func (a *Activity) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sqlsource: port of %s: %w", a.address, err)
 	}
-	c, err := pgx.ParseConfig("sslmode=disable")
+	c, err := pgconn.ParseConfig("sslmode=disable")
 	if err != nil {
 		return fmt.Errorf("sqlsource: %w", err)
 	}
@@ -82,7 +83,6 @@ func (a *Activity) connect(ctx context.Context) error {
 	c.Host, c.Port, c.User, c.Database, c.Password = host, uint16(n), a.login.User, a.login.Database, ""
 	c.Fallbacks, c.TLSConfig = nil, nil
 	c.RuntimeParams = map[string]string{"application_name": "admitd", "default_transaction_read_only": "on"}
-	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if a.login.PasswordFile != "" {
 		b, err := os.ReadFile(a.login.PasswordFile)
 		if err != nil {
@@ -96,20 +96,19 @@ func (a *Activity) connect(ctx context.Context) error {
 			c.TLSConfig.ServerName = host
 		}
 	}
-	conn, err := pgx.ConnectConfig(ctx, c)
+	conn, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {
 		return fmt.Errorf("sqlsource: %w", err)
 	}
 	a.conn = conn
-	var sees bool
-	if err := conn.QueryRow(ctx, "select pg_catalog.pg_has_role('pg_read_all_stats', 'usage')").Scan(&sees); err != nil || !sees {
-		_ = a.Close() //nolint:contextcheck // as above
-		if err != nil {
-			return fmt.Errorf("sqlsource: %w", err)
-		}
-		return ErrSeesNobody
+	rows, err := ask(ctx, conn, "select pg_catalog.pg_has_role('pg_read_all_stats', 'usage')")
+	if err == nil && (len(rows) != 1 || len(rows[0]) != 1 || rows[0][0] == nil || *rows[0][0] != "t") {
+		err = ErrSeesNobody
 	}
-	return nil
+	if err != nil {
+		_ = a.Close() //nolint:contextcheck // as above
+	}
+	return err
 }
 
 // Close ends the connection.

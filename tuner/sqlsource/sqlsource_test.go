@@ -161,19 +161,23 @@ func TestPostgres(t *testing.T) {
 		"select 2.5::float8":                     2.5,
 		"select true":                            1,
 		"select interval '1 minute 1.5 seconds'": 61.5,
-		"select '7'::text":                       7,
-		"select count(*) from pg_locks where not granted": 0,
-		"select null::int":             -1,
-		"select 1, 2":                  -1,
-		"select 1 where false":         -1,
-		"select generate_series(1, 2)": -1,
+		"select interval '-1 year 2 months 3 days -04:05:06.5'": -300*86400 + 3*86400 - 14706.5,
+		"select interval '2 days'":                              172800,
+		"select now()":                                          -1,
+		"select 'a b'::text":                                    -1,
+		"select '7'::text":                                      7,
+		"select count(*) from pg_locks where not granted":       0,
+		"select null::int":                                      -1,
+		"select 1, 2":                                           -1,
+		"select 1 where false":                                  -1,
+		"select generate_series(1, 2)":                          -1,
 	} {
 		s, err := sqlsource.New(url, query)
 		if err != nil {
 			t.Fatalf("New: %v", err)
 		}
 		v, err := read(t, s)
-		if want < 0 && !errors.Is(err, sqlsource.ErrNotOne) || want >= 0 && (err != nil || v != want) {
+		if want == -1 && !errors.Is(err, sqlsource.ErrNotOne) || want != -1 && (err != nil || v != want) {
 			t.Errorf("%s: %v, %v; want %v", query, v, err, want)
 		}
 		if err := s.Close(); err != nil {
