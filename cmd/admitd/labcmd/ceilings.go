@@ -37,11 +37,10 @@ not changed is kept.`,
 					return err
 				}
 			}
-			bar := newBar(s, -1, "searching")
-			defer func() { _ = bar.Clear() }() // cosmetics
+			bar := newProgress(s, "searching")
+			defer bar.clear()
 			suite := lab.Suite{Scenarios: scenarios, Variants: o.variants, Full: o.full, Progress: func(done, of int) {
-				bar.ChangeMax(of)
-				_ = bar.Set(done) // cosmetics
+				bar.set(done, of)
 			}}
 			found, err := lab.RefreshCeilings(cmd.Context(), known, &suite)
 			if err != nil {

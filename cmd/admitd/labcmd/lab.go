@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -161,11 +161,10 @@ func (o *runFlags) play(cmd *cobra.Command, s streams) (*report.Report, error) {
 		return nil, err
 	}
 	if !o.quiet {
-		bar := newBar(s, -1, "playing")
-		defer func() { _ = bar.Clear() }() // cosmetics
+		bar := newProgress(s, "playing")
+		defer bar.clear()
 		suite.Progress = func(done, of int) {
-			bar.ChangeMax(of)
-			_ = bar.Set(done) // cosmetics
+			bar.set(done, of)
 		}
 	}
 	results, err := suite.Run(cmd.Context())
@@ -327,14 +326,42 @@ func writeFile(name string, write func(*os.File) error) error {
 	return f.Close()
 }
 
-// newBar returns a progress bar on stderr, where that is a terminal.
-func newBar(s streams, n int, what string) *progressbar.ProgressBar {
-	f, isFile := s.err.(*os.File)
-	return progressbar.NewOptions(
-		n, progressbar.OptionSetWriter(s.err), progressbar.OptionSetVisibility(isFile && term.IsTerminal(int(f.Fd()))), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionThrottle(200*time.Millisecond),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true),
-	)
+// progress shows on stderr, where that is a terminal, how far something is. It is
+// safe for concurrent use.
+type progress struct {
+	w    io.Writer // nil = nowhere
+	what string
+
+	mu    sync.Mutex // guards the fields below
+	shown time.Time
+}
+
+// newProgress returns one that shows nothing yet.
+func newProgress(s streams, what string) *progress {
+	p := &progress{what: what}
+	if f, isFile := s.err.(*os.File); isFile && term.IsTerminal(int(f.Fd())) {
+		p.w = f
+	}
+	return p
+}
+
+// set shows that so many of all are done, five times a second at most.
+func (p *progress) set(done, of int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.w != nil && time.Since(p.shown) >= 200*time.Millisecond {
+		p.shown = time.Now()
+		_, _ = fmt.Fprintf(p.w, "\r\x1b[K%s %d/%d", p.what, done, of) // cosmetics
+	}
+}
+
+// clear takes away what was shown.
+func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.w != nil && !p.shown.IsZero() {
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K") // cosmetics
+	}
 }
 
 // completeScenarios completes the names of the lab's scenarios.

@@ -110,9 +110,9 @@ func (o *liveFlags) run(ctx context.Context, s streams) error {
 		Health: func(h scenario.HealthStep) { o.health(ctx, s, h) },
 	}
 	if !o.quiet {
-		bar := newBar(s, int(time.Duration(run.For).Seconds()), whole.Name+", "+o.variant+", seconds")
-		defer func() { _ = bar.Clear() }() // cosmetics
-		live.Progress = func(elapsed time.Duration) { _ = bar.Set(int(elapsed.Seconds())) }
+		bar := newProgress(s, whole.Name+", "+o.variant+", seconds")
+		defer bar.clear()
+		live.Progress = func(elapsed time.Duration) { bar.set(int(elapsed.Seconds()), int(time.Duration(run.For).Seconds())) }
 	}
 	out, err := live.Run(ctx)
 	if err != nil {

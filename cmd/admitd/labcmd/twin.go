@@ -180,9 +180,9 @@ func (o *twinFlags) live(ctx context.Context, s streams, run *scenario.Scenario,
 		Limit: func() int { return d.Gate("lab").Status().Partitions[0].Limit },
 	}
 	if !o.quiet {
-		bar := newBar(s, int(time.Duration(run.For).Seconds()), run.Name+", "+o.variant+", seconds")
-		defer func() { _ = bar.Clear() }() // cosmetics
-		live.Progress = func(elapsed time.Duration) { _ = bar.Set(int(elapsed.Seconds())) }
+		bar := newProgress(s, run.Name+", "+o.variant+", seconds")
+		defer bar.clear()
+		live.Progress = func(elapsed time.Duration) { bar.set(int(elapsed.Seconds()), int(time.Duration(run.For).Seconds())) }
 	}
 	return live.Run(ctx)
 }
