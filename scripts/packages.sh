@@ -20,13 +20,13 @@ tool() { # name module version
 }
 
 echo "packages: admitd $VERSION, $GOARCH"
-CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace \
   -ldflags "-s -w -buildid= -X main.version=$VERSION -X main.commit=$(git rev-parse --short=12 HEAD)" -o "$STAGE/admitd" ./cmd/admitd
 # What the program says of itself is asked of one that runs here.
 self=$STAGE/admitd
 if [[ $GOARCH != $(GOARCH='' go env GOARCH) ]]; then
   self=bin/admitd-self
-  GOARCH='' CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$self" ./cmd/admitd
+  GOARCH='' CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -o "$self" ./cmd/admitd
 fi
 "$self" man | gzip -9n >"$STAGE/admitd.1.gz"
 "$self" completion bash >"$STAGE/completions/admitd.bash"

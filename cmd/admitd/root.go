@@ -45,9 +45,8 @@ func run(ctx context.Context, args []string, s streams) error {
 // newRoot returns the command line.
 func newRoot(s streams) *cobra.Command {
 	root := &cobra.Command{
-		Use:     "admitd",
-		Short:   "Admission control in front of databases and queues",
-		Version: versionLine(),
+		Use:   "admitd",
+		Short: "Admission control in front of databases and queues",
 		Long: `admitd stands in front of a database or a queue and decides, request by
 request, what may pass. It keeps the backend at its best throughput and refuses
 the excess at once, with an error that clients know how to obey.
@@ -59,7 +58,6 @@ it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
 	}
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newServe(s), newCheck(s), newSchema(s), newVersion(s), newMan(s), newDemo(s), labcmd.New(s.out, s.err), newTop(s), newTune(s), newExplain(s), newSnapshot(s), newSet(s), newGet(s), newUnset(s))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -67,7 +65,22 @@ it with 'admitd check FILE' and run it with 'admitd serve --config FILE'.`,
 		sayUsage(c)
 	}
 	knowTheirOwn(root)
+	sayVersion(root, s)
 	return root
+}
+
+// sayVersion gives the root its --version. cobra's own would say it in other words,
+// or by a template, which keeps every exported method of every library in the program.
+func sayVersion(root *cobra.Command, s streams) {
+	asked := root.Flags().BoolP("version", "v", false, "version for admitd")
+	otherwise := root.RunE
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if *asked {
+			_, err := fmt.Fprintln(s.out, versionLine())
+			return err
+		}
+		return otherwise(c, args)
+	}
 }
 
 // knowTheirOwn has a command that is only there for those below it, and those
