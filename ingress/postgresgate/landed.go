@@ -40,6 +40,7 @@ func (s *session) Landed(rs *relay.Session, m relay.Message) (relay.Verdict, err
 		s.answers.Add(1)
 		rs.Wake() // a query may wait behind a Flush
 	case msgCopyIn, msgCopyBoth:
+		s.unsent.rows.Add(1)
 		s.unsent.copy.Store(copyTakes)
 		s.back.spoil()
 		if s.gone.Load() {

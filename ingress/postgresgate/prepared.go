@@ -21,9 +21,10 @@ type prepared struct {
 // catalogue: it is found out whether it only asks the catalogues.
 func (p *prepared) add(body []byte, catalogue bool) {
 	name, rest, ok := cutString(body)
-	if !ok || len(name) > maxFact {
+	if !ok {
 		return
 	}
+	name = identifier(name)
 	st := p.parse(rest)
 	st.Statement = st.Clone()
 	st.Catalogue = catalogue && sqltext.Catalogue(text(rest))
@@ -44,7 +45,7 @@ func (p *prepared) add(body []byte, catalogue bool) {
 func (p *prepared) bound(body []byte) task {
 	_, rest, _ := cutString(body) // the portal
 	name, _, shown := cutString(rest)
-	st, ok := p.known[string(name)]
+	st, ok := p.known[string(identifier(name))]
 	if !ok || !shown {
 		return unknown()
 	}
@@ -64,7 +65,7 @@ func (p *prepared) follow(st *task) {
 func (p *prepared) closed(body []byte) {
 	if len(body) > 0 && body[0] == 'S' {
 		name, _, _ := cutString(body[1:])
-		delete(p.known, string(name))
+		delete(p.known, string(identifier(name)))
 	}
 }
 

@@ -53,6 +53,38 @@ func TestNobodyWorks(t *testing.T) {
 			hear(t, c)
 			held(t, sc, 1, "when it is over")
 		},
+		// The end of the first ones was taken for that of the second too.
+		"while no rows come for the second time": func(t *testing.T) {
+			t.Helper()
+			sc, c, up := begin(t, query("copy t from stdin; copy t from stdin"))
+			for range 2 {
+				say(up, takes)
+				expect(t, c, takes)
+				after(3 * time.Second)
+				held(t, sc, 0, "while the client is silent")
+				say(c, copyDone)
+				expect(t, up, copyDone)
+				after(5 * time.Minute)
+				held(t, sc, 1, "while the server works")
+				say(up, pg('C', "COPY 0\x00"))
+				expect(t, c, pg('C', "COPY 0\x00"))
+			}
+			say(up, ready('I'))
+			hear(t, c)
+			held(t, sc, 0, "when it is over")
+		},
+		"while rows that came at once are taken": func(t *testing.T) {
+			t.Helper()
+			sc, c, up := begin(t, query("copy t from stdin; copy t from stdin"))
+			say(c, script(row, copyDone, row, copyDone))
+			expect(t, up, script(row, copyDone, row, copyDone))
+			for range 2 {
+				say(up, takes)
+				expect(t, c, takes)
+				after(5 * time.Minute)
+				held(t, sc, 1, "while the server works at what it got")
+			}
+		},
 		"while rows come": func(t *testing.T) {
 			t.Helper()
 			sc, c, up := begin(t, copies)

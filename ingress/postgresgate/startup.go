@@ -7,6 +7,13 @@ import (
 	"time"
 )
 
+// maxIdentifier is how much of a name the server looks at, in bytes: it cuts those of
+// users and databases, and compares no more of the names of prepared statements.
+const maxIdentifier = 63
+
+// identifier returns a name as the server takes it.
+func identifier(name []byte) []byte { return name[:min(len(name), maxIdentifier)] }
+
 // maxFact bounds each fact that is kept of a session, in bytes: keys are kept,
 // and what clients send may be long.
 const maxFact = 255
@@ -46,9 +53,9 @@ func (s *startup) set(name string, value []byte) {
 	fact := string(value[:min(len(value), maxFact)])
 	switch name {
 	case "user":
-		s.user = fact
+		s.user = string(identifier(value))
 	case "database":
-		s.database = fact
+		s.database = string(identifier(value))
 	case "application_name":
 		s.application = fact
 	case "replication":

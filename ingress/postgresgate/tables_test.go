@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,8 @@ func TestStartup(t *testing.T) {
 		{[]string{"options", "-cstatement_timeout=1min"}, "app", "app", "", time.Minute, false},
 		{[]string{"options", "-c statement_timeout=never"}, "app", "app", "", 0, false},
 		{[]string{"database"}, "app", "app", "", 0, false},
+		// The server cuts them: each other end of one name made a partition of its own.
+		{[]string{"user", strings.Repeat("u", 64), "database", strings.Repeat("d", 70)}, strings.Repeat("u", 63), strings.Repeat("d", 63), "", 0, false},
 	} {
 		user, database, application, timeout, replication := postgresgate.Startup(hello(tc.parameters...))
 		if user != tc.user || database != tc.database || application != tc.application || timeout != tc.timeout || replication != tc.replication {

@@ -39,7 +39,9 @@ func (u *unit) needs(kind byte, st *task) bool {
 // unsent is what the client owes the server: rows, or the end of a unit.
 type unsent struct {
 	copy atomic.Uint32
-	fed  atomic.Bool // the client ended its rows in the unit that is at work
+	// rows is how often the server began to take rows, less how often the client
+	// ended them, in the unit that is at work.
+	rows atomic.Int32
 	half atomic.Bool // a unit was begun, and its Sync has not come
 }
 
@@ -60,7 +62,7 @@ func (u *unsent) whole() {
 // answered notes that the server owes no answer and takes no rows.
 func (u *unsent) answered() {
 	u.copy.Store(copyNone)
-	u.fed.Store(false)
+	u.rows.Store(0)
 }
 
 // waits says for how long a server whose client has gone may be silent before it is
@@ -69,7 +71,7 @@ func (u *unsent) answered() {
 // which everybody else would be cut, patience, tells that nobody works.
 func (u *unsent) waits(patience time.Duration) time.Duration {
 	switch {
-	case u.copy.Load() == copyTakes && !u.fed.Load():
+	case u.copy.Load() == copyTakes && u.rows.Load() > 0:
 		return time.Nanosecond
 	case u.half.Load():
 		return patience

@@ -54,7 +54,9 @@ func (s *session) onTheWay(kind byte) relay.Verdict {
 		}
 	case kind == msgCopyDone || kind == msgCopyFail:
 		s.unit.copied = s.unit.open
-		s.unsent.fed.Store(s.unit.open)
+		if s.unit.open {
+			s.unsent.rows.Add(-1)
+		}
 	}
 	return relay.Verdict{}
 }
