@@ -101,9 +101,9 @@ func (s *Server) SetToken(token string) error { return s.guard.setToken(token) }
 // LimitChanges returns how often limits moved, as far as it was seen.
 func (s *Server) LimitChanges() []vitals.ChangeCount { return s.book.LimitChanges() }
 
-// MostRefused returns the partition of an ingress for which most is refused, and
-// how much per second.
-func (s *Server) MostRefused(ingress string) (partition string, perSecond float64) {
+// MostRefused returns the partition of an ingress for which most was refused since the
+// call before, and how much.
+func (s *Server) MostRefused(ingress string) (partition string, refused uint64) {
 	return s.book.MostRefused(ingress)
 }
 

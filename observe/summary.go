@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/admitd/admitd/ingress"
@@ -27,10 +28,10 @@ type Summary struct {
 	// Doors returns what the ingresses count of connections and of what they answer;
 	// nil = invalid requests are not told.
 	Doors func() map[string]ingress.Status
-	// Most returns the partition of an ingress for which most is refused, a
-	// client's key perhaps, and how much per second; nil = the label that metrics
-	// carry is told.
-	Most func(ingress string) (partition string, perSecond float64)
+	// Most returns the partition of an ingress for which most was refused since the call
+	// before, a client's key perhaps, and how much; it is called once per interval. nil =
+	// the label that metrics carry is told.
+	Most func(ingress string) (partition string, refused uint64)
 
 	last    map[string]tally          // by ingress; of the last report
 	invalid map[string]map[int]uint64 // by ingress and status; of the last report
@@ -82,8 +83,8 @@ func (s *Summary) reportInvalid(ctx context.Context, interval time.Duration) {
 		for _, i := range door.Invalid {
 			now[i.Status] = i.Count
 			if n := i.Count - min(before[name][i.Status], i.Count); n > 0 {
-				rate := float64(n) / interval.Seconds()
-				total += rate
+				rate := rounded(float64(n) / interval.Seconds())
+				total = rounded(total + rate)
 				statuses = append(statuses, slog.Float64(i.Name(), rate))
 			}
 		}
@@ -103,6 +104,9 @@ func (s *Summary) read() map[string]tally {
 	}
 	return now
 }
+
+// rounded is a rate as people read it.
+func rounded(perSecond float64) float64 { return math.Round(perSecond*1000) / 1000 }
 
 func newTally(status *limiter.Status) tally {
 	t := tally{rejected: map[labels.Reason]uint64{}, byLabel: map[string]uint64{}}
@@ -145,15 +149,19 @@ func (s *Summary) reportGate(ctx context.Context, name string, interval time.Dur
 		if to < from { // the gate was replaced by another of its name
 			return 0
 		}
-		return float64(to-from) / interval.Seconds()
+		return rounded(float64(to-from) / interval.Seconds())
 	}
 	var total float64
 	reasons := make([]any, 0, len(labels.Reasons()))
 	for _, reason := range labels.Reasons() {
 		if rate := perSecond(before.rejected[reason], now.rejected[reason]); rate > 0 {
-			total += rate
+			total = rounded(total + rate)
 			reasons = append(reasons, slog.Float64(string(reason), rate))
 		}
+	}
+	key, n := "", uint64(0)
+	if s.Most != nil { // also when nothing is refused: it tells of what was since the call before
+		key, n = s.Most(name)
 	}
 	shadow := perSecond(before.inShadow, now.inShadow)
 	if total == 0 && shadow == 0 {
@@ -168,10 +176,8 @@ func (s *Summary) reportGate(ctx context.Context, name string, interval time.Dur
 			worst, most = label, rate
 		}
 	}
-	if s.Most != nil && total > 0 {
-		if key, rate := s.Most(name); rate > 0 {
-			worst, most = key, min(rate, total) // its rate is of now, the total of the whole interval
-		}
+	if n > 0 {
+		worst, most = key, min(rounded(float64(n)/interval.Seconds()), total) // it is read a moment apart
 	}
 	attrs := []slog.Attr{
 		slog.String("ingress", name),

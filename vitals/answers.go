@@ -72,6 +72,9 @@ func (r *record) watchAnswers(seconds float64) {
 		r.quiet, r.quietAt = time.Time{}, totals{}
 	case r.quiet.IsZero():
 		r.quiet, r.quietAt = before.at, *before
+		for i := range r.window[:n-1] {
+			r.quietAt.inFlight = min(r.quietAt.inFlight, r.window[i].inFlight)
+		}
 	}
 	if all := last.answers.all - min(before.answers.all, last.answers.all); all > 0 && seconds > 0 {
 		errors := last.answers.errors - min(before.answers.errors, last.answers.errors)
@@ -94,8 +97,8 @@ func (r *record) silent(now time.Time) (v Verdict, found bool) {
 		patience = silentUnknown
 	}
 	lasted := now.Sub(r.quiet)
-	if lasted < patience || last.received == r.quietAt.received { // what is held may be idle
-		return v, false
+	if lasted < patience || last.received == r.quietAt.received && r.status.InFlight <= r.quietAt.inFlight {
+		return v, false // what is held may be idle: streams, transactions
 	}
 	text := fmt.Sprintf("The backend does not answer: %d in flight, and none was answered for %s", r.status.InFlight, age(lasted))
 	if usual > 0 {

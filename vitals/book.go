@@ -101,6 +101,7 @@ type totals struct {
 	failed, succeeded                  uint64
 	left                               uint64 // callers, before they were answered
 	ended                              uint64 // permits
+	inFlight                           int
 	answers                            answers
 	strangers                          uint64 // TLS handshakes that failed
 	scarce                             uint64 // clients and backends for which no descriptor was left
@@ -197,6 +198,7 @@ func (r *record) take(now time.Time, in *Reading) {
 // newTotals adds the counts of an ingress up.
 func newTotals(now time.Time, in *Reading) totals {
 	t := totals{at: now, byCause: map[limiter.Cause]uint64{}}
+	t.inFlight = in.Gate.InFlight
 	t.add(&in.Gate.Removed, 0)
 	for i := range in.Gate.Labels {
 		t.add(&in.Gate.Labels[i].Counts, in.Gate.Labels[i].InFlight)

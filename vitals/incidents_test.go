@@ -59,6 +59,7 @@ func incidents() []incident {
 		{name: "backend answers 503 to a part", admitted: 200, answered: 170, errors: 30, latency: 22 * time.Millisecond, limit: 20},
 		{name: "statements fail", wire: true, admitted: 200, answered: 40, errors: 160, latency: 22 * time.Millisecond, limit: 20},
 		{name: "backend hangs", admitted: 0, held: 20, refused: 200, by: full, limit: 20},
+		{name: "backend hangs, and every caller waits", held: 12, limit: 20},
 		{name: "backend five times as slow", admitted: 80, answered: 80, refused: 120, by: full, latency: 190 * time.Millisecond, base: 136 * time.Millisecond, limit: 12, why: "queue"},
 		{name: "backend five times as slow, nobody refused", admitted: 200, answered: 200, latency: 110 * time.Millisecond, base: 100 * time.Millisecond, limit: 40, why: "room"},
 		{name: "storm of one tenant", admitted: 150, answered: 150, refused: 850, by: rate, latency: 22 * time.Millisecond, limit: 20},

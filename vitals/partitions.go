@@ -13,6 +13,7 @@ type partition struct {
 	last    limiter.Glance
 	reading uint64  // in which it was seen last; 0 = there is none
 	refused float64 // per second, smoothed
+	told    uint64  // refusals that [Book.MostRefused] told of
 	active  float64 // requests per second, smoothed
 	now     second
 	rank    int       // among those that are asked most; keptRanks = it is not among them
@@ -143,7 +144,7 @@ func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Gla
 			r.forget(p)
 			l.known++
 			if l.reading == 1 || seconds <= 0 {
-				p.last = g // what was before is no rate
+				p.last, p.told = g, g.Refused // what was before is no rate
 			}
 		}
 		if seconds > 0 && l.reading > 1 {

@@ -35,8 +35,11 @@ func TestANumberPassesOn(t *testing.T) {
 		old.Limit++
 		other.Admitted++
 	}
-	if name, _ := book.MostRefused("orders"); name != "old" {
-		t.Errorf("most is refused for %q", name)
+	if name, n := book.MostRefused("orders"); name != "old" || n != 200 {
+		t.Errorf("most is refused for %q, %d; want old, 200", name, n)
+	}
+	if name, n := book.MostRefused("orders"); n != 0 {
+		t.Errorf("since then %d are refused for %q; want none", n, name)
 	}
 	next := limiter.Glance{Name: "next", Key: true, Number: 700, Limit: 7, Admitted: 2}
 	read(next)

@@ -54,15 +54,23 @@ func (b *Book) Busiest(name string, n int) (keys []string) {
 	return keys
 }
 
-// MostRefused returns the partition of an ingress for which most is refused, and
-// how much per second; "" and 0 when nothing is.
-func (b *Book) MostRefused(name string) (partition string, perSecond float64) {
+// MostRefused returns the partition of an ingress, of those that are asked most, for which
+// most was refused since the call before, and how much; "" and 0 when nothing was. Of what
+// was refused before the first reading it knows nothing.
+func (b *Book) MostRefused(name string) (partition string, refused uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r := b.ingresses[name]; r != nil {
-		return r.most()
+	r := b.ingresses[name]
+	if r == nil {
+		return "", 0
 	}
-	return "", 0
+	for _, p := range r.roll.ranked {
+		n := p.last.Refused - min(p.told, p.last.Refused)
+		if p.told = p.last.Refused; n > refused {
+			partition, refused = p.last.Name, n
+		}
+	}
+	return partition, refused
 }
 
 // Gauges are figures of an ingress over all its partitions.

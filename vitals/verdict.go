@@ -154,7 +154,7 @@ func (r *record) judge(now time.Time) Verdict {
 	case r.status.Mode == limiter.Shadow && p.would > least:
 		return WouldRefuse.verdict("Shadow mode: would refuse %s of %s/s. %s", percent(p.would/p.received), number(p.received), backend)
 	case invalidFirst:
-		return Invalid.verdict("%s The other %s/s are admitted.%s%s", invalid, number(p.admitted), sentence(left), sentence(backend))
+		return Invalid.verdict("%s%s%s%s", invalid, r.alsoAdmitted(), sentence(left), sentence(backend))
 	case p.received < least && r.status.InFlight == 0:
 		return Idle.verdict("No traffic at the moment.")
 	}
