@@ -70,7 +70,11 @@ type book struct {
 
 	quotas map[string]*quota
 	order  []string // names, in the order in which they came
-	rates  rates
+	active []*quota // looked at every time
+	idle   []*quota // that nobody asks for: looked at now and then
+	swept  int      // which of these was looked at last
+	lists
+	rates rates
 	// failing are the quotas that the group does not answer for, limitProblem why it
 	// does not for some limit.
 	failing      map[*quota]bool
@@ -78,6 +82,16 @@ type book struct {
 	shards       int   // over which the keys of quotas are spread
 	listed       int64 // until when all gates are listed
 	calls
+}
+
+// lists is when the buckets and the idle quotas were gone through. Times are
+// monotonic ns.
+type lists struct {
+	listNow  bool   // there may be other buckets
+	made     uint64 // buckets at the last list
+	listedAt int64
+	scan     bool // some lease has told that it runs dry
+	scanned  int64
 }
 
 // calls are a gate's calls to its group: when it made them, when it has to make the
@@ -114,9 +128,9 @@ func (b *book) lease() time.Duration { return max(b.Lease, 2*b.pace) }
 // may take before its gates call less often.
 const (
 	callCost  = 15 * time.Microsecond
-	quotaCost = 20 * time.Microsecond
+	quotaCost = 25 * time.Microsecond
 	redisPart = 0.35
-	maxPace   = 2 * time.Second
+	maxPace   = 3 * time.Second
 )
 
 // stretch sets the time between two calls for so many quotas.
@@ -135,41 +149,126 @@ func (b *book) shardOf(key string) int {
 // look reads the buckets, and keeps them filled while the group is silent.
 func (b *book) look(now int64) {
 	b.lookAtLimits(now)
+	b.list(now)
+	if b.rates.ended(now) {
+		b.ratesChanged(now)
+	}
+	lost := b.lost(now) || b.closed(now)
+	b.close(now)
+	b.sweep(now)
+	p := plight{interval: b.Interval, tick: b.tick(), gates: b.known(), fallback: b.Fallback, rates: &b.rates}
+	active := b.active[:0]
+	for _, q := range b.active {
+		q.look(now, q.bucket)
+		q.goOn(now, lost || q.open > 0 && now-q.open > int64(b.span()), p) // others may be answered, and this one not
+		if q.asleep() {
+			b.idle = append(b.idle, q)
+		} else {
+			active = append(active, q)
+		}
+	}
+	clear(b.active[len(active):])
+	b.active = active
+}
+
+// Times of the lists of quotas.
+const (
+	listEvery  = 30 * time.Second      // all buckets are listed, at least
+	listCost   = 10 * time.Microsecond // between two lists, per quota: each takes a tenth of that
+	sweepEvery = 2 * time.Second       // every idle quota is looked at
+	scanCost   = 2 * time.Microsecond  // between two scans of the idle quotas, per quota
+)
+
+// list takes the buckets that there are: where it is not told that some were made,
+// every time.
+func (b *book) list(now int64) {
+	if b.sharing != nil {
+		made := b.sharing.Made()
+		asked := b.listNow || made != b.made && now-b.listedAt >= int64(listCost)*int64(len(b.order)) || now-b.listedAt >= int64(listEvery)
+		if !asked {
+			return
+		}
+		b.made = made
+	}
+	b.listNow, b.listedAt = false, now
 	for _, q := range b.quotas {
 		q.present = false
 	}
 	b.buckets(func(name, label string, bucket *limiter.Bucket) bool {
 		q := b.quotas[name]
 		if q == nil {
-			key := keyOf(name)
-			q = &quota{
-				key: key, label: label, setting: settingField(name), override: overrideField(name), shard: b.shardOf(key),
-				appetite: appetite{piece: 1, demand: -1}, standing: standing{mode: FairMode},
-			}
-			b.quotas[name] = q
-			b.order = append(b.order, name)
+			q = b.newQuota(name, label)
 			b.next = now
+			b.active = append(b.active, q)
 		}
-		q.look(now, bucket)
+		q.present = true
+		if q.bucket != bucket {
+			q.look(now, bucket)
+			q.changed = true // one that sleeps is looked at again
+		}
 		return true
 	})
-	if b.rates.ended(now) {
-		b.ratesChanged(now)
-	}
-	lost := b.lost(now) || b.closed(now)
-	b.close(now)
-	p := plight{interval: b.Interval, tick: b.tick(), gates: b.known(), fallback: b.Fallback, rates: &b.rates}
+	gone := func(q *quota) bool { return !q.present }
+	b.active, b.idle = slices.DeleteFunc(b.active, gone), slices.DeleteFunc(b.idle, gone)
 	b.order = slices.DeleteFunc(b.order, func(name string) bool {
 		q := b.quotas[name]
-		if !q.present {
-			delete(b.quotas, name)
-			delete(b.failing, q)
-			return true
+		if q.present {
+			return false
 		}
-		q.goOn(now, lost || q.open > 0 && now-q.open > int64(b.span()), p) // others may be answered, and this one not
-		return false
+		delete(b.quotas, name)
+		delete(b.failing, q)
+		return true
 	})
 }
+
+// newQuota enters a quota.
+func (b *book) newQuota(name, label string) *quota {
+	key := keyOf(name)
+	q := &quota{
+		key: key, label: label, setting: settingField(name), override: overrideField(name), shard: b.shardOf(key),
+		appetite: appetite{piece: 1, demand: -1}, standing: standing{mode: FairMode},
+	}
+	b.quotas[name] = q
+	b.order = append(b.order, name)
+	return q
+}
+
+// sweep looks at some of the idle quotas, and at all whose lease has told that it
+// runs dry, and takes those back that have something to tell. Where nothing passes
+// without a lease it takes all back, whose tokens end.
+func (b *book) sweep(now int64) {
+	if b.closed(now) {
+		b.active, b.idle = append(b.active, b.idle...), nil
+		return
+	}
+	wake := func(i int) {
+		last := len(b.idle) - 1
+		b.active = append(b.active, b.idle[i])
+		b.idle[i], b.idle[last] = b.idle[last], nil
+		b.idle = b.idle[:last]
+	}
+	if b.scan && now-b.scanned >= int64(scanCost)*int64(len(b.idle)) {
+		b.scan, b.scanned = false, now
+		for i := len(b.idle) - 1; i >= 0; i-- {
+			if b.idle[i].bucket.Dry() {
+				wake(i)
+			}
+		}
+	}
+	some := (len(b.idle)*int(b.tick()) + int(sweepEvery) - 1) / int(sweepEvery)
+	for range some {
+		if len(b.idle) == 0 {
+			return
+		}
+		b.swept = (b.swept + 1) % len(b.idle)
+		if q := b.idle[b.swept]; q.changed || q.awake() || q.due(now) {
+			wake(b.swept)
+		}
+	}
+}
+
+// ranDry has the next look find the quota whose lease has told that it runs dry.
+func (b *book) ranDry() { b.scan = true }
 
 // closed reports whether nothing passes without a lease, and none is to be had.
 func (b *book) closed(now int64) bool { return b.Fallback == Closed && (!b.ever || b.lost(now)) }
@@ -225,8 +324,11 @@ func (b *book) prepare(now int64, early, leaving bool) []call {
 		}
 	}
 	asks := 0
-	for _, name := range b.order {
-		q := b.quotas[name]
+	asking := b.active
+	if leaving {
+		asking = slices.Concat(b.active, b.idle)
+	}
+	for _, q := range asking {
 		if !leaving && (now < q.notYet || early && !q.bucket.Dry() || !q.due(now)) {
 			continue
 		}
@@ -298,6 +400,12 @@ func (b *book) ratesChanged(now int64) {
 			q.notYet, q.changed, b.next = 0, true, now
 		}
 	}
+	b.idle = slices.DeleteFunc(b.idle, func(q *quota) bool {
+		if q.changed {
+			b.active = append(b.active, q)
+		}
+		return q.changed
+	})
 }
 
 // problem returns why some quota is not answered; "" = all are.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/fleet/pool"
+	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/status"
 )
 
@@ -53,6 +54,9 @@ func (s *Sim) Step(now int64, reach, answer bool) {
 		return
 	}
 	s.looked = now
+	if s.dryNow {
+		s.ranDry()
+	}
 	s.look(now)
 	due, early := s.wantsCall(now, s.dryNow)
 	if !due {
@@ -197,3 +201,15 @@ func (s *Sim) InForce(now int64, quota string) float64 {
 	rate, _, _ := s.rates.inForce(now, settingField(quota), overrideField(quota))
 	return rate
 }
+
+// Share says what the rates of the gate's buckets carry.
+func (s *Sim) Share(with *limiter.Sharing) { s.sharing = with }
+
+// Lists returns how many quotas are looked at every time, and how many now and then.
+func (s *Sim) Lists() (active, idle int) { return len(s.active), len(s.idle) }
+
+// Due has the next step make a call.
+func (s *Sim) Due() { s.next = 0 }
+
+// Pace is the time between two calls.
+func (s *Sim) Pace() time.Duration { return s.pace }

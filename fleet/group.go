@@ -138,6 +138,9 @@ func (g *Group) Set(s Settings) {
 
 // Look has the group look at its buckets now, since there are others.
 func (g *Group) Look() {
+	g.mu.Lock()
+	g.book.listNow = true
+	g.mu.Unlock()
 	select {
 	case g.wake <- struct{}{}:
 	default:
@@ -183,6 +186,9 @@ func (g *Group) step(flying bool, dry *bool) (*landing, []sharedLimit, time.Dura
 	defer g.mu.Unlock()
 	now := g.o.Now()
 	b := g.book
+	if *dry {
+		b.ranDry()
+	}
 	b.look(now)
 	next := now + int64(b.tick())
 	if !flying {

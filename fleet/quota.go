@@ -147,6 +147,18 @@ func (q *quota) due(now int64) bool {
 	}
 }
 
+// asleep reports whether nobody asks for the quota, and the group knows: it has
+// tokens in hand, and its lease tells when they are spent.
+func (q *quota) asleep() bool {
+	return q.epoch != "" && q.mode == Leased && !q.flowing && !q.changed && q.problem == "" && q.open == 0 && q.demand == 0 && q.counted == q.askedFor
+}
+
+// awake reports whether somebody has asked for a quota that was asleep.
+func (q *quota) awake() bool {
+	missed, _ := q.bucket.Unmet()
+	return q.bucket.Spent()+missed != q.counted
+}
+
 // ask words what is told to the group.
 func (q *quota) ask(now int64, r *rates) ask {
 	rate, burst, version := q.inForce(now, r)

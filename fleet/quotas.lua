@@ -12,7 +12,7 @@
 -- then per quota: spent, demand (-1 = unknown), share, epoch, rate, burst, version,
 -- piece: the most that one request was seen to cost.
 -- Returns: "now live known version born id=name id=name ...", then per quota
--- "grant atonce share epoch wait rate burst level gates", or "!" and an error.
+-- "grant atonce share epoch wait rate burst version level gates", or "!" and an error.
 local id, name = ARGV[1], ARGV[2]
 local T, G, E = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local expected, leaving, hello = tonumber(ARGV[6]), ARGV[7] == '1', tonumber(ARGV[8])
@@ -64,6 +64,8 @@ if hello > 0 then
 end
 redis.call('PEXPIRE', KEYS[1], math.max(600000, math.ceil(E / 500)))
 local out = { string.format('%.0f %.0f %.0f %s %s', now, live, known, state[5] or '0', state[6] or '-') .. listed }
+
+local stamp, runs_out, ends = string.format('%.0f', now), string.format('%.0f', now + G), string.format('%.0f', now + T + E)
 
 -- The part of a rate that the gates may have that are there.
 local held = 1
@@ -146,18 +148,25 @@ end
 
 -- read returns the state of a quota; nil when there is none that can be read.
 local function read(text)
-  local epoch, level, seen, rate, burst, version, learn, n, total, saved, poor, rest =
-    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
+  local epoch, level, seen, rules, learn, events, n, total, saved, poor, rest =
+    string.match(text, '^(%S+) (%S+) (%S+) (%S+ %S+ %S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)(.*)$')
+  if not epoch then
+    return nil
+  end
+  local rate, burst, version = string.match(rules, '(%S+) (%S+) (%S+)')
   local s = {
-    epoch = epoch, level = tonumber(level), seen = tonumber(seen), rate = tonumber(rate), burst = tonumber(burst),
-    version = tonumber(version), learn = tonumber(learn), n = tonumber(n), total = tonumber(total), saved = tonumber(saved),
-    poor = tonumber(poor), classes = {},
+    epoch = epoch, level = tonumber(level), seen = tonumber(seen), rules = rules, rate = tonumber(rate), burst = tonumber(burst),
+    version = tonumber(version), learn = tonumber(learn), events = tonumber(events), n = tonumber(n), total = tonumber(total),
+    saved = tonumber(saved), poor = tonumber(poor), classes = {},
   }
-  if not (s.level and s.seen and s.rate and s.burst and s.version and s.learn and s.n and s.total and s.saved and s.poor) then
+  if not (s.level and s.seen and s.rate and s.burst and s.version and s.learn and s.events and s.n and s.total and s.saved and s.poor) then
     return nil
   end
   if not (math.abs(s.level) < 1e18 and s.rate > 0 and s.rate < 1e18 and s.burst >= 0 and s.burst < 1e18 and math.abs(s.total) < 1e18) then
     return nil
+  end
+  if rest == '' then
+    return s
   end
   for i, c, sum in string.gmatch(rest, '(%-?%d+):(%d+):(%S+)') do
     local class = { tonumber(c), tonumber(sum) }
@@ -173,21 +182,21 @@ end
 local function settle(k, at)
   local key, events, mine = KEYS[k], KEYS[k + 1], 'g:' .. id
   local spent, demand, believed = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local rules = ARGV[at + 4] .. ' ' .. ARGV[at + 5] .. ' ' .. ARGV[at + 6]
   local knows, rate, burst, version = ARGV[at + 3], tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
   local piece = tonumber(ARGV[at + 7])
   local got = redis.call('HMGET', key, 'q', mine)
-  local due = redis.call('ZRANGEBYSCORE', events, '-inf', string.format('%.0f', now), 'LIMIT', 0, EVENTS)
   local s = got[1] and read(got[1])
   local own = got[2] and row(got[2])
   if got[1] and not s then
     redis.call('DEL', key, events) -- it cannot be read: the quota begins anew
-    own, due = nil, {}
+    own = nil
   end
 
   local expire = false
   if not s then
-    s = { epoch = string.format('%.0f', now), level = 0, seen = now, rate = rate, burst = burst, version = version,
-      learn = now + 1.5 * T, n = 0, total = 0, saved = 0, poor = 0, classes = {} }
+    s = { epoch = string.format('%.0f', now), level = 0, seen = now, rules = rules, rate = rate, burst = burst, version = version,
+      learn = now + 1.5 * T, events = now, n = 0, total = 0, saved = 0, poor = 0, classes = {} }
     if now - resumed > 1000 * math.max(KEY_KEPT, 1000 * burst / rate + 2 * E / 1000) then
       s.level, s.learn = burst, 0 -- nobody has used it for so long: it is full, and not lost
     end
@@ -195,7 +204,7 @@ local function settle(k, at)
   else
     local flows = s.rate -- until now
     if s.version < version then
-      s.rate, s.burst, s.version, expire = rate, burst, version, true
+      s.rules, s.rate, s.burst, s.version, expire = rules, rate, burst, version, true
     end
     if s.seen < resumed or now < s.seen - 1000000 then
       -- Nobody knows what was spent meanwhile: nothing is minted, and what the
@@ -203,7 +212,7 @@ local function settle(k, at)
       redis.call('DEL', key, events)
       s.level, s.learn = math.min(s.level, 0), now + 1.5 * T
       s.n, s.total, s.saved, s.poor, s.classes = 0, 0, 0, 0, {}
-      own, due, expire = nil, {}, true
+      own, expire = nil, true
     else
       s.level = s.level + flows * held * math.max(now - s.seen, 0) / 1000000
       expire = expire or math.floor(now / 10000000) ~= math.floor(s.seen / 10000000)
@@ -214,6 +223,11 @@ local function settle(k, at)
 
   -- Other gates whose time has come: who is silent is presumed to spend its share
   -- until its lease ends.
+  local due = {}
+  if now >= s.events then
+    due = redis.call('ZRANGEBYSCORE', events, '-inf', stamp, 'LIMIT', 0, EVENTS)
+    s.events = #due < EVENTS and now + T / 4 or now
+  end
   for i = 1, #due do
     if due[i] ~= id then
       local text = redis.call('HGET', key, 'g:' .. due[i])
@@ -262,7 +276,8 @@ local function settle(k, at)
   if demand < 0 then
     demand = rate / math.max(n, known) / 1.05
   end
-  local want = tonumber(string.format('%.6f', 1.05 * demand))
+  local wanted = demand == 0 and '0' or string.format('%.6f', 1.05 * demand)
+  local want = tonumber(wanted)
   local total = s.total + want
 
   local share, lack, grant, atonce, wait, save = 0, 1 / n, 0, 1, 0, 0
@@ -303,28 +318,28 @@ local function settle(k, at)
       grant = math.max(math.min(grant, s.level + floor), 0)
     end
     s.level = s.level - grant
-    own = { share = share, grant = grant, out_at = now + G, presumed = 0, before = spent, want = want, ends = now + T + E,
-      mode = 1 - atonce, save = tonumber(string.format('%.6f', save)) }
+    own = { want = want, save = save > 0 and tonumber(string.format('%.6f', save)) or 0 }
     expire = expire or s.n == 0
     count(s, own, 1)
   end
-  local parts = { string.format('%s %.6f %.0f %.17g %.17g %.17g %.0f %d %.6f %.6f %d', s.epoch, s.level, now, s.rate, s.burst, s.version,
-    s.learn, s.n, s.total, s.saved, s.poor) }
+  local text = string.format('%s %.6f %s %s %.0f %.0f %d %.6f %.6g %d', s.epoch, s.level, stamp, s.rules, s.learn, s.events, s.n, s.total,
+    s.saved, s.poor)
   for i, class in pairs(s.classes) do
-    parts[#parts + 1] = string.format('%d:%d:%.6f', i, class[1], class[2])
+    text = text .. string.format(' %d:%d:%.6f', i, class[1], class[2])
   end
   if leaving then
-    redis.call('HSET', key, 'q', table.concat(parts, ' '))
+    redis.call('HSET', key, 'q', text)
   else
-    redis.call('HSET', key, 'q', table.concat(parts, ' '), mine, words(own))
-    redis.call('ZADD', events, string.format('%.0f', atonce == 0 and own.out_at or own.ends), id)
+    redis.call('HSET', key, 'q', text, mine, string.format('%.6f %.6f %s 0 %s %s %s %d %.6f', share, grant, runs_out, ARGV[at], wanted, ends,
+      1 - atonce, own.save))
+    redis.call('ZADD', events, atonce == 0 and runs_out or ends, id)
   end
   if expire then
     local ms = math.max(KEY_KEPT, math.ceil(1000 * burst / rate + 2 * E / 1000))
     redis.call('PEXPIRE', key, ms)
     redis.call('PEXPIRE', events, ms)
   end
-  return string.format('%.6f %d %.6f %s %.0f %.17g %.17g %.6f %d', grant, atonce, share, s.epoch, wait, s.rate, s.burst, s.level, n)
+  return string.format('%.6f %d %.6f %s %.0f %s %.3f %d', grant, atonce, share, s.epoch, wait, s.rules, s.level, n)
 end
 
 local at = 12

@@ -186,7 +186,7 @@ func TestWaitIsBounded(t *testing.T) {
 	w.run(3 * time.Second)
 	before := w.gates[0].Calls
 	w.redis.Del("admitd:{sim}:r:orders")
-	w.redis.HSet("admitd:{sim}:r:orders", "q", fmt.Sprintf("1 5 %d 1000 1000 0 0 0 0 0 0", w.wall.UnixMicro()))
+	w.redis.HSet("admitd:{sim}:r:orders", "q", fmt.Sprintf("1 5 %d 1000 1000 0 0 0 0 0 0 0", w.wall.UnixMicro()))
 	w.gates[0].admitted = 0
 	w.run(4 * time.Second)
 	if g := w.gates[0]; g.admitted == 0 {

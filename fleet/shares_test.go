@@ -401,3 +401,65 @@ func TestMixedLeases(t *testing.T) {
 		t.Errorf("%.0f/s are admitted, %.0f in the worst second; want 500, and one of 1 s of interval in it no more than 560", mean, most)
 	}
 }
+
+// Quotas that nobody asks for cost nothing: neither are their buckets listed, nor
+// are they looked at each time, nor asked for. Who comes back has tokens in hand, and
+// is leased more before these are spent.
+func TestIdleQuotasAreLeftAlone(t *testing.T) {
+	r := miniredis.RunT(t)
+	now, sharing := int64(time.Hour), &limiter.Sharing{}
+	buckets := make([]*limiter.Bucket, 2000)
+	for i := range buckets {
+		buckets[i] = limiter.NewBucket(limiter.Rate{PerSecond: 100, Sharers: 1, Sharing: sharing}, now)
+	}
+	yielded := 0
+	sim, err := fleet.NewSim(now, "gate", fleet.Settings{}, func(yield func(string, string, *limiter.Bucket) bool) {
+		for i, b := range buckets {
+			yielded++
+			if !yield(fmt.Sprint("orders/~tenant", i), "orders/default", b) {
+				return
+			}
+		}
+	}, &fleet.Redis{Addresses: []string{r.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	sim.Share(sharing)
+	run := func(d time.Duration) {
+		for end := now + int64(d); now < end; {
+			now += int64(tick)
+			r.SetTime(time.Unix(1_800_000_000, now))
+			sim.Step(now, true, true)
+		}
+	}
+	run(3 * time.Second)
+	if active, idle := sim.Lists(); active != 0 || idle != len(buckets) {
+		t.Fatalf("%d quotas are looked at every time, %d now and then; want none and %d", active, idle, len(buckets))
+	}
+	yielded, sim.Calls = 0, 0
+	run(20 * time.Second)
+	if yielded > len(buckets) || sim.Calls > 120 {
+		t.Errorf("in 20 s %d buckets were listed and %d calls made; want each once and one call in each interval", yielded, sim.Calls)
+	}
+	for range 3 {
+		buckets[7].Take(now, 1)
+	}
+	run(2 * time.Second)
+	if buckets[7].Tokens(now) < 30 {
+		t.Errorf("%v tokens are in hand after some were spent; want them leased again", buckets[7].Tokens(now))
+	}
+	for buckets[9].Tokens(now) >= 1 {
+		buckets[9].Take(now, 1)
+	}
+	run(300 * time.Millisecond)
+	if buckets[9].Tokens(now) < 1 {
+		t.Error("a quota that ran dry has no tokens 300 ms later")
+	}
+	made := limiter.NewBucket(limiter.Rate{PerSecond: 100, Sharers: 1, Sharing: sharing}, now)
+	buckets = append(buckets, made)
+	run(500 * time.Millisecond)
+	if _, _, m, _ := sim.Quota("orders/~tenant2000"); m != fleet.Leased {
+		t.Errorf("a bucket that was made is %q; want it leased", m)
+	}
+}

@@ -64,7 +64,7 @@ func newWorld(t *testing.T, seed uint64, rate limiter.Rate, n int) *world {
 func (w *world) join() *simGate {
 	w.t.Helper()
 	r := w.rate
-	r.Sharers = w.opts.Gates
+	r.Sharers, r.Sharing = w.opts.Gates, &limiter.Sharing{}
 	g := &simGate{bucket: limiter.NewBucket(r, w.now), cost: 1}
 	sim, err := fleet.NewSim(w.now, fmt.Sprintf("gate%d", len(w.gates)), w.opts, func(yield func(string, string, *limiter.Bucket) bool) {
 		yield("orders", "orders", g.bucket)
@@ -73,6 +73,7 @@ func (w *world) join() *simGate {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(sim.Close)
+	sim.Share(r.Sharing)
 	sim.Tell(w.now, true, fleet.Setting{Name: "orders", PerSecond: g.bucket.Rate().PerSecond, Burst: g.bucket.Burst()})
 	sim.Throw(rand.New(rand.NewPCG(w.seed, uint64(len(w.gates))+2)).Float64)
 	g.Sim = sim

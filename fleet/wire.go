@@ -18,7 +18,7 @@ var quotasScript string
 
 // maxPerCall is how many quotas one call of the script serves: Redis serves
 // nobody else meanwhile.
-const maxPerCall = 8
+const maxPerCall = 6
 
 // errReply is wrapped by every answer of the script that cannot be read.
 var errReply = errors.New("fleet: answer of the script is not understood")
@@ -177,7 +177,7 @@ const maxGates = 1 << 20
 // is refused: a gate would divide by it, or ask without a pause.
 func parseGrant(text string) (g grant, ok bool) {
 	words := strings.Fields(text)
-	if len(words) < 9 {
+	if len(words) < 10 {
 		return g, false
 	}
 	ok = true
@@ -188,8 +188,8 @@ func parseGrant(text string) (g grant, ok bool) {
 	}
 	g = grant{
 		tokens: read(0), atOnce: words[1] == "1", share: read(2), epoch: words[3],
-		wait: time.Duration(min(read(4), 1e12)) * time.Microsecond, rate: read(5), burst: read(6), level: read(7),
-		sharers: int(min(read(8), maxGates)),
+		wait: time.Duration(min(read(4), 1e12)) * time.Microsecond, rate: read(5), burst: read(6), level: read(8),
+		sharers: int(min(read(9), maxGates)),
 	}
 	return g, ok && g.tokens >= 0 && g.share >= 0 && g.rate > 0 && g.burst >= 0 && g.wait >= 0 && g.sharers > 0
 }
