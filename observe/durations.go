@@ -81,7 +81,7 @@ type durations struct {
 
 func newDurations() *durations {
 	return &durations{
-		held:      family{namespace + "_request_duration_seconds", "Time for which permits were held, by how the work went.", dto.MetricType_HISTOGRAM},
+		held:      family{namespace + "_request_duration_seconds", "Time that the backend took for requests, by how the work went.", dto.MetricType_HISTOGRAM},
 		waited:    family{namespace + "_queue_wait_seconds", "Time that admitted requests waited in the gate, of those that waited.", dto.MetricType_HISTOGRAM},
 		ended:     newCounter("permits_ended_total", "Permits that were ended, by how the work went."),
 		spent:     family{namespace + "_gate_duration_seconds", "Time that the gate itself took of a request, without the backend and without waiting; of a sample of requests.", dto.MetricType_HISTOGRAM},
