@@ -285,3 +285,45 @@ func doorstepQueue(t *testing.T, l lane) {
 		t.Errorf("queued: %+v, %v", r, err)
 	}
 }
+
+// An empty line before a request, as some clients send one behind the body of the last,
+// was answered 400 when it came apart from the body.
+func TestEmptyLineBeforeRequest(t *testing.T) { inLanes(t, emptyLineBeforeRequest) }
+
+func emptyLineBeforeRequest(t *testing.T, l lane) {
+	t.Helper()
+	g := l.start(t, serveHTTP(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), limiter.Policy{}, httpgate.Options{})
+	c, br := l.dial(t, g.addr)
+	for _, sent := range []string{
+		"\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", "\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+		"\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+	} {
+		_, _ = io.WriteString(c, sent)
+		if sent == "\r\n" {
+			continue
+		}
+		if r, err := readReply(br); err != nil || r.body != "abc" {
+			t.Fatalf("%q: answer %v, %v; want 200", sent, r.Response, err)
+		}
+	}
+}
+
+// A request that says in two ways where it ends is answered 400, and its connection is
+// closed: who stands before the gate may have read the other one.
+func TestFramedTwice(t *testing.T) { inLanes(t, framedTwice) }
+
+func framedTwice(t *testing.T, l lane) {
+	t.Helper()
+	g := l.start(t, "127.0.0.1:1", limiter.Policy{}, httpgate.Options{})
+	c, br := l.dial(t, g.addr)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\ncontent-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if r, err := readReply(br); err != nil || r.StatusCode != http.StatusBadRequest || !r.Close {
+		t.Fatalf("answer %v, %v; want 400 and the end of the connection", r.Response, err)
+	}
+	if rest, err := io.ReadAll(br); len(rest) > 0 {
+		t.Errorf("%q, %v came behind it", rest, err)
+	}
+	if n := g.Status().BackendDials; n != 0 {
+		t.Errorf("%d connections to the backend, want none", n)
+	}
+}

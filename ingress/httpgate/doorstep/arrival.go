@@ -60,6 +60,9 @@ func (d *doorstep) nextSecured(p []byte) (int, error) {
 		if n == 0 {
 			return 0, err
 		}
+		if n = dropEmptyLine(p[:n]); n == 0 {
+			continue
+		}
 		refused, err := d.meetSecured(p[:n]) // the next read fails again
 		switch {
 		case err != nil:
@@ -123,8 +126,13 @@ func (d *doorstep) lookAt(fd uintptr) bool {
 	for {
 		n, err := nowait.Receive(fd, *buf)
 		refused := false
+		all := n == len(*buf)
 		if err == nil && n > 0 {
-			refused, err = d.meet((*buf)[:n])
+			if n = dropEmptyLine((*buf)[:n]); n == 0 {
+				refused = true // there is nothing to do
+			} else {
+				refused, err = d.meet((*buf)[:n])
+			}
 		}
 		switch {
 		case err != nil:
@@ -134,11 +142,20 @@ func (d *doorstep) lookAt(fd uintptr) bool {
 		case n > 0 && !refused:
 			d.buf, d.n = buf, n
 			return true
-		case n < len(*buf):
+		case !all:
 			heads.Put(buf)
 			return false
 		}
 	}
+}
+
+// dropEmptyLine takes an empty line out that stands before a request, as some clients send
+// one behind the body of the last (RFC 9112, section 2.2), and returns how much is left.
+func dropEmptyLine(came []byte) int {
+	if len(came) < 2 || came[0] != '\r' || came[1] != '\n' {
+		return len(came)
+	}
+	return copy(came, came[2:])
 }
 
 // meet looks at what came where a request begins, and reports whether it was
@@ -147,6 +164,10 @@ func (d *doorstep) meet(raw []byte) (refused bool, err error) {
 	before := d.phase.Load()
 	g, ok := glance(raw)
 	if !ok {
+		if framesTwice(raw) {
+			_, _ = d.Write([]byte(badFraming)) // when it fails the client is gone
+			return false, net.ErrClosed
+		}
 		return false, d.enter(before, lost)
 	}
 	d.asked = true

@@ -128,6 +128,9 @@ func (d *doorstep) Read(p []byte) (int, error) {
 // it cannot read as a request. No handler's answer begins so: it has a date.
 const ownAnswer = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
+// badFraming is such an answer, to a request of which nobody knows where it ends.
+const badFraming = "HTTP/1.1 400 Bad Request" + ownAnswer + "400 Bad Request"
+
 // Write implements net.Conn for net/http, and counts the requests that net/http answers
 // without asking the handler.
 func (d *doorstep) Write(p []byte) (int, error) {

@@ -56,6 +56,23 @@ func glance(raw []byte) (g glimpse, ok bool) {
 	return g, int64(len(raw)-g.head) == g.length
 }
 
+// framesTwice reports whether a whole head stands in raw that says both by a length and
+// by Transfer-Encoding where the body ends: two readers may not agree (RFC 9112, section
+// 6.3).
+func framesTwice(raw []byte) bool {
+	length, encoding := false, false
+	for {
+		line, rest, whole := bytes.Cut(raw, []byte("\r\n"))
+		if !whole || len(line) == 0 {
+			return whole && length && encoding
+		}
+		name, _, _ := bytes.Cut(line, []byte(":"))
+		length = length || bytes.EqualFold(name, []byte("Content-Length"))
+		encoding = encoding || bytes.EqualFold(name, []byte("Transfer-Encoding"))
+		raw = rest
+	}
+}
+
 // plainMethod returns the method of a plain request, "" when raw begins with none.
 func plainMethod(raw []byte) string {
 	for _, method := range [...]string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodHead, http.MethodDelete, http.MethodPatch} {

@@ -101,16 +101,19 @@ func TestServe(t *testing.T) {
 		outcome limiter.Outcome
 		cut     bool
 	}{
-		"an answer":               {"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood", 200, "good", limiter.Success, false},
-		"one to its end":          {"HTTP/1.1 200 OK\r\n\r\ngood", 200, "good", limiter.Success, false},
-		"one behind an interim":   {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", 204, "", limiter.Success, false},
-		"an overload":             {"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", 503, "", limiter.Dropped, false},
-		"half an answer":          {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", 200, "half", limiter.Dropped, true},
-		"nothing":                 {"", 502, "", limiter.Dropped, false},
-		"what is not HTTP":        {"SSH-2.0-server\r\n\r\n", 502, "", limiter.Ignored, false},
-		"what is HTTP/2":          {"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64", 502, "", limiter.Ignored, false},
-		"a head above the bound":  {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<10), 502, "", limiter.Ignored, false},
-		"a switch of no protocol": {"HTTP/1.1 101 Switching Protocols\r\n\r\n", 502, "", limiter.Ignored, false},
+		"an answer":                 {"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood", 200, "good", limiter.Success, false},
+		"one to its end":            {"HTTP/1.1 200 OK\r\n\r\ngood", 200, "good", limiter.Success, false},
+		"one behind an interim":     {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", 204, "", limiter.Success, false},
+		"an overload":               {"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", 503, "", limiter.Dropped, false},
+		"half an answer":            {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", 200, "half", limiter.Dropped, true},
+		"nothing":                   {"", 502, "", limiter.Dropped, false},
+		"what is not HTTP":          {"SSH-2.0-server\r\n\r\n", 502, "", limiter.Ignored, false},
+		"what is HTTP/2":            {"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64", 502, "", limiter.Ignored, false},
+		"a bad first chunk":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n", 502, "", limiter.Ignored, false},
+		"a bare LF behind its size": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc\r\n", 502, "", limiter.Ignored, false},
+		"a bad second chunk":        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n", 200, "abc", limiter.Ignored, true},
+		"a head above the bound":    {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<10), 502, "", limiter.Ignored, false},
+		"a switch of no protocol":   {"HTTP/1.1 101 Switching Protocols\r\n\r\n", 502, "", limiter.Ignored, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rt, gate := route(t, words{}, speaker(t, c.says))

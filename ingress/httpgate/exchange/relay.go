@@ -39,6 +39,11 @@ func (a *answer) relay() Result {
 	if a.lateBody() {
 		return a.part(a.failure(errDeadline, a.hasLeft()))
 	}
+	if err := a.body.Check(); err != nil { // nothing was said to the caller yet
+		f := a.failure(err, a.hasLeft())
+		a.hangUp()
+		return a.part(f)
+	}
 	a.copyHead()
 	if b := &a.body; !a.stream && !b.IsOver() && !b.IsHere() {
 		a.arm(a.rt.StreamIdle) // until now it was for the head

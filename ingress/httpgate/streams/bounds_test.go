@@ -38,6 +38,9 @@ func TestCalm(t *testing.T) {
 			}
 			return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: c.encode("x", "y"), EndHeaders: true, EndStream: true})
 		},
+		"too long": func(c *client, i int) error { // each is read, and answered 431
+			return c.ask(uint32(2*i+3), http.MethodGet, "/", "x", strings.Repeat("x", bounds.MaxHeader+400))
+		},
 		"malformed": func(c *client, i int) error {
 			return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 3), BlockFragment: c.encode("x", "y"), EndHeaders: true, EndStream: true})
 		},

@@ -117,6 +117,9 @@ func (h *hearing) takeRequest(st *stream) error {
 	switch {
 	case b.long:
 		h.tooLong(st)
+		if !h.calm.spend(costReset) {
+			return errTooMuch
+		}
 		return nil
 	case b.wrong || !st.complete(b.last):
 		st.release(h.ss.s)

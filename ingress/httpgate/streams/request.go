@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/admitd/admitd/ingress/httpgate/target"
 )
 
@@ -108,6 +110,9 @@ func (q *request) announce(names string) {
 		switch name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)); name {
 		case "", "Transfer-Encoding", "Trailer", "Content-Length": // as net/http has it
 		default:
+			if !httpguts.ValidHeaderFieldName(name) {
+				continue // no field can have it
+			}
 			if q.r.Trailer == nil {
 				q.r.Trailer = http.Header{}
 			}

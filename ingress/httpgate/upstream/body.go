@@ -46,6 +46,34 @@ func (b *Body) IsOver() bool { return b.left == 0 && !b.chunked }
 // HasBegun reports whether b is the body of an answer.
 func (b *Body) HasBegun() bool { return b.br != nil }
 
+// Check returns what is wrong with the beginning of a chunked body, as far as it is
+// buffered. It takes nothing.
+func (b *Body) Check() error {
+	if !b.chunked {
+		return nil
+	}
+	there, _ := b.br.Peek(b.br.Buffered())
+	line, _, whole := bytes.Cut(there, []byte("\n"))
+	if !whole {
+		return nil
+	}
+	text, ok := strings.CutSuffix(string(line), "\r")
+	if !ok {
+		return errBareLF
+	}
+	_, err := parseSize(text)
+	return err
+}
+
+// errBareLF is a line that does not end as it should.
+var errBareLF = fmt.Errorf("%w: line of a chunked body ends in a bare LF", ErrBadResponse)
+
+// parseSize parses the line before a chunk.
+func parseSize(line string) (int64, error) {
+	size, _, _ := strings.Cut(line, ";")
+	return parseHex(strings.TrimRight(size, " \t"))
+}
+
 // Buffered returns how many bytes can be read without waiting, of this body or
 // its frame.
 func (b *Body) Buffered() int { return b.br.Buffered() }
@@ -115,9 +143,7 @@ func (b *Body) nextChunk() error {
 	if err != nil {
 		return err
 	}
-	size, _, _ := strings.Cut(line, ";")
-	b.left, err = parseHex(strings.TrimRight(size, " \t"))
-	if err != nil {
+	if b.left, err = parseSize(line); err != nil {
 		return err
 	}
 	if b.left > 0 {
@@ -161,7 +187,7 @@ func (b *Body) line() (string, error) {
 		if i := bytes.IndexByte(there, '\n'); i >= 0 {
 			line, crlf := strings.CutSuffix(string(there[:i+1]), "\r\n")
 			if !crlf {
-				return "", fmt.Errorf("%w: line of a chunked body ends in a bare LF", ErrBadResponse)
+				return "", errBareLF
 			}
 			_, err := b.br.Discard(i + 1)
 			return line, err
