@@ -220,9 +220,9 @@ func (d *Daemon) actors(open ports, hup <-chan os.Signal) []actor {
 		{"reloads", func(ctx context.Context) error { return d.reloads(ctx, hup) }},
 		{"lame duck", d.lameDuck},
 		{"tuner", d.steward.Run},
+		{"decisions", open.hatch.run}, // before gates drain: who asks finds nobody, and goes on without, instead of being refused
 		{"ingresses", d.runFronts},
 		{"fleet", d.fronts.club.run},
-		{"decisions", open.hatch.run},
 		{"admin", func(ctx context.Context) error { return open.admin.Serve(ctx, open.ln) }},
 		{"memory", d.fronts.memory.run},
 		{"shadow", d.fronts.stages.run},
@@ -298,11 +298,16 @@ var errCut = errors.New("drain was cut short: work was still in progress when it
 // errIngressFailed is wrapped by the failure of an ingress.
 var errIngressFailed = errors.New("an ingress failed")
 
-// awaitPermits waits for the permits that callers of the decision API hold, as
-// long as the most patient ingress does.
+// awaitPermits waits for the permits that callers hold who ask at the admin port,
+// which still hears how their work went, as long as the most patient ingress does.
+// With a listener of their own, which is closed by now, nobody can say so any more:
+// their permits end with the process.
 func (d *Daemon) awaitPermits(start time.Time) (clean bool) {
-	var patience time.Duration
 	cfg := d.settings.running()
+	if cfg.Decisions.Listen != "" {
+		return true
+	}
+	var patience time.Duration
 	for i := range cfg.Ingresses {
 		patience = max(patience, protocol.DrainTimeout(&cfg.Ingresses[i]))
 	}
@@ -328,10 +333,10 @@ func (d *Daemon) runFronts(ctx context.Context) error {
 		err = fmt.Errorf("%w: %w", errIngressFailed, failure)
 	}
 	start := time.Now()
-	served := d.fronts.drain(context.WithoutCancel(ctx))
-	ended := d.awaitPermits(start)
+	clean := d.fronts.drain(context.WithoutCancel(ctx))
+	clean = d.awaitPermits(start) && clean
 	d.log.Info("drained")
-	if err == nil && (!served || !ended) {
+	if err == nil && !clean {
 		return errCut
 	}
 	return err

@@ -141,6 +141,36 @@ func TestLameDuck(t *testing.T) {
 	}
 }
 
+// A caller that holds a permit, perhaps for ever, keeps no drain waiting, and nobody
+// who asks is refused because of it: while the listener is open they are answered, and
+// then proxies find nobody there. All asks of all ingresses were refused for ten
+// seconds behind one permit.
+func TestDrainRefusesNoAsk(t *testing.T) {
+	p := startProcess(t, "decisions: { listen: \"127.0.0.1:0\" }\ningresses: [ { name: jobs }, { name: shop } ]\n")
+	if a := ask(t, "POST", p.decisions()+"/v1/admissions", `{"ingress": "jobs", "ttlMS": 60000}`); a.status != http.StatusCreated {
+		t.Fatalf("admission = %d %s", a.status, a.body)
+	}
+	p.signal(syscall.SIGTERM)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.decisions()+"/v1/authorize?ingress=shop", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			break // the proxy can go elsewhere
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusNoContent {
+			t.Fatalf("an ask while the daemon stops = %d", res.StatusCode)
+		}
+	}
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code %d; want 0", code)
+	}
+}
+
 // When the delay is over it drains and ends well.
 func TestLameDuckDrains(t *testing.T) {
 	b := startBackend(t)
