@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +25,9 @@ func TestAdviceChangesNothing(t *testing.T) {
 	w.run(5*time.Minute, u)
 	if w.rate() != 200 {
 		t.Errorf("rate = %v; want it untouched at 200", w.rate())
+	}
+	if got, want := u.Status(0).Settings[0].Position, (200-10.0)/(1000-10); got != want {
+		t.Errorf("position = %v; want %v, between the bounds", got, want)
 	}
 	if diff := cmp.Diff([]tuner.Kind{tuner.KindAdvice}, kinds(u)); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
@@ -157,6 +162,27 @@ func TestFreezeAndRevert(t *testing.T) {
 	if again, err := u.Revert(ctx, w.now, "me"); len(again) != 0 || err != nil {
 		t.Errorf("a second Revert = %v, %v; want nothing left to do", again, err)
 	}
+}
+
+// People ask while the tuner looks: for the race detector.
+func TestPeopleAskWhileItLooks(t *testing.T) {
+	w := newWorld(t, 100, 500, 200)
+	u := newTuner(t, w, tuner.Options{Policies: []tuner.Policy{wishing(t, "p", "orders.requests.rate", 150)}})
+	now := w.now
+	var looks sync.WaitGroup
+	looks.Go(func() { w.run(time.Minute, u) })
+	for i := range 50 {
+		u.Freeze(now, "me")
+		_ = u.Kept()
+		_ = u.Status(-1)
+		if _, err := u.RevertOne(t.Context(), now, "me", strconv.Itoa(i)); err == nil {
+			continue
+		}
+		if err := u.Unfreeze(now, "me", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks.Wait()
 }
 
 func TestRevertOne(t *testing.T) {

@@ -148,6 +148,13 @@ func TestModeMovesOneWay(t *testing.T) {
 	if got := w.settings["orders"]["mode"]; got != "shadow" {
 		t.Errorf("mode = %v; want shadow; %v", got, kinds(u))
 	}
+	w.settings["orders"]["mode"] = "off" // the first of them is one too
+	off := newTuner(t, w, tuner.Options{Policies: []tuner.Policy{down}})
+	off.Tick(t.Context(), w.now)
+	if all := off.Status(0).Settings; len(all) != 1 || *all[0].Value != 0 {
+		t.Errorf("settings of an ingress that is off: %+v; want its mode at 0", all)
+	}
+	w.settings["orders"]["mode"] = "shadow"
 	u = newTuner(t, w, tuner.Options{Policies: []tuner.Policy{up}})
 	w.run(time.Hour, u)
 	if got := w.settings["orders"]["mode"]; got != "shadow" {

@@ -69,6 +69,18 @@ func TestLag(t *testing.T) {
 	}
 }
 
+// An answer that cannot be decoded is no replica set without a primary, and no lag
+// of 0.
+func TestLagOfAnotherForm(t *testing.T) {
+	s, err := mongosource.New("mongodb://127.0.0.1:1", "replSetGetStatus", mongosource.Lag)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	if got, err := s.Value(document(t, bson.M{"members": "none"})); err == nil || errors.Is(err, mongosource.ErrNoLag) {
+		t.Errorf("lag = %v, %v; want that it cannot be decoded", got, err)
+	}
+}
+
 // A server that is not there costs the time that is allowed, not the driver's
 // thirty seconds.
 func TestNobodyThere(t *testing.T) {

@@ -64,6 +64,14 @@ func TestTrust(t *testing.T) {
 				{at: 4, read: 71, want: 1, trust: signal.Backwards},
 			},
 		},
+		"resets are forgotten while nothing is read": {
+			o: signal.Options{Rate: true},
+			steps: []step{
+				{at: 0, read: 100, trust: signal.Never}, {at: 1, read: 90, trust: signal.Never}, {at: 2, read: 80, trust: signal.Never},
+				{at: 3, read: 70, trust: signal.Backwards}, {at: 20, read: 87, want: 1, trust: signal.Backwards},
+				{at: 29, read: 96, want: 1, trust: signal.Backwards}, {at: 34, skip: true, want: 1},
+			},
+		},
 		"stale": {
 			o:     signal.Options{MaxAge: 5 * time.Second},
 			steps: []step{{at: 0, read: 1, want: 1}, {at: 5, skip: true, want: 1}, {at: 6, skip: true, want: 1, trust: signal.Stale}},

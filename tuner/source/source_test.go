@@ -385,3 +385,40 @@ func TestErrorsDoNotShowTheQuery(t *testing.T) {
 		t.Errorf("Read() = %v; want no key", err)
 	}
 }
+
+// counting counts the bodies that are open.
+type counting struct{ open, asked int }
+
+func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.open++
+	c.asked++
+	status := http.StatusOK
+	if r.URL.Path == "/bad" {
+		status = http.StatusInternalServerError
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: &body{strings.NewReader(`{"n":1}`), c}, Request: r}, nil
+}
+
+type body struct {
+	io.Reader
+
+	of *counting
+}
+
+func (b *body) Close() error { b.of.open--; return nil }
+
+// A body that stays open keeps its connection for ever, whatever became of it.
+func TestBodiesAreClosed(t *testing.T) {
+	c := &counting{}
+	for _, path := range []string{"/", "/bad", "/%2e"} {
+		for _, member := range []string{"n", "nothing"} {
+			d := &source.Document{Endpoint: &source.Endpoint{URL: "http://h" + path, Client: &http.Client{Transport: c}}, Path: member}
+			if _, _, err := d.Read(t.Context()); (err == nil) != (path != "/bad" && member == "n") {
+				t.Errorf("%s of %s: %v", member, path, err)
+			}
+		}
+	}
+	if c.asked != 6 || c.open != 0 {
+		t.Errorf("%d of %d bodies are open; want none", c.open, c.asked)
+	}
+}

@@ -163,14 +163,15 @@ func TestPostgres(t *testing.T) {
 		"select interval '1 minute 1.5 seconds'": 61.5,
 		"select interval '-1 year 2 months 3 days -04:05:06.5'": -300*86400 + 3*86400 - 14706.5,
 		"select interval '2 days'":                              172800,
-		"select now()":                                          -1,
-		"select 'a b'::text":                                    -1,
-		"select '7'::text":                                      7,
-		"select count(*) from pg_locks where not granted":       0,
-		"select null::int":                                      -1,
-		"select 1, 2":                                           -1,
-		"select 1 where false":                                  -1,
-		"select generate_series(1, 2)":                          -1,
+		"select length(current_setting('application_name')) from (values (1)) v where current_setting('application_name') = 'admitd-tuner'": 12,
+		"select now()":       -1,
+		"select 'a b'::text": -1,
+		"select '7'::text":   7,
+		"select count(*) from pg_locks where not granted": 0,
+		"select null::int":             -1,
+		"select 1, 2":                  -1,
+		"select 1 where false":         -1,
+		"select generate_series(1, 2)": -1,
 	} {
 		s, err := sqlsource.New(url, query)
 		if err != nil {
@@ -184,6 +185,16 @@ func TestPostgres(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 	}
+	t.Run("it keeps the name of its URL", func(t *testing.T) {
+		s, err := sqlsource.New(url+"&application_name=mine", "select 1 where current_setting('application_name') = 'mine'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, _, err := s.Read(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("it cannot write", func(t *testing.T) {
 		s, err := sqlsource.New(url, "create table x (i int)")
 		if err != nil {
