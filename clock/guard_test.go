@@ -22,16 +22,24 @@ type machine struct {
 	ahead  atomic.Int64 // of the guarded clock
 	asleep atomic.Int64 // time that only the boot and wall clocks saw
 	set    atomic.Int64 // what was added to the time of day
+	slow   atomic.Int64 // ns that a reading takes beyond 30
+	dip    int64        // the reading of the guarded clock that is a millisecond late; 0 = none
+	monos  atomic.Int64 // readings of the guarded clock
 	name   atomic.Value
 	noBoot bool
 }
 
-func (m *machine) real() int64 { return int64(time.Since(m.start)) + 30*m.reads.Add(1) }
+func (m *machine) real() int64 {
+	return int64(time.Since(m.start)) + (30+m.slow.Load())*m.reads.Add(1)
+}
 
 func (m *machine) sources() clock.Sources {
 	return clock.Sources{
 		Monotonic: func() int64 {
 			now := m.real() + m.ahead.Load()
+			if m.monos.Add(1) == m.dip {
+				now -= int64(time.Millisecond)
+			}
 			return now - now%max(1, m.step.Load())
 		},
 		Boottime: func() (int64, bool) { return m.real() + m.asleep.Load(), !m.noBoot },
@@ -151,9 +159,14 @@ func TestStates(t *testing.T) {
 				for at, f := range tc.do {
 					do[at] = func(g *clock.Guard) { f(g, &m) }
 				}
-				_, got := watch(t, &m, clock.Options{Fault: fault(t, tc.fault)}, 15*time.Minute, do)
+				g, got := watch(t, &m, clock.Options{Fault: fault(t, tc.fault)}, 15*time.Minute, do)
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("changes of state (-want +got):\n%s", diff)
+				}
+				for _, c := range got {
+					if c.Reason != "" && g.Status().Counts[c.Reason] == 0 {
+						t.Errorf("%s was not counted: %v", c.Reason, g.Status().Counts)
+					}
 				}
 			})
 		})
@@ -265,6 +278,51 @@ func TestParseMode(t *testing.T) {
 	if _, err := clock.ParseMode("Auto"); err == nil {
 		t.Error("ParseMode(\"Auto\") succeeded; want an error")
 	}
+}
+
+// A clock that is dear to read is suspect, and one that is not dear is not.
+func TestSlowReadings(t *testing.T) {
+	for slow, want := range map[time.Duration][]change{
+		460 * time.Nanosecond: nil,
+		480 * time.Nanosecond: {{At: 0, State: "suspect", Reason: clock.SlowRead}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var m machine
+			m.slow.Store(int64(slow))
+			g, got := watch(t, &m, clock.Options{}, time.Minute, nil)
+			if diff := cmp.Diff(want, got); diff != "" || (g.Status().Counts[clock.SlowRead] > 0) != (want != nil) {
+				t.Errorf("readings of 30 ns + %v: counts %v, changes (-want +got):\n%s", slow, g.Status().Counts, diff)
+			}
+		})
+	}
+}
+
+// A clock that differs between processors is found when two of them read it, after the
+// readings by one.
+func TestClockThatDiffersBetweenProcessors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := machine{dip: 100_000} // one reads it 20,000 times before, and seldom afterwards
+		_, got := watch(t, &m, clock.Options{}, time.Second, nil)
+		if want := []change{{At: 0, State: "bad", Reason: clock.Decreasing}}; !cmp.Equal(got, want) {
+			t.Errorf("changes %v; want %v", got, want)
+		}
+	})
+}
+
+// The status may be read while the guard works.
+func TestStatusWhileItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m machine
+		reads := map[time.Duration]func(*clock.Guard){}
+		for i := range 100 { // at the ticks
+			reads[time.Duration(i)*100*time.Millisecond] = func(g *clock.Guard) {
+				if s := g.Status(); s.Mode != clock.Auto {
+					t.Errorf("mode %v", s.Mode)
+				}
+			}
+		}
+		watch(t, &m, clock.Options{}, 10*time.Second, reads)
+	})
 }
 
 // Samples that were not judged yet are part of the status.

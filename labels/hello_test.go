@@ -110,6 +110,9 @@ func TestServeHello(t *testing.T) {
 	if diff := cmp.Diff(full(), got); diff != "" || err != nil || rec.Code != http.StatusOK {
 		t.Errorf("GET: %d, %v (-want +got):\n%s", rec.Code, err, diff)
 	}
+	if media, cache := rec.Header().Get("Content-Type"), rec.Header().Get("Cache-Control"); media != "application/json" || cache != "no-store" {
+		t.Errorf("GET: Content-Type %q, Cache-Control %q; want JSON that nobody keeps", media, cache)
+	}
 	if rec := ask(http.MethodPost); rec.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: status %d, want 405", rec.Code)
 	}

@@ -1,10 +1,13 @@
 package selection_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,6 +173,34 @@ func TestHelloNamesAddressesOnly(t *testing.T) {
 	if want := []string{"a:1", "c:9"}; !slices.Equal(got, want) {
 		t.Errorf("servers %q; want %q", got, want)
 	}
+}
+
+// Anybody may ask for a check while a monitor looks whether somebody did: the race
+// detector sees a view without its lock.
+func TestRequestCheckConcurrently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newFakeNet(map[string]*fakeServer{"a:1": router(0), "b:1": router(0)})
+		m, err := selection.NewMonitor([]string{"a:1", "b:1"}, selection.MonitorOptions{Check: selection.CheckOptions{Client: net.client()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					m.View().RequestCheck()
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		_ = m.Run(ctx)
+		wg.Wait()
+		if n := len(net.asks("a:1")); n < 19 || n > 21 { // every 500 ms
+			t.Errorf("asked %d times in 10 s; want 20", n)
+		}
+	})
 }
 
 // A server of a protocol that the client does not speak fails the selection at

@@ -172,6 +172,50 @@ func TestSerialReplacesIdleServerThatIsGone(t *testing.T) {
 	}
 }
 
+// Seeds that are none are an error, as for every selector.
+func TestSerialSeedsRefused(t *testing.T) {
+	if s, err := selection.NewSerial(nil, selection.SerialOptions{}); s != nil || !errors.Is(err, selection.ErrSeeds) {
+		t.Errorf("NewSerial(nil) = %v, %v; want ErrSeeds", s, err)
+	}
+}
+
+// An idle server that is still there is kept: nobody else is asked.
+func TestSerialKeepsAnIdleServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newFakeNet(map[string]*fakeServer{"a:1": router(0), "b:1": router(time.Second)})
+		s := serial(t, net, selection.SerialOptions{}, "a:1", "b:1")
+		for range 2 {
+			picked, err := s.Select(t.Context(), selection.Operation{})
+			if err != nil || picked.Server.Address != "a:1" {
+				t.Fatalf("Select = %v, %v; want a:1", picked.Server, err)
+			}
+			picked.Done()
+			time.Sleep(5 * time.Second)
+		}
+		if a, b := len(net.asks("a:1")), len(net.asks("b:1")); a != 2 || b != 1 {
+			t.Errorf("a was asked %d times, b %d; want 2, 1", a, b)
+		}
+	})
+}
+
+// After a selection that failed for what the servers are, the next one asks them again.
+func TestSerialScansAfterAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, mended := router(0), router(0)
+		old.hello.MinWireVersion, old.hello.MaxWireVersion = 30, 31
+		net := newFakeNet(map[string]*fakeServer{"a:1": old})
+		s := serial(t, net, selection.SerialOptions{Options: selection.Options{}, Seeds: selection.SeedOptions{Wire: selection.WireRange{Min: 6, Max: 25}}}, "a:1")
+		if picked, err := s.Select(t.Context(), selection.Operation{}); err == nil {
+			t.Fatalf("Select = %v; want an error of versions", picked.Server)
+		}
+		net.setA(mended)
+		time.Sleep(time.Second)
+		if picked, err := s.Select(t.Context(), selection.Operation{}); err != nil {
+			t.Errorf("Select = %v, %v; want the server that was mended", picked.Server, err)
+		}
+	})
+}
+
 // A server that hangs costs a scan its check timeout, once, and the context
 // ends a scan.
 func TestSerialScanIsBounded(t *testing.T) {
