@@ -28,6 +28,7 @@ type counts struct {
 	waiting          atomic.Int64  // ns that they did, added up
 	fates            fates
 	gaveUp           atomic.Uint64 // gone while waiting
+	unserved         atomic.Uint64 // of these, the ones that waited for a permit
 	exempted         atomic.Uint64
 	unheard          atomic.Uint64 // those of wasted that ended as Success; not beside it, where it would move the fates
 	discarded        [discardedCount]atomic.Uint64

@@ -88,7 +88,8 @@ func (q *lane) asideLocked() *link[lane] {
 // given the least.
 type crew struct {
 	lanes   []*lane
-	tickets int // in all of them
+	tickets int   // in all of them
+	since   int64 // monotonic ns since when there are any
 }
 
 // Len implements [heap.Interface].

@@ -137,7 +137,7 @@ func (l *line) makeRoomLocked(now int64, s *partitionSpec, q *lane, r rank) bool
 		return false
 	}
 	c, fair := &l.ready[r], &s.common.backend.fair
-	if whole := s.whole(); c.tickets < max(autoDepth(whole), int(whole)) {
+	if c.tickets < c.depth(now, s) {
 		return true
 	}
 	worst, most := c.worst()
@@ -152,6 +152,27 @@ func (l *line) makeRoomLocked(now int64, s *partitionSpec, q *lane, r rank) bool
 	l.quitLocked(t)
 	t.oustLocked()
 	return true
+}
+
+// depth is how many may wait in the automatic queue for what the partitions share: as
+// many as are served in one latency without load, which absorbs bursts, and while the
+// queue stands just enough to choose from.
+func (c *crew) depth(now int64, s *partitionSpec) int {
+	whole := s.whole()
+	if c.stands(now, s) {
+		return max(autoDepth(whole)/2, minAutoDepth)
+	}
+	return max(autoDepth(whole), int(whole))
+}
+
+// stands reports whether the queue was not empty for so long that it absorbs no burst
+// any more.
+func (c *crew) stands(now int64, s *partitionSpec) bool {
+	base := s.baseRTT()
+	if s.common.limit != nil {
+		base = estimate{s.common.limit}.baseRTT()
+	}
+	return len(c.lanes) > 0 && now-c.since > int64(max(4*base, minStand))
 }
 
 // enterLocked queues a ticket and has its lane looked at.
@@ -179,6 +200,9 @@ func (l *line) wakeLocked(now int64, q *lane) {
 	}
 	q.place.leave()
 	l.serial++
+	if c := &l.ready[q.rank]; len(c.lanes) == 0 {
+		c.since = now
+	}
 	l.ready[q.rank].put(now, q, l.serial)
 }
 

@@ -214,7 +214,7 @@ func (c *common) covers(whole *Policy, policy *PartitionPolicy) bool {
 // demand returns how many requests asked for a permit, and how many found
 // none. Both only grow. Requests refused by a rate asked for none.
 func (p *partition) demand() (offered, refused uint64) {
-	refused = p.counts.fates.forPermit((*fate).refused)
+	refused = p.counts.fates.forPermit((*fate).refused) + p.counts.unserved.Load()
 	return p.tally.granted() + refused, refused + p.counts.fates.forPermit((*fate).passed)
 }
 

@@ -101,6 +101,16 @@ func ceilMS(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
+// unserved tells the limits of a caller that gave up while it waited for a permit: the
+// demand was there, and is met as little as by a refusal.
+func (s *partitionSpec) unserved(now int64) {
+	s.part.counts.unserved.Add(1)
+	if c := s.common; c.limit != nil {
+		c.backend.refused.Add(1)
+		c.backend.fair.refused(now, s)
+	}
+}
+
 // reject counts a refusal and returns it.
 func (s *partitionSpec) reject(why cause) *Rejection {
 	p := s.part

@@ -172,6 +172,9 @@ func (t *Ticket) Abandon() {
 		t.paid.Refund()
 		return
 	}
+	if t.debtUntil == 0 { // it wanted a permit and got none, whoever lost patience
+		t.spec.unserved(t.gate.Now())
+	}
 	t.debtUntil = 0
 	t.spec.part.counts.gaveUp.Add(1)
 	t.spec.part.marks.set(restMark)
