@@ -55,9 +55,10 @@ type fairness struct {
 	behind  atomic.Int64  // monotonic ns until which it counts that one who had less than others was refused
 	starved atomic.Int64  // the same of one who had much less
 	level   float
-	weight  float // of those that are short, see importance
-	pace    float // of the level, per ns
-	hold    float // mean ns that a permit is held
+	weight  float        // of those that are short, see importance
+	pace    float        // of the level, per ns
+	hold    float        // mean ns that a permit is held
+	held    atomic.Int64 // permits that it is taken over
 	due     atomic.Int64
 
 	mu      sync.Mutex // guards the fields below; only ever tried, never waited for
@@ -239,13 +240,17 @@ func (f *fairness) ended(s *partitionSpec, latency time.Duration) {
 		return
 	}
 	hold, size := float64(min(latency, maxLatency)), &s.part.share.size
-	if all := f.hold.load(); all > 0 {
+	n := f.held.Load()
+	if n < 8*holdSamples {
+		f.held.Store(n + 1)
+	}
+	if n >= holdSamples { // the mean of all means something
 		if size.load() == 0 {
 			size.store(1)
 		}
-		size.follow(hold/all, 1.0/holdSamples)
+		size.follow(hold/f.hold.load(), 1.0/holdSamples)
 	}
-	f.hold.follow(hold, 1.0/(8*holdSamples))
+	f.hold.follow(hold, 1/float64(n+1))
 }
 
 // float is a float64 that many may change.

@@ -321,7 +321,7 @@ func (s *partitionSpec) room() (depth int, wait time.Duration) {
 	if !s.is(auto) {
 		return s.depth, s.maxWait
 	}
-	base, wait := s.baseRTT(), unknownAutoWait
+	base, wait := s.commonRTT(), unknownAutoWait
 	if base > 0 {
 		wait = max(2*base, minAutoWait)
 	}
@@ -334,4 +334,18 @@ func (s *partitionSpec) room() (depth int, wait time.Duration) {
 // autoDepth is how many may wait in an automatic queue before a limit.
 func autoDepth(limit int64) int {
 	return max(int(math.Ceil(2*math.Sqrt(float64(limit)))), minAutoDepth)
+}
+
+// commonRTT returns the latency without load: as the limit believes it, else as the
+// common one does, else for how long permits were held in the last contention; 0 when
+// nothing is known.
+func (s *partitionSpec) commonRTT() time.Duration {
+	base := s.baseRTT()
+	if base == 0 && s.common.limit != nil {
+		base = estimate{s.common.limit}.baseRTT()
+	}
+	if base == 0 && s.is(pooled) {
+		base = time.Duration(s.common.backend.fair.hold.load())
+	}
+	return base
 }

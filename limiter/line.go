@@ -160,7 +160,7 @@ func (l *line) makeRoomLocked(now int64, s *partitionSpec, q *lane, r rank) bool
 func (c *crew) depth(now int64, s *partitionSpec) int {
 	whole := s.whole()
 	if c.stands(now, s) {
-		return max(autoDepth(whole)/2, minAutoDepth)
+		return autoDepth(whole)
 	}
 	return max(autoDepth(whole), int(whole))
 }
@@ -168,11 +168,7 @@ func (c *crew) depth(now int64, s *partitionSpec) int {
 // stands reports whether the queue was not empty for so long that it absorbs no burst
 // any more.
 func (c *crew) stands(now int64, s *partitionSpec) bool {
-	base := s.baseRTT()
-	if s.common.limit != nil {
-		base = estimate{s.common.limit}.baseRTT()
-	}
-	return len(c.lanes) > 0 && now-c.since > int64(max(4*base, minStand))
+	return len(c.lanes) > 0 && now-c.since > int64(max(4*s.commonRTT(), minStand))
 }
 
 // enterLocked queues a ticket and has its lane looked at.
