@@ -15,8 +15,8 @@ type Partitions struct {
 	// most generous backend reads it, so that another spelling is no other key.
 	// What proves who a client is (Authorization, Proxy-Authorization, Cookie, key,
 	// apikey, sig, signature, and what has token, secret, password, api-key, credential,
-	// session or jwt in its name) is shown by sha256: and 16 digits of its hash, by
-	// which overrides name it too, unless a named partition serves it.
+	// session or jwt in its name) is shown by sha256: and 16 digits of its hash, unless
+	// a named partition serves it. Overrides take either.
 	// MongoDB: database, collection, command, application, driver, user,
 	// client, client:BITS, readPreference, comment. Pulsar: one of topic,
 	// namespace, tenant, client; empty is topic. Else empty: every request

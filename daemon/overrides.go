@@ -44,6 +44,11 @@ func (o *overrides) Override(ctx context.Context, ingress, key string, c admin.O
 	if in == nil {
 		return admin.Override{}, admin.ErrUnknownIngress
 	}
+	if shown := fs.protocols[in.Protocol].Shown; shown != nil && key != limiter.DefaultPartition && key != limiter.OverflowPartition {
+		if _, named := formOf(in, key); named < 0 {
+			key = shown(in, key)
+		}
+	}
 	if most := fs.protocols[in.Protocol].MaxKey; most > 0 && len(key) > most {
 		return admin.Override{}, &admin.Invalid{Problems: []string{fmt.Sprintf("overrides: a key of more than %d bytes is known by its hash, as the status shows it (%d)", most, len(key))}}
 	}

@@ -16,7 +16,7 @@ import (
 
 // protocolHTTP is what the daemon knows of HTTP.
 func protocolHTTP() *Protocol {
-	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, Relistens: httpRelistens, MaxKey: httpgate.MaxKey}
+	p := &Protocol{Name: "http", ALPN: []string{"h2", "http/1.1"}, Shown: httpShown, Relistens: httpRelistens, MaxKey: httpgate.MaxKey}
 	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
 		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newHTTP(k, in, g) }, nil
 	}
@@ -28,6 +28,19 @@ func protocolHTTP() *Protocol {
 		return httpgate.Identifier(o)
 	}
 	return p
+}
+
+// named returns the keys that the named partitions of an ingress serve.
+func named(in *config.Ingress) (keys []string) {
+	for _, n := range in.Partitions.Named {
+		keys = append(keys, cmp.Or(n.Match, n.Name))
+	}
+	return keys
+}
+
+// httpShown returns a key as the status shows it.
+func httpShown(in *config.Ingress, key string) string {
+	return httpgate.ShownKey(&httpgate.Options{By: in.Partitions.By, Named: named(in)}, key)
 }
 
 // httpRelistens reports whether a change concerns what a listener is served by.
@@ -105,9 +118,7 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 	if in.HTTP == nil || in.HTTP.Hello != "off" {
 		o.Hello = labels.ServeHello(func() (labels.Hello, bool) { return k.Hello(in.Name) })
 	}
-	for _, n := range in.Partitions.Named {
-		o.Named = append(o.Named, cmp.Or(n.Match, n.Name))
-	}
+	o.Named = named(in)
 	for op, tokens := range in.Cost.ByOperation {
 		o.Costs = append(o.Costs, httpgate.Cost{Operation: op, Tokens: tokens})
 	}

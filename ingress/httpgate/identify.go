@@ -75,7 +75,7 @@ func newIdentifier(o *Options) (*identifier, error) {
 	}
 	for i, by := range o.By {
 		key, err := parseBy(by)
-		if kind, name, _ := strings.Cut(by, ":"); (kind == "header" || kind == "query") && isSecret(name) {
+		if isSecretPart(by) {
 			if id.secrets == nil {
 				id.secrets, id.named = make([]bool, len(o.By)), o.Named
 			}

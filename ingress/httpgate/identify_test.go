@@ -158,6 +158,25 @@ func TestDefaultCost(t *testing.T) {
 	}
 }
 
+// Who overrides a key may name it by the secret or by what is shown of it.
+func TestShownKey(t *testing.T) {
+	for _, tc := range []struct{ by, key, want string }{
+		{"header:Authorization", "Bearer geheim", "sha256:94f89a3be2a8f5d9"},
+		{"header:Authorization", "sha256:94f89a3be2a8f5d9", "sha256:94f89a3be2a8f5d9"},
+		{"header:Authorization", "Bearer gold", "Bearer gold"},
+		{"header:Authorization", "free-7", "free-7"},
+		{"header:X-Tenant", "Bearer geheim", "Bearer geheim"},
+		{"header:X-Tenant query:api_key", "acme/Bearer geheim", "acme/sha256:94f89a3be2a8f5d9"},
+		{"header:X-Tenant query:api_key", "Bearer geheim", "Bearer geheim"},
+		{"client query:access_token", "192.0.2.1/", "192.0.2.1/"},
+	} {
+		o := httpgate.Options{By: strings.Fields(tc.by), Named: []string{"Bearer gold", "free-*"}}
+		if got := httpgate.ShownKey(&o, tc.key); got != tc.want {
+			t.Errorf("by %s: %q is shown as %q, want %q", tc.by, tc.key, got, tc.want)
+		}
+	}
+}
+
 // Identification allocates nothing.
 func TestIdentifyAllocatesNothing(t *testing.T) {
 	identify, err := httpgate.Identify(httpgate.Options{
