@@ -2,6 +2,8 @@
 
 package relay
 
+import "net"
+
 // Asleep returns how many sides of sessions sleep.
 func (c *Corridor) Asleep() int {
 	c.sleepers.mu.Lock()
@@ -37,3 +39,10 @@ func (c *Change) Wait() <-chan struct{} { return c.c.wait() }
 
 // Over ends a wait.
 func (c *Change) Over(told bool) { c.c.over(told) }
+
+// Write writes to a connection as a session does, and returns how much it wrote.
+func Write(c net.Conn, b []byte) (n int, err error) {
+	var o outlet
+	o.begin(c, rawOf(c))
+	return o.write(b)
+}

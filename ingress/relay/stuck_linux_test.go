@@ -2,7 +2,9 @@ package relay_test
 
 import (
 	"errors"
+	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -36,4 +38,33 @@ func TestNeitherEndReads(t *testing.T) {
 	}
 	<-over
 	h.over()
+}
+
+// What is told to be written of a message that a peer does not take is what the peer
+// gets: the watch tells by it whether a connection stands still.
+func TestPartsThatWereWritten(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	_ = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+	b := make([]byte, 32<<20)
+	n, err := relay.Write(c, b)
+	if !errors.Is(err, os.ErrDeadlineExceeded) || n <= 0 || n >= len(b) {
+		t.Fatalf("%d of %d bytes, %v; want a part of them", n, len(b), err)
+	}
+	_ = c.Close()
+	if got, err := io.Copy(io.Discard, peer); err != nil || got != int64(n) {
+		t.Errorf("the peer got %d bytes, %v; want the %d that were told", got, err, n)
+	}
 }
