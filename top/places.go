@@ -140,7 +140,7 @@ func (v *View) askers() []Line {
 				if a.Refused > 0 {
 					style = yellow
 				}
-				out = append(out, Line{fmt.Sprintf("%-12s %-12s %10s %10s  %s", fit(in.Name, 12), fit(kind, 12), short(a.Received), short(a.Refused), printable(a.Name)), style})
+				out = append(out, Line{fmt.Sprintf("%s %s %10s %10s  %s", padded(in.Name, 12), padded(kind, 12), short(a.Received), short(a.Refused), printable(a.Name)), style})
 			}
 		}
 	}

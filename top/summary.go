@@ -16,8 +16,11 @@ func (r *readings) seconds() float64 {
 	return r.now.UptimeSeconds - r.before.UptimeSeconds
 }
 
+// verdictLines is how many lines a verdict takes at most.
+const verdictLines = 4
+
 // summary renders the daemon and a line per ingress.
-func (v *View) summary() []Line {
+func (v *View) summary(width int) []Line {
 	s := v.now
 	state, style := "serving", bold
 	if s.Draining {
@@ -41,7 +44,9 @@ func (v *View) summary() []Line {
 		style := styleOf(in.Verdict.Level)
 		out = append(out, Line{v.ingressLine(in), style})
 		if in.Verdict.Text != "" && v.Failure == nil { // else it is not of the present
-			out = append(out, Line{"  " + printable(in.Verdict.Text), style})
+			for _, l := range wrapped(printable(in.Verdict.Text), width-2, verdictLines) {
+				out = append(out, Line{"  " + l, style})
+			}
 		}
 		if l := v.classesLine(in); l != "" {
 			out = append(out, Line{l, ""})
@@ -137,7 +142,7 @@ func (v *View) ingressLine(in *status.Ingress) string {
 		old = &before.Counts
 	}
 	r := since(&in.Counts, old, v.seconds())
-	l := fmt.Sprintf("%-16s %s %s  admitted %s/s  refused %s/s", printable(in.Name), in.Protocol, in.Mode, short(r.admitted), short(r.rejected))
+	l := fmt.Sprintf("%s %s %s  admitted %s/s  refused %s/s", padded(in.Name, max(16, lengthOf(printable(in.Name)))), in.Protocol, in.Mode, short(r.admitted), short(r.rejected))
 	if r.rejected > 0 {
 		l += fmt.Sprintf(" (%.0f %%, %s)", 100*r.rejected/r.received, words(r.reason))
 	}

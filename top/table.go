@@ -67,7 +67,7 @@ func (v *View) line(width int, r *row) string {
 		if r != nil {
 			name = r.ingress
 		}
-		fmt.Fprintf(&b, "%-12s ", fit(name, 12))
+		b.WriteString(padded(name, 12) + " ")
 	}
 	for _, c := range columns() {
 		size := c.wide
@@ -85,7 +85,7 @@ func (v *View) line(width int, r *row) string {
 		case c.title == "MOSTLY FOR":
 			b.WriteString(" " + text)
 		case c.left:
-			fmt.Fprintf(&b, "%-*s ", size, fit(text, size))
+			b.WriteString(padded(text, size) + " ")
 		default:
 			fmt.Fprintf(&b, "%*s ", size, text)
 		}

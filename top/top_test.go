@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,6 +238,23 @@ func TestFits(t *testing.T) {
 		if pointed := strings.Contains(l.Style, "7"); pointed != strings.HasPrefix(l.Text, "checkout") {
 			t.Errorf("one down, %q has the style %q; want checkout to be pointed at, and nothing else", l.Text, l.Style)
 		}
+	}
+}
+
+// The verdict is read whole on a terminal of 80 columns, where its end used to be cut off,
+// and names of wide characters leave every line where it belongs.
+func TestWideAndLong(t *testing.T) {
+	v := viewOf("name")
+	const verdict = "Refusing 50 % of 200/s: concurrency limit, the total of 12 permits is used up; most asked for by tenant-5 (95/s refused). Backend at 12.0 ms, 1.2× its base."
+	v.Now().Ingresses[0].Verdict.Text = verdict
+	v.Now().Ingresses[0].Partitions[0].Name = strings.Repeat("🚀", 20) + "\u2764\ufe0f"
+	lines := texts(v.Lines(80, 24))
+	if got := strings.Join(strings.Fields(strings.Join(lines, " ")), " "); !strings.Contains(got, verdict) {
+		t.Errorf("the verdict is not whole: %q", lines)
+	}
+	i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "🚀") })
+	if i < 0 || !strings.HasPrefix(lines[i], "🚀🚀🚀🚀🚀🚀🚀… ") || len([]rune(lines[i])) > 80-7 {
+		t.Errorf("line %d of %q; want seven rockets, which take fourteen columns, and a mark", i, lines)
 	}
 }
 

@@ -118,7 +118,7 @@ func (v *View) Lines(width, height int) []Line {
 	if v.now == nil {
 		out = append(out, Line{"admitd top: reading the status …", ""})
 	} else {
-		out = v.summary()
+		out = v.summary(width)
 	}
 	told := len(out)
 	out = append(out, v.failure()...)

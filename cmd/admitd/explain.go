@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/admitd/admitd/status"
+	"github.com/admitd/admitd/top"
 )
 
 // newExplain returns the command that says why a limit is what it is.
@@ -49,13 +50,13 @@ func (o *explainFlags) run(ctx context.Context, args []string) error {
 	if done, err := o.ask(ctx, http.MethodGet, path, &e); done || err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(o.s.out, e.Text); err != nil || len(e.Changes) == 0 {
+	if _, err := fmt.Fprintln(o.s.out, top.Printable(e.Text)); err != nil || len(e.Changes) == 0 {
 		return err
 	}
 	w := tabwriter.NewWriter(o.s.out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprint(w, "\nAT\tFROM\tTO\tWHY\n")
 	for _, c := range e.Changes {
-		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%s%s\n", c.At.Local().Format(time.TimeOnly), c.From, c.To, cmp.Or(c.Why, c.By, "unknown"), ifSome(": ", c.Meaning))
+		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%s%s\n", c.At.Local().Format(time.TimeOnly), c.From, c.To, top.Printable(cmp.Or(c.Why, c.By, "unknown")), ifSome(": ", c.Meaning))
 	}
 	return w.Flush()
 }
