@@ -97,7 +97,7 @@ function ingress(i) {
     verdict: { level: text(verdict.level), text: text(verdict.text), told: text(verdict.told) },
     backends: list(i.backends, (b) => ({ address: text(b.address), state: text(b.state), since: text(b.since), cause: text(b.cause) })),
     inFlight: number(i.inFlight), queued: number(i.queued), limit: number(i.limit), baseRTTMS: number(i.baseRTTMS), p99MS: number(i.p99MS),
-    requests: bucket(i.requests), connections: connections(i.connections), counts: counts(i.counts), partitions,
+    responses: numbers(i.responses), invalid: numbers(i.invalid), requests: bucket(i.requests), connections: connections(i.connections), counts: counts(i.counts), partitions,
     partitionCount: number(i.partitionCount, partitions.length), gone: texts(i.gone), forecast: text(i.forecast),
     classes: classes(i.classes), top: new Map(Object.entries(object(i.top)).map(([kind, l]) => [kind, list(l, asker)])),
     shapes: list(i.shapes, shape),
@@ -152,7 +152,7 @@ export function decodeExplanation(v) {
   const e = object(v);
   return {
     text: text(e.text),
-    changes: list(e.changes, (c) => ({ at: text(c.at), from: number(c.from), to: number(c.to), meaning: text(c.meaning) || text(c.why) })),
+    changes: list(e.changes, (c) => ({ at: text(c.at), from: number(c.from), to: number(c.to), meaning: text(c.meaning) || text(c.by) || text(c.why) })),
   };
 }
 

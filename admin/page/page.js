@@ -7,7 +7,7 @@ import { Charts } from "./charts.js";
 import { decodeHistory, decodeStatus } from "./decode.js";
 import { age, reasons, setText } from "./format.js";
 import { showBackends, showPills, showTabs } from "./overview.js";
-import { showPanels } from "./panels.js";
+import { showIngresses, showPanels } from "./panels.js";
 import { Settings } from "./settings.js";
 import { Store } from "./store.js";
 import { Table } from "./table.js";
@@ -103,6 +103,21 @@ function worst(ingress) {
   return most?.name ?? null;
 }
 
+const LEVELS = ["", "ok", "warn", "bad"], MARKS = { warn: "! ", bad: "✗ " };
+
+/** The title of the window says the worst that any ingress has to say, so that a tab in the background does. */
+function showTitle(now, v) {
+  let [worst, name] = [v, view.ingress];
+  if (!lost()) {
+    for (const [other, { entity }] of now.ingresses) {
+      const said = entity.doc.verdict;
+      if (LEVELS.indexOf(said.level) > LEVELS.indexOf(worst.level)) [worst, name] = [said, other];
+    }
+  }
+  const title = `${MARKS[worst.level] ?? ""}${worst.told} · ${name} · admitd`;
+  if (document.title !== title) document.title = title;
+}
+
 function choose(name) {
   [view.ingress, view.partition] = [name, null];
   announced.delete("verdict");
@@ -126,6 +141,7 @@ function showNow() {
   byId("verdict").className = `verdict ${v.level}`;
   document.body.classList.toggle("stale", lost());
   announce(v.told, "verdict");
+  showTitle(now, v);
   showBackends(doc, now.doc.at);
   setText(byId("forecast"), lost() ? "" : doc.forecast);
   tiles.show(ingress);
@@ -136,8 +152,9 @@ function showNow() {
   byId("clear").hidden = part === null;
   charts.show(now, ingress.entity, part, view.seconds);
   table.show([...ingress.partitions.values()], view.partition, doc.partitionCount);
-  why.show(view.ingress, view.partition ?? worst(ingress), view.partition !== null);
+  why.show(view.ingress, view.partition ?? worst(ingress), view.partition !== null, ingress.entity.rate.known);
   showPanels(now.doc, ingress);
+  showIngresses(now.ingresses, view.ingress, choose);
 }
 
 let due = false;

@@ -65,6 +65,20 @@ function showFleet(fleet) {
   byId("fleet-state").className = fleet.mode === "leased" ? "muted" : "warn";
 }
 
+/** Every ingress in a line, the worst first, where there are several; choose is called with the name of one. */
+export function showIngresses(ingresses, chosen, choose) {
+  const levels = ["bad", "warn", "ok", ""];
+  const list = ingresses.size > 1 ? [...ingresses.values()].map((i) => i.entity) : [];
+  list.sort((a, b) => levels.indexOf(a.doc.verdict.level) - levels.indexOf(b.doc.verdict.level));
+  fill("ingresses", list.map(({ doc, mean }) => {
+    const button = element("button", { type: "button", className: "small", textContent: doc.name });
+    button.addEventListener("click", () => choose(doc.name));
+    const said = element("td", { className: `text ${doc.verdict.level}`, textContent: doc.verdict.told });
+    const cells = [mean.received, mean.rejected, mean.failed].map((n) => element("td", { textContent: number(n) }));
+    return element("tr", { className: doc.name === chosen ? "most" : "" }, element("th", { scope: "row" }, button), said, ...cells);
+  }));
+}
+
 /** Shows what exists of an ingress. */
 export function showPanels(doc, ingress) {
   showLoad(ingress.entity);

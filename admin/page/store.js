@@ -13,7 +13,7 @@ const GAUGES = ["limit", "inFlight", "queued", "rtt", "base", "wait", "p99", "to
 const RATES = ["admitted", "rejected", "would", "failed"];
 
 const total = (counts) => { let sum = 0; for (const n of counts.values()) sum += n; return sum; };
-const still = () => ({ received: 0, admitted: 0, rejected: 0, would: 0, failed: 0, wasted: NaN, rtt: NaN, wait: NaN, reasons: new Map() });
+const still = () => ({ received: 0, admitted: 0, rejected: 0, would: 0, failed: 0, wasted: NaN, rtt: NaN, wait: NaN, reasons: new Map(), known: false });
 
 /** The present values and the history of an ingress (partition "") or of a partition. */
 export class Entity {
@@ -34,6 +34,7 @@ export class Entity {
     this.#average(counts, at);
     const rate = this.rate = still();
     if (!old || old === counts || !(seconds > 0)) return;
+    rate.known = true; // before, nothing happens as far as is known
     const per = (now, then) => Math.max(0, now - then) / seconds;
     for (const f of ["received", "admitted", "failed"]) rate[f] = per(counts[f], old[f]);
     const ended = counts.succeeded - old.succeeded; // measured by the gate in every mode, also when no limit learns

@@ -9,14 +9,14 @@ const SPARE = 6; // rows kept beyond each edge
 const share = (e) => (e.mean.received > 0 ? e.mean.rejected / e.mean.received : 0);
 const use = (e) => (e.doc.limit > 0 ? e.doc.inFlight / e.doc.limit : 0);
 
-/** by is what a column is sorted by, rates as means of the last seconds; words sort upwards first, numbers downwards. */
+/** by is what a column is sorted by, and shows: rates are means of the last seconds; words sort upwards first, numbers downwards. */
 const COLUMNS = [
   { id: "name", title: "partition", by: (e) => e.name, text: true },
-  { id: "rejected", title: "refused/s", by: (e) => e.mean.rejected, show: (e) => number(e.rate.rejected), hot: (e) => e.rate.rejected > 0 },
+  { id: "rejected", title: "refused/s", by: (e) => e.mean.rejected, show: (e) => number(e.mean.rejected), hot: (e) => e.mean.rejected > 0 },
   { id: "share", title: "share", by: share, show: (e) => (e.mean.received > 0 ? percent(share(e)) : "–"), wide: true },
   { id: "reason", title: "mostly for", by: (e) => e.reason, show: (e) => (e.reason ? reasons.words(e.reason) : "–"), text: true, wide: true, mark: true },
-  { id: "failed", title: "failed/s", by: (e) => e.mean.failed, show: (e) => number(e.rate.failed), bad: (e) => e.rate.failed > 0 },
-  { id: "admitted", title: "admitted/s", by: (e) => e.mean.admitted, show: (e) => number(e.rate.admitted) },
+  { id: "failed", title: "failed/s", by: (e) => e.mean.failed, show: (e) => number(e.mean.failed), bad: (e) => e.mean.failed > 0 },
+  { id: "admitted", title: "admitted/s", by: (e) => e.mean.admitted, show: (e) => number(e.mean.admitted) },
   { id: "inflight", title: "in flight / limit", by: use, bar: true },
   { id: "queued", title: "queued", by: (e) => e.doc.queued, show: (e) => number(e.doc.queued), wide: true },
   { id: "rtt", title: "latency", by: (e) => e.rate.rtt || 0, show: (e) => millis(e.rate.rtt), wide: true },
@@ -206,7 +206,7 @@ export class Table {
   }
 }
 
-const classes = (c) => [c.id === "name" ? "name" : "", c.text ? "text" : "", c.wide ? "wide-only" : ""].filter(Boolean).join(" ");
+const classes = (c) => [c.id === "name" ? "name" : "", c.text ? "text" : "", c.wide ? "wide-only" : "", c.acts ? "acts" : ""].filter(Boolean).join(" ");
 
 function fill(row, entity, index, chosen) {
   row.entity = entity;

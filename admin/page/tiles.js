@@ -29,8 +29,42 @@ export class Tiles {
     t.sub.title = sub;
   }
 
+  /** Answers of the backend since the reading before, by class; null when there were none. */
+  #answers({ name, responses }) {
+    if (this.before?.responses === responses) return this.shares; // it is drawn again
+    const before = this.before?.name === name ? this.before.responses : null;
+    this.before = { name, responses };
+    this.shares = null;
+    if (before === null) return null;
+    const now = [...responses].map(([kind, n]) => [kind, Math.max(0, n - (before.get(kind) ?? 0))]).filter(([, n]) => n > 0);
+    const all = now.reduce((sum, [, n]) => sum + n, 0);
+    if (all > 0) this.shares = now.map(([kind, n]) => ({ kind, share: n / all }));
+    return this.shares;
+  }
+
+  /** A picture of the answers: a bar whose parts are their classes. */
+  #showAnswers(doc) {
+    const parts = this.#answers(doc), failed = (p) => p.kind === "5xx" || p.kind === "error";
+    const bad = (parts ?? []).filter(failed).reduce((sum, p) => sum + p.share, 0);
+    this.#tile("answers", "Answers", parts === null ? (doc.responses.size > 0 ? "–" : null) : bad > 0 ? `${percent(bad)} errors` : "no errors", {
+      sub: (parts ?? []).map((p) => `${p.kind} ${percent(p.share)}`).join(", "), kind: bad > 0.1 ? "bad" : bad > 0.01 ? "warn" : "",
+    });
+    const t = this.tiles.get("answers");
+    if (!t) return;
+    if (!t.bar) t.root.append(t.bar = element("div", { className: "answers", "aria-hidden": "true" }));
+    t.bar.replaceChildren(...(parts ?? []).map((p) => {
+      const part = element("span", { className: `answer-${p.kind}` });
+      part.style.flexGrow = String(p.share);
+      return part;
+    }));
+  }
+
   /** Shows an ingress, with the figures that the store has added up. */
   show({ entity, sums }) {
+    if (!entity.rate.known) {
+      for (const [id, title] of [["admitted", "Admitted"], ["rejected", "Refused"], ["failed", "Failed"]]) this.#tile(id, title, "–");
+      return;
+    }
     const { rate, doc } = entity, shadow = doc.mode === "shadow";
     const refused = shadow ? rate.would : rate.rejected, c = doc.connections, b = doc.requests;
     this.#tile("admitted", "Admitted", `${number(rate.admitted)}/s`, { sub: `of ${number(rate.received)}/s received` });
@@ -40,6 +74,7 @@ export class Tiles {
     this.#tile("failed", "Failed", `${number(rate.failed)}/s`, {
       sub: rate.failed > 0 ? `${percent(rate.failed / Math.max(rate.admitted, rate.failed))} of what was admitted` : "all were answered", kind: rate.failed > 0 ? "bad" : "",
     });
+    this.#showAnswers(doc);
     this.#tile("p99", "Latency, p99", millis(doc.p99MS), { sub: `mean ${millis(rate.rtt)}, base ${millis(sums.base)}` });
     this.#tile("wait", "Wait in the gate", rate.wait > 0 ? millis(rate.wait) : "none", {
       sub: doc.queued ? `${number(doc.queued)} wait now` : "nobody waits", kind: rate.wait > sums.base ? "warn" : "",

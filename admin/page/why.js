@@ -17,12 +17,12 @@ export class Why {
   }
 
   /** Shows the explanation of a partition. The box stays when there is none (null), so that nothing below it jumps. */
-  async show(ingress, name, chosen) {
+  async show(ingress, name, chosen, known = true) {
     byId("why-acts").hidden = name === null;
     if (name === null) {
       this.#clear();
       this.key = null;
-      setText(byId("why-title"), "Nobody is refused");
+      setText(byId("why-title"), known ? "Nobody is refused" : "Who is refused");
       setText(byId("why-text"), "Choose a partition to see why its limit is what it is.");
       return;
     }
