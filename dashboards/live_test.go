@@ -43,6 +43,7 @@ func empty() map[string]string {
 		"alert AdmitdGateSlow":                "one request in sixteen is measured, which is less than one a second here",
 		"alert AdmitdBackendFailing":          "every backend of the scene answers",
 		"alert AdmitdBackendErrors":           "few of the answers are errors",
+		"alert AdmitdBackendSlow":             "compares with most of a day",
 		"alert AdmitdCertificateExpires":      "no certificate of the scene is about to expire",
 		"alert AdmitdOutOfDescriptors":        "the daemons have descriptors enough",
 		"alert AdmitdStateNotWritten":         "the state file can be written",
