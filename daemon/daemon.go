@@ -218,6 +218,7 @@ func (d *Daemon) actors(open ports, hup <-chan os.Signal) []actor {
 	summary := &observe.Summary{Log: d.log, Gates: d.fronts.gates, Doors: d.metrics.Doors, Most: open.admin.MostRefused}
 	list := []actor{
 		{"reloads", func(ctx context.Context) error { return d.reloads(ctx, hup) }},
+		{"tokens", d.settings.followTokens},
 		{"lame duck", d.lameDuck},
 		{"tuner", d.steward.Run},
 		{"decisions", open.hatch.run}, // before gates drain: who asks finds nobody, and goes on without, instead of being refused

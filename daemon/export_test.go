@@ -74,3 +74,10 @@ var Shortest = shortest
 
 // LogFormat is logFormat, for tests.
 func LogFormat(configured string, terminal bool) string { return logFormat(configured, terminal) }
+
+// FollowTokens follows the files of tokens until ctx is done, for tests.
+func (d *Daemon) FollowTokens(ctx context.Context, taken func(token string)) {
+	d.settings.setToken = func(token string) error { taken(token); return nil }
+	d.settings.setDecisionsToken = d.settings.setToken
+	_ = d.settings.followTokens(ctx)
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ type settings struct {
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	applied  time.Time
 	problems []string // of the last configuration that was refused
+	pending  []string // sections of the last one that take effect after a restart only
 }
 
 // last returns when a configuration was put in force last, and the problems of
@@ -44,6 +46,13 @@ func (s *settings) last() (applied time.Time, problems []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.applied, s.problems
+}
+
+// awaiting returns the sections of the configuration on disk that wait for a restart.
+func (s *settings) awaiting() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending
 }
 
 // took notes that a configuration is in force.
@@ -170,6 +179,7 @@ func (s *settings) kept(running, cfg *config.Config, dropped bool) *config.Confi
 	c.Decisions = running.Decisions
 	c.Decisions.TokenFile = cfg.Decisions.TokenFile
 	c.Log.Format, c.Tracing, c.StateFile = running.Log.Format, running.Tracing, running.StateFile
+	var pending []string
 	for key, changed := range map[string]bool{
 		"admin":      c.Admin != cfg.Admin,
 		"decisions":  c.Decisions != cfg.Decisions,
@@ -179,8 +189,14 @@ func (s *settings) kept(running, cfg *config.Config, dropped bool) *config.Confi
 	} {
 		if changed {
 			s.log.Warn("this setting takes effect after a restart only", slog.String("key", key))
+			pending = append(pending, key)
 		}
 	}
+	slices.Sort(pending)
+	s.mu.Lock()
+	s.pending = pending
+	s.mu.Unlock()
+	s.metrics.RestartPending(len(pending))
 	return &c
 }
 

@@ -39,6 +39,9 @@ func (fc *face) Health() admin.Health {
 	if _, problems := fc.settings.last(); len(problems) > 0 {
 		h.Detail = append(h.Detail, "the configuration on disk was refused, an earlier one is in force: "+strings.Join(problems, "; "))
 	}
+	if pending := fc.settings.awaiting(); len(pending) > 0 {
+		h.Detail = append(h.Detail, "the configuration on disk differs in what takes effect after a restart only: "+strings.Join(pending, ", "))
+	}
 	h.Detail = append(h.Detail, fc.fronts.club.details()...)
 	if detail := fc.fronts.memory.detail(); detail != "" {
 		h.Detail = append(h.Detail, detail)
