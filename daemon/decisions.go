@@ -39,7 +39,7 @@ type counter struct {
 // identified is how an ingress identifies requests that a proxy asks about.
 type identified struct {
 	in       *config.Ingress // that it was built for
-	identify func(*http.Request) (limiter.Request, error)
+	identify func(*http.Request) (limiter.Request, string)
 }
 
 // Admit implements [decide.Gates]. Callers spell operations as the configuration
@@ -52,13 +52,12 @@ func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, err
 	var req limiter.Request
 	if a.HTTP != nil {
 		if identify := c.identifier(in, f.gate); identify != nil {
-			var err error
-			req, err = identify(a.HTTP)
-			if err == nil {
-				err = joined(in, a)
+			var wrong string
+			if req, wrong = identify(a.HTTP); wrong == "" {
+				wrong = joined(in, a)
 			}
-			if err != nil && a.Partition == "" {
-				return limiter.Permit{}, fmt.Errorf("%w: %w", decide.ErrUnacceptable, err)
+			if wrong != "" && a.Partition == "" {
+				return limiter.Permit{}, fmt.Errorf("%w: %s", decide.ErrUnacceptable, wrong)
 			}
 		}
 	}
@@ -87,17 +86,17 @@ func (c *counter) Admit(ctx context.Context, a *decide.Ask) (limiter.Permit, err
 
 // joined refuses a header that makes the key and may have been sent twice, where the
 // proxy tells the values of each header as one: the backend may see the other one.
-func joined(in *config.Ingress, a *decide.Ask) error {
+func joined(in *config.Ingress, a *decide.Ask) (wrong string) {
 	if !a.Joined {
-		return nil
+		return ""
 	}
 	for _, by := range in.Partitions.By {
 		name, ok := strings.CutPrefix(by, "header:")
 		if ok && !strings.EqualFold(name, "User-Agent") && strings.Contains(a.HTTP.Header.Get(name), ",") {
-			return fmt.Errorf("the header %s holds a comma, and may have been sent twice; encode_raw_headers of the Envoy tells them apart", name)
+			return "the header " + name + " holds a comma, and may have been sent twice; encode_raw_headers of the Envoy tells them apart"
 		}
 	}
-	return nil
+	return ""
 }
 
 // setClass gives the request of who asks for a decision its class: the one it
@@ -130,7 +129,7 @@ func costOf(in *config.Ingress, operation string) float64 {
 
 // identifier returns how the ingress identifies requests, nil when it cannot:
 // its protocol is not HTTP.
-func (c *counter) identifier(in *config.Ingress, g *limiter.Gate) func(*http.Request) (limiter.Request, error) {
+func (c *counter) identifier(in *config.Ingress, g *limiter.Gate) func(*http.Request) (limiter.Request, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.rules[in.Name]; known != nil && known.in == in {

@@ -100,7 +100,7 @@ func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
 		answers.Document(w, status, &doc)
 	case errors.Is(err, ErrUnacceptable):
 		w.Header().Set(HeaderStatus, strconv.Itoa(http.StatusBadRequest))
-		answers.Fail(w, cmp.Or(a.deny, http.StatusBadRequest), err.Error())
+		answers.Fail(w, cmp.Or(a.deny, http.StatusBadRequest), Detail(err))
 	default:
 		s.fail(w, r, err)
 	}
@@ -150,6 +150,12 @@ func forwarded(r *http.Request) (*http.Request, error) {
 	}
 	out.Header.Del(HeaderToken)
 	return &out, nil
+}
+
+// Detail returns what is wrong with a request, of an error that wraps
+// [ErrUnacceptable].
+func Detail(err error) string {
+	return strings.TrimPrefix(err.Error(), ErrUnacceptable.Error()+": ")
 }
 
 // Target reads the target of a request. The error wraps [ErrUnacceptable].

@@ -106,6 +106,9 @@ func TestAuthorizeRefusesWhatTheGateRefuses(t *testing.T) {
 			if w.Code != code || w.Header().Get(decide.HeaderStatus) != "400" {
 				t.Errorf("authorize%s %q = %d, said to be %s; want %d for 400", query, uri, w.Code, w.Header().Get(decide.HeaderStatus), code)
 			}
+			if text := w.Body.String(); !strings.Contains(text, `"detail":"the request target is no URI"`) {
+				t.Errorf("the body is %s; want what is wrong", text)
+			}
 			if _, refused := s.desk.Counts(decide.ViaAuthorize); refused != 1 {
 				t.Errorf("%d refusals are counted; want 1", refused)
 			}

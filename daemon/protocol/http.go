@@ -20,7 +20,7 @@ func protocolHTTP() *Protocol {
 	p.Open = func(k *Kit) (func(*config.Ingress, *limiter.Gate) (*Server, error), error) {
 		return func(in *config.Ingress, g *limiter.Gate) (*Server, error) { return p.newHTTP(k, in, g) }, nil
 	}
-	p.Identify = func(k *Kit, in *config.Ingress, g *limiter.Gate) (func(*http.Request) (limiter.Request, error), error) {
+	p.Identify = func(k *Kit, in *config.Ingress, g *limiter.Gate) (func(*http.Request) (limiter.Request, string), error) {
 		o, err := p.httpOptions(k, in, g)
 		if err != nil {
 			return nil, err

@@ -47,7 +47,7 @@ type Protocol struct {
 	BeginsTLS bool
 	// Identify builds what turns a request that a proxy asks about into what the
 	// gate reads, by the rules of an ingress; nil = the protocol is not HTTP.
-	Identify func(k *Kit, in *config.Ingress, g *limiter.Gate) (func(*http.Request) (limiter.Request, error), error)
+	Identify func(k *Kit, in *config.Ingress, g *limiter.Gate) (func(*http.Request) (limiter.Request, string), error)
 	// Shown returns a key of a partition as the status shows it, of the real one or of
 	// that; nil = keys are shown as they are.
 	Shown func(in *config.Ingress, key string) string

@@ -85,7 +85,7 @@ func refused(denied *authv3.DeniedHttpResponse) *authv3.CheckResponse {
 // unacceptable is the answer about a request that a gate answers with 400.
 func unacceptable(err error) *authv3.CheckResponse {
 	return refused(&authv3.DeniedHttpResponse{
-		Status: &typev3.HttpStatus{Code: typev3.StatusCode_BadRequest}, Body: err.Error() + "\n",
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode_BadRequest}, Body: decide.Detail(err) + "\n",
 		Headers: []*corev3.HeaderValueOption{header(decide.HeaderStatus, strconv.Itoa(http.StatusBadRequest)), header("Content-Type", "text/plain; charset=utf-8")},
 	})
 }

@@ -41,28 +41,23 @@ type identifier struct {
 // keyFunc returns a request's partition key, "" when it has none.
 type keyFunc func(r *http.Request) string
 
-// ErrUnacceptable is wrapped by the errors for a request that a gate answers with 400.
-var ErrUnacceptable = errors.New("httpgate: not a request that is forwarded")
-
 // Identifier returns what turns requests into what the limiter needs to know, as
 // a gate with these options does, for requests that another proxy has before it.
-// Of o it reads By, Named, Exempt, CostHeader, Costs, DefaultCost and Classes. The error
-// wraps [ErrUnacceptable]; the request is identified all the same.
-func Identifier(o Options) (func(r *http.Request) (limiter.Request, error), error) {
+// Of o it reads By, Named, Exempt, CostHeader, Costs, DefaultCost and Classes. wrong
+// says why the gate would answer the request with 400; "" = it would not.
+func Identifier(o Options) (func(r *http.Request) (req limiter.Request, wrong string), error) {
 	o = o.WithDefaults()
 	id, err := newIdentifier(&o)
 	if err != nil {
 		return nil, err
 	}
-	return func(r *http.Request) (limiter.Request, error) {
-		req := id.identify(r)
-		switch name := id.ambiguous(r); {
-		case name != "":
-			return req, fmt.Errorf("%w: %s", ErrUnacceptable, twice(name))
-		case !target.IsValid(r.RequestURI):
-			return req, fmt.Errorf("%w: %s", ErrUnacceptable, "the request target holds a space, a # or a control character")
+	return func(r *http.Request) (req limiter.Request, wrong string) {
+		if name := id.ambiguous(r); name != "" {
+			wrong = twice(name)
+		} else if !target.IsValid(r.RequestURI) {
+			wrong = "the request target holds a space, a # or a control character"
 		}
-		return req, nil
+		return id.identify(r), wrong
 	}, nil
 }
 
