@@ -33,6 +33,8 @@ var (
 const (
 	magic   = "admitd-state "
 	version = "1 "
+
+	maxHead = 256 // bytes of the first line, with room to spare
 )
 
 // State is what a file says.
@@ -125,14 +127,25 @@ func hold(all []Ingress, now time.Time) []Ingress {
 }
 
 // Write replaces the file by one that says all of st, saved now, of each ingress as
-// many partitions as are kept, the first ones. Who reads meanwhile, or after a crash
+// many partitions as are kept and can be read again, the first ones. Who reads meanwhile, or after a crash
 // in the midst of it, sees the file before or the one after. The error may be
 // [ErrForeign].
 func Write(path string, now time.Time, st State) error {
 	if err := mayReplace(path); err != nil {
 		return err
 	}
-	body, err := json.Marshal(State{Saved: now.UTC(), Ingresses: hold(slices.Clone(st.Ingresses), now), Tuner: st.Tuner})
+	all := State{Saved: now.UTC(), Ingresses: hold(slices.Clone(st.Ingresses), now), Tuner: st.Tuner}
+	body, err := json.Marshal(all)
+	for most := MaxPartitions / 2; err == nil && len(body) > maxBytes-maxHead; most /= 2 { // Read takes no more
+		if most == 0 {
+			return fmt.Errorf("baseline: %d bytes are to be kept, want %d at most", len(body), maxBytes-maxHead)
+		}
+		for i := range all.Ingresses {
+			in := &all.Ingresses[i]
+			in.Partitions = in.Partitions[:min(len(in.Partitions), most)]
+		}
+		body, err = json.Marshal(all)
+	}
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
