@@ -3,6 +3,7 @@ package tracing
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -56,13 +57,29 @@ func (s *Span) End(r Result) {
 	if r.Admitted {
 		s.span.SetAttributes(attribute.String("admitd.outcome", r.Outcome.String()))
 	}
+	// By OpenTelemetry's conventions a status of 4xx is no error of a server.
 	switch {
+	case r.Status >= http.StatusBadRequest && r.Status < http.StatusInternalServerError:
 	case r.Err != nil:
 		s.span.SetStatus(codes.Error, valid(r.Err.Error()))
 	case r.Status >= http.StatusInternalServerError:
 		s.span.SetStatus(codes.Error, "")
 	}
+	if kind := errorType(&r); kind != "" {
+		s.span.SetAttributes(attribute.String("error.type", kind))
+	}
 	s.span.End()
+}
+
+// errorType names why the span is an error, from a closed set; "" = it is none.
+func errorType(r *Result) string {
+	switch {
+	case r.Status >= http.StatusInternalServerError:
+		return strconv.Itoa(r.Status)
+	case r.Status > 0 || r.Err == nil:
+		return ""
+	}
+	return decision(r)
 }
 
 // decision names what came of the request.
@@ -72,6 +89,8 @@ func decision(r *Result) string {
 		return "admitted"
 	case errors.Is(r.Err, limiter.ErrRejected):
 		return "rejected"
+	case r.Status > 0:
+		return "invalid" // answered by the gate, since it cannot be forwarded
 	default:
 		return "abandoned" // the client went away while it waited
 	}

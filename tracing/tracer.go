@@ -132,7 +132,8 @@ func (t *Tracer) Start(r *http.Request, ingress string) (context.Context, *Span)
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.String("admitd.ingress", ingress),
-			attribute.String("http.request.method", method(r.Method)),
+			attribute.String("http.request.method", known(r.Method)),
+			attribute.String("url.scheme", scheme(r)),
 			attribute.String("url.path", valid(r.URL.Path)), // without the query, which may hold secrets
 		)
 	}
@@ -156,6 +157,23 @@ func method(m string) string {
 		return m
 	}
 	return "HTTP"
+}
+
+// known is the method as an attribute: OpenTelemetry's word for those that not everybody
+// knows.
+func known(m string) string {
+	if m = method(m); m == "HTTP" {
+		return "_OTHER"
+	}
+	return m
+}
+
+// scheme returns how the request came.
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // valid replaces what is not UTF-8: it would fail the export of a whole batch.

@@ -127,7 +127,7 @@ func TestSpans(t *testing.T) {
 			"GET", "/orders/7?card=4711",
 			tracing.Result{Status: 200, Partition: "checkout", Wait: 250 * time.Millisecond, Outcome: limiter.Success, Admitted: true},
 			want{"GET orders", "", spans.Status_STATUS_CODE_UNSET, map[string]any{
-				"admitd.ingress": "orders", "admitd.partition": "checkout", "admitd.decision": "admitted", "admitd.wait_seconds": 0.25,
+				"url.scheme": "http", "admitd.ingress": "orders", "admitd.partition": "checkout", "admitd.decision": "admitted", "admitd.wait_seconds": 0.25,
 				"admitd.outcome": "success", "http.request.method": "GET", "url.path": "/orders/7", "http.response.status_code": int64(200),
 			}},
 		},
@@ -135,33 +135,49 @@ func TestSpans(t *testing.T) {
 			"POST", "/orders",
 			tracing.Result{Status: 503, Partition: "batch", Err: rejection},
 			want{"POST orders", rejection.Error(), spans.Status_STATUS_CODE_ERROR, map[string]any{
-				"admitd.ingress": "orders", "admitd.partition": "batch", "admitd.decision": "rejected", "admitd.wait_seconds": 0.0,
-				"admitd.reason": "concurrency_limit", "http.request.method": "POST", "url.path": "/orders", "http.response.status_code": int64(503),
+				"url.scheme": "http", "admitd.ingress": "orders", "admitd.partition": "batch", "admitd.decision": "rejected", "admitd.wait_seconds": 0.0,
+				"admitd.reason": "concurrency_limit", "http.request.method": "POST", "url.path": "/orders", "http.response.status_code": int64(503), "error.type": "503",
 			}},
 		},
 		"the backend failed": {
 			"GET", "/",
 			tracing.Result{Status: 502, Partition: "default", Outcome: limiter.Dropped, Err: errors.New("connection refused"), Admitted: true},
 			want{"GET orders", "connection refused", spans.Status_STATUS_CODE_ERROR, map[string]any{
-				"admitd.ingress": "orders", "admitd.partition": "default", "admitd.decision": "admitted", "admitd.wait_seconds": 0.0,
-				"admitd.outcome": "dropped", "http.request.method": "GET", "url.path": "/", "http.response.status_code": int64(502),
+				"url.scheme": "http", "admitd.ingress": "orders", "admitd.partition": "default", "admitd.decision": "admitted", "admitd.wait_seconds": 0.0,
+				"admitd.outcome": "dropped", "http.request.method": "GET", "url.path": "/", "http.response.status_code": int64(502), "error.type": "502",
 			}},
 		},
 		"the client went away": {
 			"GET", "/",
 			tracing.Result{Wait: time.Second, Outcome: limiter.Ignored, Err: context.Canceled},
 			want{"GET orders", "context canceled", spans.Status_STATUS_CODE_ERROR, map[string]any{
-				"admitd.ingress": "orders", "admitd.partition": "", "admitd.decision": "abandoned", "admitd.wait_seconds": 1.0,
-				"http.request.method": "GET", "url.path": "/",
+				"url.scheme": "http", "admitd.ingress": "orders", "admitd.partition": "", "admitd.decision": "abandoned", "admitd.wait_seconds": 1.0,
+				"http.request.method": "GET", "url.path": "/", "error.type": "abandoned",
 			}},
 		},
 		"what a client makes up": {
 			"BREW", "/" + strings.Repeat("x", 1000),
 			tracing.Result{Status: 200, Partition: "\xff\xfe", Outcome: limiter.Success, Admitted: true},
 			want{"HTTP orders", "", spans.Status_STATUS_CODE_UNSET, map[string]any{
-				"admitd.ingress": "orders", "admitd.partition": "\uFFFD", "admitd.decision": "admitted", "admitd.wait_seconds": 0.0,
-				"admitd.outcome": "success", "http.request.method": "HTTP", "url.path": "/" + strings.Repeat("x", 255),
+				"url.scheme": "http", "admitd.ingress": "orders", "admitd.partition": "\uFFFD", "admitd.decision": "admitted", "admitd.wait_seconds": 0.0,
+				"admitd.outcome": "success", "http.request.method": "_OTHER", "url.path": "/" + strings.Repeat("x", 255),
 				"http.response.status_code": int64(200),
+			}},
+		},
+		"refused by a rate": { // a status of 4xx is no error of the server's
+			"GET", "/",
+			tracing.Result{Status: 429, Partition: "batch", Err: rejection},
+			want{"GET orders", "", spans.Status_STATUS_CODE_UNSET, map[string]any{
+				"url.scheme": "http", "admitd.ingress": "orders", "admitd.partition": "batch", "admitd.decision": "rejected", "admitd.wait_seconds": 0.0,
+				"admitd.reason": "concurrency_limit", "http.request.method": "GET", "url.path": "/", "http.response.status_code": int64(429),
+			}},
+		},
+		"answered by the gate": {
+			"POST", "/",
+			tracing.Result{Status: 413, Outcome: limiter.Ignored, Err: errors.New("too large")},
+			want{"POST orders", "", spans.Status_STATUS_CODE_UNSET, map[string]any{
+				"url.scheme": "http", "admitd.ingress": "orders", "admitd.partition": "", "admitd.decision": "invalid", "admitd.wait_seconds": 0.0,
+				"http.request.method": "POST", "url.path": "/", "http.response.status_code": int64(413),
 			}},
 		},
 	} {

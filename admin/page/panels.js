@@ -75,7 +75,7 @@ export function showIngresses(ingresses, chosen, choose) {
     button.addEventListener("click", () => choose(doc.name));
     const said = element("td", { className: `text ${doc.verdict.level}`, textContent: doc.verdict.told });
     const cells = [mean.received, mean.rejected, mean.failed].map((n) => element("td", { textContent: number(n) }));
-    return element("tr", { className: doc.name === chosen ? "most" : "" }, element("th", { scope: "row" }, button), said, ...cells);
+    return element("tr", { className: doc.name === chosen ? "current" : "" }, element("th", { scope: "row" }, button), said, ...cells);
   }));
 }
 
