@@ -11,10 +11,9 @@ import (
 
 // The reasons why a latency is not fed to a Limit.
 const (
-	discardedClock   = iota // zero, negative, or the clock is not trusted
-	discardedEpoch          // the machine was suspended meanwhile
-	discardedTooLong        // beyond maxLatency
-	discardedCount   = iota
+	discardedClock = iota // zero, negative, or the clock is not trusted
+	discardedEpoch        // the machine was suspended meanwhile
+	discardedCount = iota
 )
 
 // counts are what the gate counts per partition. They only grow. The path of
@@ -130,7 +129,7 @@ type Counts struct {
 	// RejectedBy and WouldRejectBy part the same by the limit that refused,
 	// without zeros.
 	RejectedBy, WouldRejectBy map[Cause]uint64
-	// Discarded latencies, by reason: clock, epoch, too_long.
+	// Discarded latencies, by reason: clock, epoch.
 	Discarded map[string]uint64
 }
 
@@ -158,7 +157,6 @@ func (c *counts) snapshot() Counts {
 		Waits: c.waits.Load(), Waited: time.Duration(c.waiting.Load()),
 		Discarded: map[string]uint64{
 			"clock": c.discarded[discardedClock].Load(), "epoch": c.discarded[discardedEpoch].Load(),
-			"too_long": c.discarded[discardedTooLong].Load(),
 		},
 	}
 	s.Rejected, s.RejectedBy = c.fates.snapshot((*fate).refused)

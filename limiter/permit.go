@@ -371,9 +371,6 @@ func (p *partition) learn(now int64, latency time.Duration, permit Permit, o Out
 	case !sameEpoch:
 		p.discard(discardedEpoch)
 		return
-	case latency > maxLatency && o == Success:
-		p.discard(discardedTooLong)
-		return
 	}
 	latency = min(latency, maxLatency)
 	if s := p.spec.Load(); !s.is(shared) {
@@ -390,8 +387,9 @@ func (p *partition) discard(why int) {
 	p.marks.set(restMark)
 }
 
-// maxLatency is the longest latency that teaches a limit; longer ones are cut
-// to it when dropped and discarded otherwise.
+// maxLatency is the longest latency that teaches a limit; longer ones are cut to it: a
+// backend whose answers take minutes is overloaded or slow, and a limit that hears
+// nothing of it stays where it is.
 const maxLatency = time.Minute
 
 // Carried tells how many bytes a request moved, which is a part of what its shape
