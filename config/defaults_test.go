@@ -24,7 +24,7 @@ ingresses:
 `)
 	for range 2 {
 		p := &c.Ingresses[0].Partitions
-		if l := p.Named[0].Limit; l.Algorithm != "knee" || l.InitialLimit != 20 || l.MinLimit != 1 || l.MaxLimit != 1000 {
+		if l := p.Named[0].Limit; l.Algorithm != "knee" || l.InitialLimit != 20 || l.MinLimit != 1 || l.MaxLimit != 10_000 {
 			t.Errorf("limit = %+v; want a knee from 1 to 1000 that begins at 20", l)
 		}
 		for i, want := range []config.Queue{{Auto: true}, {}, {Auto: true}} {

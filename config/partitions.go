@@ -140,7 +140,7 @@ type Limit struct {
 	// Least limit.
 	MinLimit int `yaml:"minLimit" default:"1" min:"1" max:"1000000" for:"knee aimd gradient gradient2"`
 	// Greatest limit.
-	MaxLimit int `yaml:"maxLimit" default:"1000" per:"gradient2=200" min:"1" max:"1000000" for:"knee aimd vegas gradient gradient2"`
+	MaxLimit int `yaml:"maxLimit" default:"1000" per:"knee=10000 gradient2=200" min:"1" max:"1000000" for:"knee aimd vegas gradient gradient2"`
 	// What the limit is multiplied by after a drop.
 	BackoffRatio float64 `yaml:"backoffRatio" default:"0.9" min:"0.5" below:"1" for:"aimd"`
 	// Estimated queue below which the limit grows.
