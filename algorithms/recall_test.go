@@ -28,7 +28,7 @@ func recalled(w world, told time.Duration) (believed time.Duration, goodput floa
 // A restart under overload learned the latency of the queue as the one without
 // load: with what was learned before it does not, from the first second on.
 func TestKneeRecalls(t *testing.T) {
-	w := base(4, 20*ms, 1.5)
+	w := base(4, 20*ms, 1.3)
 	w.until = 15 * sec
 	blank, without := recalled(w, 0)
 	told, goodput := recalled(w, 20*ms)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,18 +128,15 @@ func TestSummary(t *testing.T) {
 func TestSummaryOfInvalidRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		var invalid atomic.Pointer[[]ingress.InvalidCount]
-		invalid.Store(&[]ingress.InvalidCount{{Status: 400, Count: 7}})
+		invalid := []ingress.InvalidCount{{Status: 400, Count: 7}}
 		summary := &observe.Summary{
 			Log:   slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 			Gates: func() []observe.StatusReader { return nil },
-			Doors: func() map[string]ingress.Status {
-				return map[string]ingress.Status{"orders": {Invalid: *invalid.Load()}}
-			},
+			Doors: func() map[string]ingress.Status { return map[string]ingress.Status{"orders": {Invalid: invalid}} },
 		}
 		go summary.Run(t.Context())
 		synctest.Wait()
-		invalid.Store(&[]ingress.InvalidCount{{Status: 400, Count: 8}, {Status: 413, Count: 240}})
+		invalid = []ingress.InvalidCount{{Status: 400, Count: 8}, {Status: 413, Count: 240}}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		time.Sleep(10 * time.Second)

@@ -11,6 +11,12 @@ import (
 // more than an impression of the first moments.
 const sureAfter = 100
 
+// mostRise is how many times its lowest of late a baseline may become by what windows
+// show that refused nothing. Latency and what is in flight rise together behind a
+// queue and where processors are shared, so that they fit any baseline: a higher one
+// takes a drain.
+const mostRise = 1.5
+
 // baseline is the latency without a queue, and what it was learned from.
 type baseline struct {
 	mean       float64  // ns; 0 = unknown
@@ -18,6 +24,8 @@ type baseline struct {
 	seen       float64  // of these, those that no drain stands in for
 	age        float64  // ns that were looked at
 	least      float64  // the lowest of the last minutes
+	spread     float64  // squared variation of a latency, as the means of windows show it; about 1 of exponential ones
+	held       bool     // it is kept below what the last window showed: a drain is to tell
 	contrast   contrast // of windows that refused next to nothing
 	remeasured int      // how often the backend had become slower
 }
@@ -42,7 +50,8 @@ func (b *baseline) learn(w *window, rate float64, shared bool) {
 	b.contrast.add(w)
 	n, r, held := w.count(), w.mean(), w.held
 	e, ok := b.contrast.elasticity()
-	fair := ok && e < 0.4
+	flat := ok && e < 0.4
+	fair := flat
 	if !fair && w.calm >= 4 {
 		n, r, held = float64(w.calm), w.calmLatency/float64(w.calm), w.calmHeld
 	}
@@ -51,6 +60,11 @@ func (b *baseline) learn(w *window, rate float64, shared bool) {
 	if !b.sure() || b.age < 5*w.mean() {
 		weight, fair, r = 1, true, w.mean() // at first the quick ones are back
 	}
+	if b.sure() {
+		// Windows below the mean alone: those above it may have a queue.
+		d := math.Max(0, 1-r/b.mean)
+		b.spread += n / (n + 500) * (2*n*d*d - b.spread)
+	}
 	if !fair && r > b.mean {
 		if r > 2*b.mean {
 			return
@@ -58,6 +72,16 @@ func (b *baseline) learn(w *window, rate float64, shared bool) {
 		weight /= 8
 	}
 	b.mean += weight * (r - b.mean)
+	b.held = false
+	if fair && b.sure() && b.least > 0 && b.mean > mostRise*b.least {
+		b.mean, b.held = mostRise*b.least, flat
+	}
+}
+
+// doubt is the standard error of a mean of n latencies, as a share of it, beyond that
+// of exponential ones.
+func (b *baseline) doubt(n float64) float64 {
+	return math.Sqrt(math.Max(0, b.spread-1) / math.Max(n, 1))
 }
 
 // lower takes a window whose latency, beyond its noise, is below the baseline, and
@@ -70,6 +94,10 @@ func (b *baseline) lower(w *window) {
 
 // forget lets the lowest baseline of late rise, over minutes.
 func (b *baseline) forget(elapsed float64) {
+	if b.known < 2*sureAfter || b.age < 10*b.mean {
+		b.least = b.mean
+		return
+	}
 	if b.least /= fade(elapsed, 120e9); b.least == 0 || b.mean < b.least {
 		b.least = b.mean
 	}

@@ -103,7 +103,6 @@ func (s *state) meet(o Options, w *window) bool {
 	case o.Gates == 1:
 		return false
 	}
-	s.base.forget(w.elapsed)
 	moment := (w.now + o.Epoch) / meeting
 	if moment == s.drain.met || w.mean() < 2*s.base.least {
 		return false
@@ -198,7 +197,7 @@ func (s *state) queued(o Options, w *window, x, r float64) string {
 // cuts into work, and that latency then was r.
 func (s *state) slower(o Options, w *window, r float64) string {
 	known, before := s.base.sure(), s.base.mean
-	calm := r > 0.7*s.drain.slow && (r > 1.3*before || !known)
+	calm := r > 0.7*s.drain.slow && (r*(1-2*s.base.doubt(s.drain.n)) > 1.3*before || !known)
 	if math.Abs(r-s.base.mean) < 0.3*s.base.mean || known && !calm {
 		s.base.mean += s.drain.n / (s.drain.n + 32) * (r - s.base.mean)
 	} else {
@@ -219,7 +218,7 @@ func (s *state) slower(o Options, w *window, r float64) string {
 		s.episode.waiting, s.base.least = 0, s.base.mean
 		s.base.remeasured++
 		if s.base.seen >= sureAfter && s.base.mean > trialRatio*before {
-			s.trial.doubt = before
+			s.trial.doubt, s.trial.measured, s.trial.least = before, r, r
 		}
 	}
 	s.limit = want
@@ -229,7 +228,7 @@ func (s *state) slower(o Options, w *window, r float64) string {
 // finish ends a drain.
 func (s *state) finish(o Options) {
 	s.drain.phase = gather
-	s.base.contrast = contrast{}
+	s.base.contrast, s.base.held = contrast{}, false
 	s.flow.verified = s.drain.top
 	s.episode.await(s.queue(o))
 	s.base.known = math.Max(s.base.known, sureAfter)

@@ -45,11 +45,13 @@ func (f *flow) remember(w *window, base float64) {
 // counted from the common zero, so that gates that know nothing of each other but
 // see the same queue drain at the same moments.
 func (f *flow) every(w *window) int64 {
-	want, every := 400*w.mean(), int64(4*time.Second)
+	every := int64(4 * time.Second)
+	// A drain takes some latencies: it is not asked for more often than each thirty.
+	want := math.Min(400*w.mean(), math.Max(float64(32*time.Second), 30*w.mean()))
 	if f.verified == 0 || f.rate < 0.75*f.verified || f.rate > 1.35*f.verified {
 		want, every = w.mean(), int64(time.Second/64)
 	}
-	for float64(every) < want && every < int64(32*time.Second) {
+	for float64(every) < want && every < int64(time.Hour) {
 		every *= 2
 	}
 	return every

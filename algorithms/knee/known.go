@@ -1,13 +1,17 @@
 package knee
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 const leastQueue = 40
 
 // known is what the windows have told of the backend, of those who ask and of other
 // gates: what a limit is computed from, whatever it is now.
 type known struct {
-	refused float64 // share of the demand, smoothed
+	refused float64 // share of the demand, smoothed over half a second
+	lasting float64 // and over five, or 100 latencies
 	base    baseline
 	flow    flow
 	episode episode
@@ -42,17 +46,11 @@ func (k *known) begin(o Options, share float64) {
 	if !k.episode.fresh {
 		return
 	}
-	k.episode.fresh, k.episode.bestRate = false, 0
+	k.episode.fresh = false
 	if k.base.sure() {
 		k.refused = share
 	}
 	k.episode.await(k.queue(o))
-}
-
-// cuts reports that the limit governs throughput, and no latency. One that others
-// lost looks the same, so that who is told of them does not go by it.
-func (k *known) cuts(w *window) bool {
-	return w.flat() || k.episode.cutIntoWork(w) || k.episode.lostThroughput(w, k.flow.rate)
 }
 
 // queue is how many may wait behind those at work.
@@ -64,11 +62,22 @@ func (k *known) queue(o Options) float64 {
 	return q
 }
 
+// mostQueue is how many may wait before so many at work, whatever is refused: what is
+// worked off in five seconds or in five latencies and ten more; and in three latencies,
+// and three more, where a twentieth has been refused for some time, so that a longer
+// one only makes answers late.
+func (k *known) mostQueue(busy float64) float64 {
+	calm := math.Min(1, math.Max(0, (0.05-k.lasting)/0.02))
+	long := math.Max(5*busy+10, k.flow.rate*float64(5*time.Second))
+	return calm*math.Min(leastQueue, long) + 3*busy + 3
+}
+
 // room is the queue that the refused share asks for.
 func (k *known) room(o Options) float64 {
 	n := float64(o.Gates)
 	busy := n * k.flow.rate * k.base.mean
 	q := math.Max(leastQueue, 3*math.Sqrt(busy))
+	q = math.Min(q, k.mostQueue(math.Max(busy, n*k.flow.work)))
 	if o.Others && k.base.sure() {
 		q = math.Min(q, k.company.queue(k.base.mean))
 	}

@@ -16,7 +16,7 @@ const Name = "knee"
 type Options struct {
 	InitialLimit int // in [MinLimit, MaxLimit]; 0 = 20
 	MinLimit     int // ≥ 1; 0 = 1
-	MaxLimit     int // ≤ 1000000; 0 = 1000
+	MaxLimit     int // ≤ 1000000; 0 = 10000
 	// Gates is how many gates share the backend, each with a limit of its own,
 	// in [1, 10000]; 0 = 1. What is divided among them are the initial limit, the
 	// bounds and the queue.
@@ -51,7 +51,7 @@ func (o Options) Validate() error {
 func (o Options) WithDefaults() Options {
 	o.InitialLimit = parts.Or(o.InitialLimit, 20)
 	o.MinLimit = parts.Or(o.MinLimit, 1)
-	o.MaxLimit = parts.Or(o.MaxLimit, 1000)
+	o.MaxLimit = parts.Or(o.MaxLimit, 10_000)
 	o.Gates = max(1, o.Gates)
 	o.Others = o.Others && o.Gates == 1
 	return o

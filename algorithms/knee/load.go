@@ -28,17 +28,17 @@ func (s *state) bound(o Options, w *window, share float64) string {
 		noise = s.episode.noise(s.limit)
 	}
 	switch {
-	case !o.Others && w.steady() && s.cuts(w):
-		s.base.mean = math.Max(s.base.mean, r)
-		s.trial.grace(w.now, s.base.mean)
-		return s.grow(o, w)
 	case s.episode.waiting+noise < 0.5*s.room(o):
 		return s.grow(o, w)
-	case s.flow.verified == 0 && s.base.sure() && x > 0.95*s.flow.before:
+	case s.flow.verified == 0 && s.base.sure() && !s.base.held && x > 0.95*s.flow.before:
 		// More is served than before, so the demand has risen to the capacity.
 		s.flow.verified = s.flow.rate
 	case s.drainsAlone(o, w, share):
-		s.startDrain(o, math.Min(r, s.limit/x), x)
+		latency := math.Min(r, s.limit/x)
+		if first {
+			latency = r // to wait for: it is measured anew
+		}
+		s.startDrain(o, latency, x)
 		s.drain.deep = first
 		return parts.WhyDrain
 	}
@@ -54,7 +54,9 @@ func (s *state) drainsAlone(o Options, w *window, share float64) bool {
 // revoke takes back a verdict: it was a queue after all, perhaps that of other
 // gates.
 func (s *state) revoke(o Options, w *window) string {
-	s.base.mean, s.flow.work, s.trial.doubt, s.trial.until = s.trial.doubt, s.trial.wasWork, 0, 0
+	s.base.mean = math.Max(s.trial.doubt, math.Min(s.trial.measured, s.trial.least))
+	s.flow.work = s.trial.wasWork
+	s.trial.doubt, s.trial.until = 0, 0
 	s.flow.rate, s.flow.verified = w.rate(), w.rate()
 	s.limit = s.flow.rate*s.base.mean + s.queue(o)
 	return parts.WhyQueue

@@ -54,10 +54,10 @@ func (s *state) finite() bool {
 	b, f, e, c, d, t := &s.base, &s.flow, &s.episode, &s.company, &s.drain, &s.trial
 	sum := 0.0
 	for _, v := range [...]float64{
-		s.limit, s.refused, s.callers.patience, s.drops.ceiling,
-		b.mean, b.known, b.seen, b.age, b.least, b.contrast.calmLatency, b.contrast.busyLatency,
+		s.limit, s.refused, s.lasting, s.callers.patience, s.drops.ceiling,
+		b.mean, b.known, b.seen, b.age, b.least, b.spread, b.contrast.calmLatency, b.contrast.busyLatency,
 		f.rate, f.before, f.verified, f.memory, f.work,
-		e.waiting, e.still, e.markHeld, e.markLatency, e.bestRate, e.bestHeld,
+		e.waiting, e.still,
 		c.latency, c.before, c.stands, d.level, d.top, d.slow, d.n, d.t, d.l, t.doubt, t.wasWork,
 	} {
 		sum += v - v // 0, or not a number
@@ -78,10 +78,12 @@ func (s *state) gathered(o Options, w *window) string {
 		excess = math.Max(0.01, 1-w.count()/math.Max(w.offered, 1))
 	}
 	s.refused += (1 - fade(w.elapsed, 5e8)) * (excess - s.refused)
+	s.lasting += (1 - fade(w.elapsed, math.Max(5e9, 100*s.base.mean))) * (excess - s.lasting)
 	if s.base.mean == 0 {
 		s.base.mean = w.mean()
 	}
 	s.flow.memory = math.Max(s.flow.memory*fade(w.elapsed, 60e9), w.rate())
+	s.base.forget(w.elapsed)
 	var why string
 	if s.meet(o, w) {
 		return parts.WhyDrain

@@ -2,6 +2,8 @@ package knee_test
 
 import (
 	"math"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,4 +37,23 @@ func TestStateBeginsAgain(t *testing.T) {
 			t.Errorf("%v: afterwards throughput is %v", v, x)
 		}
 	}
+}
+
+// Why and State may be read while samples come in: the race detector watches.
+func TestStateIsReadWhileItChanges(t *testing.T) {
+	k := knee.New(knee.Options{})
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := range int64(2000) {
+				k.Observe(i*int64(time.Millisecond), time.Duration(1+worker)*time.Millisecond, 5, i%7 == 0)
+			}
+		})
+	}
+	for range 500 {
+		if s := k.State(); s["limit"] < 1 || k.Why() != "" && !slices.Contains(parts.Whys(), k.Why()) {
+			t.Errorf("limit %v, why %q", s["limit"], k.Why())
+		}
+	}
+	wg.Wait()
 }

@@ -39,15 +39,6 @@ func (w *window) share(limit float64) float64 {
 // it is much more, and says how long the stop was.
 func (w *window) steady() bool { return w.latency <= 1.5*float64(w.peak)*w.elapsed }
 
-// flat reports that the window itself shows latency not to follow what is in
-// flight.
-func (w *window) flat() bool {
-	var c contrast
-	c.add(w)
-	e, ok := c.elasticity()
-	return ok && e < 0.3
-}
-
 // fade is what is left of something after so long that is forgotten over a time, in
 // (0, 1]: never 0, since what rises by 1/fade must stay finite after a month of
 // silence.
