@@ -266,7 +266,7 @@ func (s *partitionSpec) passes(now int64, req *Request) entry {
 	case e.how == shed.Refused && s.hasRoom() && s.shed.Lapse(p.gate.clock.at(now)):
 		e.how = shed.Below
 	case due:
-		s.shed.Turn(p.gate.clock.at(now), &s.classes.Floor)
+		s.shed.Turn(p.gate.clock.at(now), &s.classes.Floor, s.use)
 	}
 	return e
 }
@@ -303,8 +303,17 @@ func (p *partition) lacks(now int64, s *partitionSpec, e entry, of *Shape) {
 }
 
 // steered moves the line when that is due; now is read.
-func (l *ladder) steered(now int64) {
-	if l.classes != nil {
-		l.shed.Turn(now, &l.classes.Floor)
+func (s *partitionSpec) steered(now int64) {
+	if s.classes != nil {
+		s.shed.Turn(now, &s.classes.Floor, s.use)
 	}
+}
+
+// use returns the share of the limit that is held whose line it is.
+func (s *partitionSpec) use() float64 {
+	if !s.is(pooled) {
+		return float64(s.part.tally.held()) / float64(max(s.bound(), 1))
+	}
+	backend, total := s.common.bounds(s.part.gate.clock.Trusted())
+	return max(float64(s.common.backend.held.Load())/float64(max(backend, 1)), float64(s.part.gate.held.Load())/float64(max(total, 1)))
 }

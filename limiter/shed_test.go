@@ -128,7 +128,7 @@ func TestLineOfLongAgo(t *testing.T) {
 		p := classed(20)
 		p.Total, p.Classes = 20, &limiter.Classes{} // no floor: it would hide the line
 		y := newYard(p, 1)
-		y.play(2050*ms, sources...) // the last 50 ms for what is in flight
+		y.play(2200*ms, sources...) // the last 200 ms for what is in flight
 		if s := y.gate.Status(); s.ShedThreshold == 127 || s.InFlight > 0 {
 			t.Fatalf("after the flood the line is at %d, with %d in flight", s.ShedThreshold, s.InFlight)
 		}

@@ -15,14 +15,20 @@ const (
 	helmEvery = 100e6 // ns between two moves
 	// tolerated is the share of those that pass the line that may find no room:
 	// less, and the limit is not used; more, and the line does not do its work.
-	tolerated = 0.15
+	tolerated = 0.3
 	// crowding is how much of that it weighs to be served after a long wait.
 	crowding = 0.3
 	// slack is how far the rate may be above what passes, which is counted over a
 	// short time.
 	slack = 1.1
-	// rise is how much more may pass after a turn in which everybody found room.
-	rise = 0.03
+	// rise is how much more may pass after a turn in which everybody found room, and
+	// spareRise what comes to that for each part of the limit below wellUsed that is not
+	// used: a limit that is raised, or a backend that is well again, is found at once.
+	rise      = 0.03
+	spareRise = 1.5
+	wellUsed  = 0.9
+	// useWeight is the weight of a turn in how much of the limit is used.
+	useWeight = 0.3
 	// minTurn is how many must have passed before their share means anything.
 	minTurn = 20
 	// quietTurns without anybody shed or short end the watch.
@@ -46,6 +52,7 @@ type helm struct {
 	span    float64         // decayed, in ns
 	rate    float64         // requests per ns that may pass; 0 = not known yet
 	quiet   int             // turns in which nobody was shed or short
+	use     float64         // share of the limit that is used, moving average
 
 	passed, short, served, since float64 // since the rate moved last
 }
@@ -53,6 +60,7 @@ type helm struct {
 // logbook is what happened since the last turn.
 type logbook struct {
 	span                float64 // ns, > 0
+	use                 float64 // share of the limit that is used as of now
 	offered             [levels]uint32
 	shed, short, served uint32 // of the offered: above the line; without room; served after a wait
 }
@@ -66,6 +74,7 @@ func (h *helm) turn(b *logbook) (line uint32, over bool) {
 		total += float64(n)
 	}
 	h.span = h.span/2 + b.span
+	h.use += useWeight * (b.use - h.use)
 	h.passed += total - float64(b.shed)
 	h.short += float64(b.short)
 	h.served += float64(b.served)
@@ -91,7 +100,7 @@ func (h *helm) steer() {
 	excess := min(lost+crowding*min(h.served/h.passed, 1)-tolerated, 0.9)
 	switch {
 	case excess <= 0:
-		h.rate = min(h.rate*(1-rise*excess/tolerated), 2*h.sum()/h.span)
+		h.rate = min(h.rate*(1-rise*excess/tolerated+spareRise*max(wellUsed-h.use, 0)), 2*h.sum()/h.span)
 	case h.rate == 0:
 		h.rate = max(h.passed-h.short+h.served, 1) / h.since
 	default: // a little may be chance, much is not

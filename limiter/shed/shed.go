@@ -133,8 +133,8 @@ func (s *Shedder) Fed() {
 const hourNanos = int64(3600e9)
 
 // Turn moves the line when that is due as of now; floor is the share of what gets in
-// that each class keeps. Who finds somebody else at it goes on.
-func (s *Shedder) Turn(now int64, floor *[Ranks]float64) {
+// that each class keeps, and use returns the share of the limit that is used. Who finds somebody else at it goes on.
+func (s *Shedder) Turn(now int64, floor *[Ranks]float64, use func() float64) {
 	w := s.watch.Load()
 	if w == nil {
 		return
@@ -148,7 +148,7 @@ func (s *Shedder) Turn(now int64, floor *[Ranks]float64) {
 		return
 	}
 	defer w.mu.Unlock()
-	b := logbook{span: float64(max(now-w.began, 1)), shed: w.shed.Swap(0), short: w.short.Swap(0), served: w.fed.Swap(0)}
+	b := logbook{span: float64(max(now-w.began, 1)), use: use(), shed: w.shed.Swap(0), short: w.short.Swap(0), served: w.fed.Swap(0)}
 	got := -float64(b.shed) - float64(b.short) + float64(b.served)
 	for i := range b.offered {
 		b.offered[i] = w.seen[i].Swap(0)

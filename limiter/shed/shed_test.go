@@ -7,6 +7,9 @@ import (
 	"github.com/admitd/admitd/limiter/shed"
 )
 
+// full is a limit of which all is used.
+func full() float64 { return 1 }
+
 // half is the coin of somebody on the very line.
 func half() uint64 { return 128 }
 
@@ -26,7 +29,7 @@ func crowded(t *testing.T) (*shed.Shedder, int64) {
 		} else if p, _ := s.Decide(shed.Ranks-1, uint64(i), half); p != shed.Refused {
 			s.Short(shed.Ranks-1, p)
 		}
-		s.Turn(now, new([shed.Ranks]float64))
+		s.Turn(now, new([shed.Ranks]float64), full)
 	}
 	if !s.Watching() || s.Threshold() == shed.TopLevel {
 		t.Fatalf("after a second of overload the line is at %d", s.Threshold())
@@ -38,7 +41,7 @@ func crowded(t *testing.T) (*shed.Shedder, int64) {
 // overload is over.
 func TestTurnAfterASilence(t *testing.T) {
 	s, now := crowded(t)
-	s.Turn(now+int64(5*time.Second), new([shed.Ranks]float64))
+	s.Turn(now+int64(5*time.Second), new([shed.Ranks]float64), full)
 	if s.Watching() {
 		t.Errorf("watched on, with the line at %d", s.Threshold())
 	}
