@@ -213,3 +213,25 @@ func (s *Sim) Due() { s.next = 0 }
 
 // Pace is the time between two calls.
 func (s *Sim) Pace() time.Duration { return s.pace }
+
+// Granted returns the rate of a quota by which the group has answered last, and how
+// long the quota waits before it asks again.
+func (s *Sim) Granted(now int64, quota string) (rate float64, waits time.Duration) {
+	q := s.quotas[quota]
+	if q == nil {
+		return 0, 0
+	}
+	return q.rate, time.Duration(q.notYet - now)
+}
+
+// CheckBoard reads what the script says of one limit.
+func CheckBoard(text string) error {
+	_, err := parseBoard(text)
+	return err
+}
+
+// Restart has the gate tell its settings as one that has just begun.
+func (s *Sim) Restart(now int64, settings ...Setting) {
+	s.rates = rates{name: s.name}
+	s.rates.tell(now, settings, true)
+}

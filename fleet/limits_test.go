@@ -117,3 +117,23 @@ func TestScriptIsTheBoardInMemory(t *testing.T) {
 		}
 	}
 }
+
+// What is no board is not taken for one.
+func TestBoardThatCannotBeRead(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"1 2 3\n2 40 1000\ng 1 2 3 4 5 6 7 8 9:1,": true,
+		"1 2 3\n2 40 1000\na row of a newer gate":  true,
+		"1 2 3":                    false,
+		"1 2\n2 40 1000":           false,
+		"1 2 3\n2 40":              false,
+		"1 x 3\n2 40 1000":         false,
+		"1 2 3\n2 -40 1000":        false,
+		"1 2 3\n2 40 99999999e9":   false,
+		"":                         false,
+		"ERR\nno such limit\nhere": false,
+	} {
+		if err := fleet.CheckBoard(text); (err == nil) != ok {
+			t.Errorf("%q: %v; want ok %v", text, err, ok)
+		}
+	}
+}

@@ -68,8 +68,8 @@ for i = 6, #ARGV, 9 do
   if how == 'restore' then
     if not was or v > was then
       put(field, v, rate, burst, ARGV[i + 6], ends, ARGV[i + 7], ARGV[i + 8])
-      version = math.max(version, v)
     end
+    version = math.max(version, v)
   elseif how == 'drop' then
     if was == v then
       redis.call('HDEL', KEYS[2], field)

@@ -33,7 +33,11 @@ func (w *world) inForce() float64 {
 		if g.dead || g.cut {
 			continue
 		}
-		switch got := g.InForce(w.now+g.clock, "orders"); {
+		got := g.InForce(w.now+g.clock, "orders")
+		if granted, _ := g.Granted(w.now, "orders"); granted != got {
+			w.t.Errorf("gate %d goes by %g, and is leased of %g", i, got, granted)
+		}
+		switch {
 		case rate < 0:
 			rate = got
 		case got != rate:
@@ -77,6 +81,13 @@ func TestRatesAreInTheOrderOfTheGroup(t *testing.T) {
 			{func(w *world) { restart(w, 1, 2000) }, 100},
 			{func(w *world) { restart(w, 2, 300) }, 300},
 			{func(w *world) { restart(w, 0, 300) }, 300},
+		},
+		"a file that differs in something else only": {
+			{func(w *world) { patch(w.gates[1], w, 100) }, 100},
+			{func(w *world) {
+				restart(w, 0, 2000)
+				w.gates[0].Restart(w.now, setting("orders", 2000), setting("other", 5))
+			}, 100},
 		},
 		"an old gate that starts again and again does not bring its rate back": {
 			{func(w *world) { restart(w, 0, 200) }, 200},
@@ -168,6 +179,13 @@ func TestRaiseWakesWhoWaits(t *testing.T) {
 	w := newWorld(t, 12, limiter.Rate{PerSecond: 0.01}, 2)
 	w.spread(40)
 	w.run(5 * time.Second)
+	waits := func(g *simGate) time.Duration { _, d := g.Granted(w.now, "orders"); return d }
+	for i := 0; i < 1000 && (waits(w.gates[0]) < 1200*time.Millisecond || waits(w.gates[1]) < 1200*time.Millisecond); i++ {
+		w.run(tick)
+	}
+	if waits(w.gates[0]) < time.Second || waits(w.gates[1]) < time.Second {
+		t.Fatalf("the gates wait %v and %v; want more than a second", waits(w.gates[0]), waits(w.gates[1]))
+	}
 	w.gates[0].Tell(w.now, false, setting("orders", 100))
 	w.run(500 * time.Millisecond)
 	for i, g := range w.gates {

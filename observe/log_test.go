@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,15 +129,18 @@ func TestSummary(t *testing.T) {
 func TestSummaryOfInvalidRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		invalid := []ingress.InvalidCount{{Status: 400, Count: 7}}
+		var invalid atomic.Pointer[[]ingress.InvalidCount]
+		invalid.Store(&[]ingress.InvalidCount{{Status: 400, Count: 7}})
 		summary := &observe.Summary{
 			Log:   slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 			Gates: func() []observe.StatusReader { return nil },
-			Doors: func() map[string]ingress.Status { return map[string]ingress.Status{"orders": {Invalid: invalid}} },
+			Doors: func() map[string]ingress.Status {
+				return map[string]ingress.Status{"orders": {Invalid: *invalid.Load()}}
+			},
 		}
 		go summary.Run(t.Context())
 		synctest.Wait()
-		invalid = []ingress.InvalidCount{{Status: 400, Count: 8}, {Status: 413, Count: 240}}
+		invalid.Store(&[]ingress.InvalidCount{{Status: 400, Count: 8}, {Status: 413, Count: 240}})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		time.Sleep(10 * time.Second)
