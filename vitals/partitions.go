@@ -145,6 +145,7 @@ func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Gla
 			l.known++
 			if l.reading == 1 || seconds <= 0 {
 				p.last, p.told = g, g.Refused // what was before is no rate
+				p.last.Refusals = nil
 			}
 		}
 		if seconds > 0 && l.reading > 1 {
@@ -156,6 +157,7 @@ func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Gla
 		r.watchLimit(now, p, &g)
 		p.watchBase(g.BaseRTT, seconds)
 		p.watchCauses(g.Refusals, seconds)
+		g.Refusals = nil // it is of now, and would keep a partition that is no more
 		p.last, p.reading = g, l.reading
 		l.add(p)
 		seen++
