@@ -16,8 +16,8 @@ ingresses:
   - { name: queue, protocol: pulsar, listen: "127.0.0.1:0", backend: %[1]q, pulsar: { topicPublishRate: { messages: %[3]d }, method: %[4]s } }
 `
 
-// Gates for wire protocols run before their backends do, count connections, take
-// over rates in place, and keep their address where they need a new server.
+// Gates for wire protocols run before their backends do, count connections, and take
+// changes over in place.
 func TestWireIngresses(t *testing.T) {
 	nobody := freeAddress(t)
 	p := startProcess(t, fmt.Sprintf(wires, nobody, "database", 10, "auto"))
