@@ -16,7 +16,7 @@ type Gate struct {
 	roster   roster // who is a partition
 	draining atomic.Bool
 	clock    timekeeper
-	tracer   Tracer
+	tracer   atomic.Pointer[Tracer] // nil = nobody is told
 	dice     dice
 	name     string
 
@@ -37,7 +37,8 @@ type Gate struct {
 
 // New returns a gate that enforces p. The name appears in rejections.
 func New(name string, p *Policy, o Options) *Gate {
-	g := &Gate{name: name, clock: newTimekeeper(o.Clock), tracer: o.Tracer, dice: o.Rand}
+	g := &Gate{name: name, clock: newTimekeeper(o.Clock), dice: o.Rand}
+	g.Trace(o.Tracer)
 	if g.dice == nil {
 		g.dice = rand.Uint64
 	}
@@ -60,6 +61,18 @@ func (g *Gate) Now() int64 { return g.clock.Now() }
 // Drain makes the gate refuse every request from now on with reason draining.
 // Permits in flight and requests that wait already are not touched.
 func (g *Gate) Drain() { g.draining.Store(true) }
+
+// Trace has t told of every request and of every permit that ends from now on,
+// instead of the tracer before; nil = nobody is told, which costs a request nothing.
+// Calls that have begun may still reach the tracer before. It is safe for concurrent
+// use.
+func (g *Gate) Trace(t Tracer) {
+	if t == nil {
+		g.tracer.Store(nil)
+		return
+	}
+	g.tracer.Store(&t)
+}
 
 // Apply swaps the policy in force. Partitions that keep their name keep their
 // permits in flight, and what their limit learned while its signature is the
@@ -132,9 +145,9 @@ func (g *Gate) Offer(now int64, req Request) (Permit, *Ticket, error) {
 // the policy was being changed may come from a bit of the old one and a bit of
 // the new one, so it is not believed: the request is decided again.
 func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
-	if g.tracer != nil {
+	if t := g.tracer.Load(); t != nil {
 		now = g.clock.at(now)
-		g.tracer.Offered(now, req.Key, req.cost())
+		(*t).Offered(now, req.Key, req.cost())
 	}
 	asked := req.Cost
 	for {

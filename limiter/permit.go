@@ -306,8 +306,8 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	if p.recorder != nil && latency >= 0 {
 		p.recorder.Ended(latency, o)
 	}
-	if t := p.gate.tracer; t != nil {
-		t.Ended(permit.start, now, latency, o)
+	if t := p.gate.tracer.Load(); t != nil {
+		(*t).Ended(permit.start, now, latency, o)
 	}
 	if permit.shape != nil {
 		p.settle(now, latency, permit, o)
