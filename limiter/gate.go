@@ -29,6 +29,8 @@ type Gate struct {
 	shapes   shape.Table
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 
+	applying sync.Mutex // held while a policy is put in force
+
 	endedTwice   atomic.Uint64 // permits, by copies of them
 	onEndedTwice func(partition string)
 
@@ -79,6 +81,8 @@ func (g *Gate) Trace(t Tracer) {
 // same. Requests that are being decided see the old policy or the new one,
 // never a mixture; those that wait go on under the new one.
 func (g *Gate) Apply(policy *Policy) {
+	g.applying.Lock()
+	defer g.applying.Unlock()
 	now := g.clock.Now()
 	g.shapes.Apply(policy.Shapes)
 	if t := g.roster.table.Load(); t != nil && policy.backendOf(g) != t.backend() {
@@ -106,14 +110,16 @@ func (g *Gate) changeBackend(now int64, policy *Policy, before *Backend) {
 	for _, t := range ticketsOf(from.lanesOfLocked(g)) {
 		from.quitLocked(t)
 		t.line.Store(to)
-		if s := g.roster.find(t.req.Key); s != nil {
-			t.spec = s
-		}
+		t.spec = g.roster.resolve(now, t.req.Key)
 		to.enterLocked(now, t)
 	}
 	from.serveLocked(now)
 	to.serveLocked(now)
 }
+
+// line returns where the requests of the gate wait. A partition that is retired may know
+// an earlier one.
+func (g *Gate) line() *line { return &g.roster.table.Load().backend().line }
 
 // Admit decides about one request, waiting in the queues that the policy
 // allows. The error is a [*Rejection], or ctx.Err() when the caller went away
