@@ -57,6 +57,7 @@ func TestPartsOfKeys(t *testing.T) {
 		{`client`, ""},
 		{`"client:24"`, ""},
 		{`"client:33"`, "takes a prefix length from 1 to 32"},
+		{`"client:"`, "takes a prefix length from 1 to 32"},
 		{`"constant:all"`, ""},
 		{`constant`, "needs a name, such as constant:tenant"},
 		{`client, path, "query:q", "header:H", "header:I", "header:J", "header:K", "header:L"`, ""},
