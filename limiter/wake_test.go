@@ -178,3 +178,35 @@ func TestBackendsChangeUnderRetiredPartitions(t *testing.T) {
 		}
 	}
 }
+
+// A partition whose gate is given another backend is short there from the next refusal on,
+// and the one before accounts for it no more.
+func TestShortAtTheBackendInForce(t *testing.T) {
+	var a, b limiter.Backend
+	clock := &stoppedClock{}
+	clock.now.Store(int64(time.Minute))
+	g, other := limiter.New("g", before(&a, 1), limiter.Options{Clock: clock}), limiter.New("other", before(&a, 1), limiter.Options{Clock: clock})
+	refuse := func(g *limiter.Gate, key string) {
+		t.Helper()
+		clock.now.Add(int64(time.Second))
+		if _, err := g.TryAdmit(clock.Now(), limiter.Request{Key: key}); err == nil {
+			t.Fatalf("%s of %s was admitted", key, g.Name())
+		}
+	}
+	for _, gate := range []*limiter.Gate{other, limiter.New("third", before(&b, 1), limiter.Options{Clock: clock})} {
+		if _, err := gate.TryAdmit(clock.Now(), limiter.Request{Key: "holder"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse(g, "k")
+	g.Apply(before(&b, 1))
+	refuse(g, "k")
+	if n := limiter.Short(&b); n != 1 {
+		t.Errorf("%d partitions are short at the backend in force; want 1", n)
+	}
+	refuse(other, "x")
+	refuse(other, "x")
+	if n := limiter.Short(&a); n != 1 {
+		t.Errorf("%d partitions are short at the backend of before; want that of the other gate alone", n)
+	}
+}
