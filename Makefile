@@ -168,6 +168,10 @@ lab-targets: build ## what the default reaches of its targets, in every variant:
 lab-ceilings: build ## compute the best fixed limits of scenarios that have changed, into lab/ceilings.json
 	$(BIN)/admitd lab ceilings --full --from lab/ceilings.json --out lab/ceilings.json
 
+FALSIFY ?= --for 3m
+lab-falsify: build ## search for the scenarios in which the default does worst, into bin/falsify (FALSIFY="--for 10m --seed 7")
+	$(BIN)/admitd lab falsify $(FALSIFY) --out $(BIN)/falsify --json $(BIN)/falsify.json
+
 docs: ## rewrite the generated documents
 	$(GO) generate ./...
 
@@ -184,4 +188,4 @@ clean: ## remove what the other targets leave behind
 	rm -rf $(BIN)/admitd cover.out bench.new bench.old .bench-ref
 
 .PHONY: help build install run test test-nested prove prove-table deps check race cpus arch vet lint fmt fmt-check tidy-check \
-  measure fuzz soak mutants bench bench-all bench-compare cover vuln lab lab-full lab-targets lab-ceilings docs packages packages-test image clean
+  measure fuzz soak mutants bench bench-all bench-compare cover vuln lab lab-full lab-targets lab-ceilings lab-falsify docs packages packages-test image clean

@@ -26,13 +26,40 @@ const ceilingSeeds = 2
 // search looks for the best fixed limit of each window.
 type search struct {
 	s     *scenario.Scenario
+	step  float64                    // between the limits that are tried first, > 1
+	fine  int                        // limits that are tried between two of those
+	seeds uint64                     // that each limit is tried with
+	first uint64                     // seed
 	tried map[int][]scenario.Ceiling // by limit; one for each window
 }
 
 // findCeilings returns the ceilings of one variant.
 func findCeilings(ctx context.Context, s *scenario.Scenario) (map[string]scenario.Ceiling, error) {
-	r := search{s: s, tried: map[int][]scenario.Ceiling{}}
-	grid := limitsToTry(s)
+	r := search{s: s, step: gridStep, fine: finest, seeds: ceilingSeeds, first: 1}
+	return r.find(ctx)
+}
+
+// EstimateCeiling returns about what the best fixed limit does in the first window
+// of the only variant of s, from one seed and few limits. But for chance it is at
+// most the ceiling, at about a quarter of the cost.
+func EstimateCeiling(ctx context.Context, s *scenario.Scenario, seed uint64) (scenario.Ceiling, error) {
+	r := search{s: s, step: 2, fine: 2, seeds: 1, first: seed}
+	found, err := r.find(ctx)
+	return found[s.Windows[0].Name], err
+}
+
+// BestFixed returns what the best fixed limit does in the first window of the only
+// variant of s.
+func BestFixed(ctx context.Context, s *scenario.Scenario) (scenario.Ceiling, error) {
+	found, err := findCeilings(ctx, s)
+	return found[s.Windows[0].Name], err
+}
+
+// find returns the best of each window.
+func (r *search) find(ctx context.Context) (map[string]scenario.Ceiling, error) {
+	r.tried = map[int][]scenario.Ceiling{}
+	s := r.s
+	grid := limitsToTry(s, r.step)
 	if err := r.try(ctx, grid); err != nil {
 		return nil, err
 	}
@@ -41,8 +68,8 @@ func findCeilings(ctx context.Context, s *scenario.Scenario) (map[string]scenari
 		at := slices.Index(grid, r.best(i).Limit)
 		from, to := grid[max(at-1, 0)], grid[min(at+1, len(grid)-1)]
 		var between []int
-		for n := range finest {
-			between = append(between, from+(to-from)*(n+1)/(finest+1))
+		for n := range r.fine {
+			between = append(between, from+(to-from)*(n+1)/(r.fine+1))
 		}
 		if err := r.try(ctx, between); err != nil {
 			return nil, err
@@ -52,9 +79,9 @@ func findCeilings(ctx context.Context, s *scenario.Scenario) (map[string]scenari
 	return out, nil
 }
 
-// limitsToTry returns the grid: from half of what keeps the backend busy to
-// what keeps an answer waiting for the objective.
-func limitsToTry(s *scenario.Scenario) []int {
+// limitsToTry returns the grid, with that factor between its limits: from half of
+// what keeps the backend busy to what keeps an answer waiting for the objective.
+func limitsToTry(s *scenario.Scenario, factor float64) []int {
 	healthy, best, delay, speed := s.Backend.Healthy(), s.Backend.Capacity(), scenario.Duration(0), 1.0
 	for _, step := range s.HealthSteps() {
 		h := step.State(&s.Backend)
@@ -65,7 +92,7 @@ func limitsToTry(s *scenario.Scenario) []int {
 	least := s.Backend.Capacity() * service / speed / 2
 	most := best * (service + time.Duration(s.Objective+delay).Seconds())
 	var list []int
-	for x := max(least, 1); x < most*gridStep; x *= gridStep {
+	for x := max(least, 1); x < most*factor; x *= factor {
 		// Every gate has at least one permit.
 		list = append(list, max(int(math.Round(x))/s.Gates, 1)*s.Gates)
 	}
@@ -80,19 +107,19 @@ func (r *search) try(ctx context.Context, limits []int) error {
 			continue
 		}
 		found := make([]scenario.Ceiling, len(r.s.Windows))
-		for seed := range uint64(ceilingSeeds) {
+		for seed := range r.seeds {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			result, err := Play(r.s, Fixed(r.s, "ceiling", limit), seed+1, PlayOptions{})
+			result, err := Play(r.s, Fixed(r.s, "ceiling", limit), r.first+seed, PlayOptions{})
 			if err != nil {
 				return err
 			}
 			for i := range found {
 				w := &result.Windows[i]
 				found[i].Limit = limit
-				found[i].Good += float64(w.Good) / w.Seconds / ceilingSeeds
-				found[i].Refused += float64(w.Refused) / float64(max(w.Offered, 1)) / ceilingSeeds
+				found[i].Good += float64(w.Good) / w.Seconds / float64(r.seeds)
+				found[i].Refused += float64(w.Refused) / float64(max(w.Offered, 1)) / float64(r.seeds)
 			}
 		}
 		r.tried[limit] = found

@@ -82,6 +82,7 @@ var floors = map[string][]string{
 	"tuner/sqlsource":      {},
 	"lab":                  {"lab/scenario", "lab/measure", "lab/openloop", "lab/trace", "agenda", "fleet/pool", "limiter", "algorithms", "client", "labels", "clock"},
 	"lab/scenario":         {"lab/measure", "algorithms", "client", "labels", "clock"},
+	"lab/falsify":          {"lab", "lab/scenario"},
 	"lab/measure":          {},
 	"lab/trace":            {"limiter"},
 	"lab/openloop":         {"lab/measure", "client"},
@@ -115,7 +116,7 @@ var floors = map[string][]string{
 	"top":        {"status"},
 	"cmd/admitd": {anything},
 	"cmd/admitd/labcmd": {
-		"algorithms", "client", "config", "daemon", "internal/demo", "internal/modelmongo", "internal/modelpostgres", "lab", "lab/measure", "lab/openloop", "lab/report", "lab/scenario", "lab/trace", "labels", "limiter",
+		"algorithms", "client", "config", "daemon", "internal/demo", "internal/modelmongo", "internal/modelpostgres", "lab", "lab/falsify", "lab/measure", "lab/openloop", "lab/report", "lab/scenario", "lab/trace", "labels", "limiter",
 	},
 
 	// beside the house

@@ -107,6 +107,8 @@ func TestLabRefuses(t *testing.T) {
 		`unknown command "steady"`:              {"run", "steady"},
 		"a/r.json cannot be written":            {"run", "--file", quick(t, "vegas"), "--results", "a/r.json"},
 		"a/r.html cannot be written":            {"run", "--file", quick(t, "vegas"), "--html", "a/r.html"},
+		"what is found cannot be written":       {"falsify", "--out", "a/b"},
+		"a search needs rounds or a time":       {"falsify", "--for", "0s"},
 		"invalid character":                     {"compare", quick(t, "vegas"), quick(t, "vegas")},
 		"accepts 2 arg(s), received 1":          {"compare", "a.json"},
 		"nowhere.trace":                         {"replay", "nowhere.trace"},
