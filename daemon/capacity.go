@@ -30,6 +30,9 @@ func shareBackend(p *limiter.Policy, in, lead *config.Ingress, tune func(*algori
 	return nil
 }
 
+// initialKnee is the least with which a common limit begins.
+const initialKnee = 20
+
 // commonSettings returns the settings of the limit of all who share the backend of an
 // ingress.
 func commonSettings(in *config.Ingress) algorithms.Settings {
@@ -42,6 +45,13 @@ func commonSettings(in *config.Ingress) algorithms.Settings {
 		if !in.Partitioned() { // it is the bound of what all do
 			s.MaxLimit = l.MaxLimit
 		}
+	}
+	// A fixed limit is what somebody knows of the backend: the common one begins there.
+	if l := &in.Partitions.Default.Limit; l.Algorithm == algorithms.KindFixed {
+		s.InitialLimit = min(max(l.Limit, initialKnee), unboundedKnee())
+	}
+	if s.MaxLimit > 0 {
+		s.InitialLimit = min(s.InitialLimit, s.MaxLimit)
 	}
 	return s
 }

@@ -46,7 +46,7 @@ prove() {
     "--listen-addr=127.0.0.1:$db" --debug-addr=- --log-level=ERROR --test-enable-new-auth --setup-database=admin --setup-username=driver --setup-password=secret
   until_ok 30 listening "$db"
   export DIRECT="mongodb://driver:secret@127.0.0.1:$db/?authSource=admin"
-  local rules="partitions: { by: database, default: { limit: { algorithm: fixed, limit: 100 } }, named: [ { name: spent, match: spent, rate: 0.001, burstSeconds: 1000 }, { name: third, match: third, rate: 50, burstSeconds: 0.2 } ] }"
+  local rules="partitions: { by: database, share: own, default: { limit: { algorithm: fixed, limit: 100 } }, named: [ { name: spent, match: spent, rate: 0.001, burstSeconds: 1000 }, { name: third, match: third, rate: 50, burstSeconds: 0.2 } ] }"
   gate gate <<YAML
 admin: { listen: 127.0.0.1:$admin }
 log: { level: error, format: text }

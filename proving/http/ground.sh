@@ -24,7 +24,7 @@ prove() {
     -addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout "$PROVE_RUN/key.pem" -out "$PROVE_RUN/cert.pem" 2>/dev/null
   start backend node backend.js "$backend"
   until_ok 10 listening "$backend"
-  local partitions='{ by: "header:X-Tenant", default: { limit: { algorithm: fixed, limit: 1000 } }, named: [ { name: full, match: full, limit: { algorithm: fixed, limit: 1 }, queue: { depth: 0 } }'
+  local partitions='{ by: "header:X-Tenant", share: own, default: { limit: { algorithm: fixed, limit: 1000 } }, named: [ { name: full, match: full, limit: { algorithm: fixed, limit: 1 }, queue: { depth: 0 } }'
   local beat
   for beat in curl requests httpx fetch undici java; do partitions+=", { name: beat-$beat, match: beat-$beat, rate: 1, burstSeconds: 1 }"; done
   partitions+=' ] }'

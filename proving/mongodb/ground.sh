@@ -65,7 +65,7 @@ prove() {
   server server --auth
   until_ok 30 "$python" -c "import os, pymongo; pymongo.MongoClient(os.environ['DIRECT'], serverSelectionTimeoutMS=2000).db.things.find_one()"
   start squeeze "$PROVE_RUN/squeeze" "127.0.0.1:$squeeze" "127.0.0.1:$db" "127.0.0.1:$COUNTS"
-  local rules="partitions: { by: database, default: { limit: { algorithm: fixed, limit: 100 } }, named: [ { name: spent, match: spent, rate: 0.001, burstSeconds: 1000 }, { name: third, match: third, rate: 50, burstSeconds: 0.2 } ] }"
+  local rules="partitions: { by: database, share: own, default: { limit: { algorithm: fixed, limit: 100 } }, named: [ { name: spent, match: spent, rate: 0.001, burstSeconds: 1000 }, { name: third, match: third, rate: 50, burstSeconds: 0.2 } ] }"
   gate gate <<EOF
 admin: { listen: 127.0.0.1:$admin }
 log: { level: error, format: text }

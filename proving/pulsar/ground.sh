@@ -36,7 +36,7 @@ wanted() {
 gates() {
   local admin gate tls few pausing rest meagre strict
   admin=$(port) gate=$(port) tls=$(port) few=$(port) pausing=$(port) rest=$(port) meagre=$(port) strict=$(port)
-  local roomy='partitions: { by: topic, default: { limit: { algorithm: fixed, limit: 10000 }, queue: { depth: 10000, maxWait: 1m } } }'
+  local roomy='partitions: { by: topic, share: own, default: { limit: { algorithm: fixed, limit: 10000 }, queue: { depth: 10000, maxWait: 1m } } }'
   local topics='topics: [ { name: held, match: "persistent://public/default/held*", messages: 20, burstSeconds: 1 }, { name: slow, match: "persistent://public/default/slow*", messages: 40, burstSeconds: 0.5 }, { name: paused, match: "persistent://public/default/paused*", messages: 10 } ]'
   local to="protocol: pulsar, backend: \"$door:$broker\", $roomy" brokers="brokers: [ \"$host:$broker\" ]"
   gate "$1" "${within[@]}" <<EOF

@@ -63,7 +63,7 @@ prove() {
     until_ok 60 listening "$behind"
     PAIRS+=" $direct:$gate"
     config+="  - { name: db$i, protocol: mongodb, listen: 127.0.0.1:$gate, backend: 127.0.0.1:$behind,
-      partitions: { by: database, default: { rate: 1000000, limit: { algorithm: fixed, limit: 1000 } } },
+      partitions: { by: database, share: own, default: { rate: 1000000, limit: { algorithm: fixed, limit: 1000 } } },
       mongodb: { topology: { mode: members, members: { \"127.0.0.1:$behind\": \"127.0.0.1:$gate\" } } } }"$'\n'
   done
   gate gate <<<"$config"
