@@ -10,7 +10,7 @@ import (
 // AIMDOptions configures [AIMD]. The zero value is the default.
 type AIMDOptions struct {
 	RequestTimeout time.Duration // a slower sample counts as a drop, > 0; 0 = 200 ms
-	InitialLimit   int           // in [MinLimit, MaxLimit]; 0 = 20
+	InitialLimit   int           // in [MinLimit, MaxLimit]; 0 = 20, or the bound nearest to it
 	MinLimit       int           // ≥ 1; 0 = 1
 	MaxLimit       int           // ≤ 1000000; 0 = 1000
 	BackoffRatio   float64       // factor of a cut, in [0.5, 1); 0 = 0.9
@@ -29,9 +29,9 @@ func (o AIMDOptions) Validate() error {
 
 func (o AIMDOptions) withDefaults() AIMDOptions {
 	o.RequestTimeout = parts.Or(o.RequestTimeout, 200*time.Millisecond)
-	o.InitialLimit = parts.Or(o.InitialLimit, 20)
 	o.MinLimit = parts.Or(o.MinLimit, 1)
 	o.MaxLimit = parts.Or(o.MaxLimit, 1000)
+	o.InitialLimit = parts.Or(o.InitialLimit, parts.Initial(o.MinLimit, o.MaxLimit))
 	o.BackoffRatio = parts.Or(o.BackoffRatio, 0.9)
 	return o
 }

@@ -10,7 +10,7 @@ import (
 
 // GradientOptions configures [Gradient]. The zero value is the default.
 type GradientOptions struct {
-	InitialLimit int     // in [MinLimit, MaxLimit]; 0 = 20
+	InitialLimit int     // in [MinLimit, MaxLimit]; 0 = 20, or the bound nearest to it
 	MinLimit     int     // ≥ 1; 0 = 1
 	MaxLimit     int     // ≤ 1000000; 0 = 1000
 	RTTTolerance float64 // how many times the baseline is acceptable, ≥ 1; 0 = 2
@@ -40,9 +40,9 @@ func (o GradientOptions) Validate() error {
 }
 
 func (o GradientOptions) withDefaults() GradientOptions {
-	o.InitialLimit = parts.Or(o.InitialLimit, 20)
 	o.MinLimit = parts.Or(o.MinLimit, 1)
 	o.MaxLimit = parts.Or(o.MaxLimit, 1000)
+	o.InitialLimit = parts.Or(o.InitialLimit, parts.Initial(o.MinLimit, o.MaxLimit))
 	o.RTTTolerance = parts.Or(o.RTTTolerance, 2)
 	o.Smoothing = parts.Or(o.Smoothing, 0.2)
 	o.BackoffRatio = parts.Or(o.BackoffRatio, 0.9)

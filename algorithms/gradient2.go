@@ -13,7 +13,7 @@ const warmup = 10
 
 // Gradient2Options configures [Gradient2]. The zero value is the default.
 type Gradient2Options struct {
-	InitialLimit int     // in [MinLimit, MaxLimit]; 0 = 20
+	InitialLimit int     // in [MinLimit, MaxLimit]; 0 = 20, or the bound nearest to it
 	MinLimit     int     // ≥ 1; 0 = 1
 	MaxLimit     int     // ≤ 1000000; 0 = 200
 	RTTTolerance float64 // how many times the long average is acceptable, ≥ 1; 0 = 2
@@ -36,9 +36,9 @@ func (o Gradient2Options) Validate() error {
 }
 
 func (o Gradient2Options) withDefaults() Gradient2Options {
-	o.InitialLimit = parts.Or(o.InitialLimit, 20)
 	o.MinLimit = parts.Or(o.MinLimit, 1)
 	o.MaxLimit = parts.Or(o.MaxLimit, 200)
+	o.InitialLimit = parts.Or(o.InitialLimit, parts.Initial(o.MinLimit, o.MaxLimit))
 	o.RTTTolerance = parts.Or(o.RTTTolerance, 2)
 	o.LongWindow = parts.Or(o.LongWindow, 600)
 	o.Smoothing = parts.Or(o.Smoothing, 0.2)

@@ -12,7 +12,7 @@ import (
 type VegasOptions struct {
 	Alpha        int // queue below which the limit grows, ≥ 1; 0 = 3
 	Beta         int // queue above which it shrinks, > Alpha; 0 = 6
-	InitialLimit int // in [1, MaxLimit]; 0 = 20
+	InitialLimit int // in [1, MaxLimit]; 0 = 20, or the bound nearest to it
 	MaxLimit     int // ≤ 1000000; 0 = 1000
 
 	// AlphaFunc, BetaFunc and ThresholdFunc compute the thresholds from the
@@ -44,8 +44,8 @@ func (o VegasOptions) Validate() error {
 func (o VegasOptions) withDefaults() VegasOptions {
 	o.Alpha = parts.Or(o.Alpha, 3)
 	o.Beta = parts.Or(o.Beta, 6)
-	o.InitialLimit = parts.Or(o.InitialLimit, 20)
 	o.MaxLimit = parts.Or(o.MaxLimit, 1000)
+	o.InitialLimit = parts.Or(o.InitialLimit, parts.Initial(1, o.MaxLimit))
 	o.Smoothing = parts.Or(o.Smoothing, 1)
 	o.ProbeMultiplier = parts.Or(o.ProbeMultiplier, 30)
 	if o.AlphaFunc == nil {
@@ -215,10 +215,10 @@ func vegasRow() Row {
 		},
 		validate: func(s Settings) error { return errors.Join(vegasOptions(s).Validate(), s.Window.Validate()) },
 		limit: func(s Settings) Limit {
-			o := vegasOptions(s)
-			o.Alpha, o.Beta = s.share(parts.Or(o.Alpha, d.Alpha)), s.share(parts.Or(o.Beta, d.Beta))
+			o, all := vegasOptions(s), vegasOptions(s).withDefaults()
+			o.Alpha, o.Beta = s.share(all.Alpha), s.share(all.Beta)
 			o.Beta = max(o.Beta, o.Alpha+1)
-			o.InitialLimit, o.MaxLimit = s.share(parts.Or(o.InitialLimit, d.InitialLimit)), s.share(parts.Or(o.MaxLimit, d.MaxLimit))
+			o.InitialLimit, o.MaxLimit = s.share(all.InitialLimit), s.share(all.MaxLimit)
 			return NewWindowedVegas(o, s.Window)
 		},
 	}

@@ -77,8 +77,30 @@ type Warning struct {
 // ingresses.
 func (c *Config) Warnings() (all []Warning) {
 	for i := range c.Ingresses {
-		if in := &c.Ingresses[i]; protocol(in.Protocol).warn != nil {
-			all = append(all, protocol(in.Protocol).warn(element("ingresses", i), in)...)
+		in, path := &c.Ingresses[i], element("ingresses", i)
+		if warn := protocol(in.Protocol).warn; warn != nil {
+			all = append(all, warn(path, in)...)
+		}
+		all = append(all, c.warnShare(path, in)...)
+	}
+	return all
+}
+
+// warnShare warns of limits that add up before one backend: those of the partitions of an
+// ingress, and those of several ingresses.
+func (c *Config) warnShare(path string, in *Ingress) (all []Warning) {
+	share := in.Partitions.Share
+	if share == ShareBackend {
+		return nil
+	}
+	if share == ShareOwn && in.Partitions.Total == 0 && in.Partitioned() {
+		all = append(all, Warning{path + ".partitions.share", "every key has a limit of its own and nothing bounds all of them together; leave share out or write a total, unless each key has a backend of its own"})
+	}
+	for i := range c.Ingresses {
+		other := &c.Ingresses[i]
+		if in.Backend != "" && other.Name != in.Name && other.BackendAddress() == in.BackendAddress() {
+			message := fmt.Sprintf("ingress %q has the same backend, and the limits of the two add up; leave share out in both", other.Name)
+			return append(all, Warning{path + ".partitions.share", message})
 		}
 	}
 	return all

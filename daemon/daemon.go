@@ -49,6 +49,9 @@ type Options struct {
 	// know them too.
 	Protocols []*protocol.Protocol
 	Kill      func() // ends the process at once, on a second signal; nil = does not
+	// MemoryLimit is what the program has set as the limit of the Go runtime, in bytes,
+	// for the log; 0 = nothing.
+	MemoryLimit int64
 }
 
 // Daemon is everything that runs: what all ingresses share, the ingresses, and
@@ -77,6 +80,9 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	sh, err := newShared(cfg, &o)
 	if err != nil {
 		return nil, err
+	}
+	if o.MemoryLimit > 0 {
+		sh.log.Info("the heap is kept within the memory limit of the control group", slog.Int64("bytes", o.MemoryLimit))
 	}
 	d := &Daemon{shared: sh, first: cfg, loaded: o.Loaded, kill: o.Kill, up: make(chan struct{})}
 	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1), stages: newStages()}

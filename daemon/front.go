@@ -8,14 +8,12 @@ import (
 	"net"
 	"runtime/pprof"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/admitd/admitd/config"
 	"github.com/admitd/admitd/daemon/protocol"
 	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/lab/trace"
 	"github.com/admitd/admitd/limiter"
 )
 
@@ -32,8 +30,7 @@ type front struct {
 	patience time.Duration  // of a drain; guarded by fronts.change
 	undo     []func()       // undoes what was registered elsewhere
 
-	trace    config.Trace // that the tap records to; guarded by fronts.change
-	tap      tap          // what the gate is asked is recorded through
+	trace    config.Trace // that the gate is recorded to; guarded by fronts.change
 	untraced func()       // ends the recording; nil = there is none
 }
 
@@ -48,7 +45,7 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 	}
 	f := &front{name: in.Name, stop: func() {}, patience: protocol.DrainTimeout(in)}
 	f.gate = limiter.New(in.Name, policy, limiter.Options{
-		Clock: fs.clock, Observer: fs.metrics.Gate(in.Name), Recall: fs.memory.of(in), Tracer: &f.tap,
+		Clock: fs.clock, Observer: fs.metrics.Gate(in.Name), Recall: fs.memory.of(in),
 	})
 	if in.Listen == "" {
 		return f, nil
@@ -182,26 +179,6 @@ func duplicate(ln net.Listener) (net.Listener, error) {
 	return copied, nil
 }
 
-// tap is the tracer of a gate. It hears nothing until the gate serves and a
-// recording is configured.
-type tap struct {
-	recorder atomic.Pointer[trace.Recorder]
-}
-
-// Offered implements [limiter.Tracer].
-func (t *tap) Offered(now int64, key string, cost float64) {
-	if r := t.recorder.Load(); r != nil {
-		r.Offered(now, key, cost)
-	}
-}
-
-// Ended implements [limiter.Tracer].
-func (t *tap) Ended(start, now int64, latency time.Duration, o limiter.Outcome) {
-	if r := t.recorder.Load(); r != nil {
-		r.Ended(start, now, latency, o)
-	}
-}
-
 // traceTo has a front's gate recorded, or not any more. A gate that cannot record
 // serves all the same.
 func (fs *fronts) traceTo(f *front, t config.Trace) {
@@ -224,9 +201,9 @@ func (fs *fronts) traceTo(f *front, t config.Trace) {
 		failed(err)
 		return
 	}
-	f.tap.recorder.Store(recorder)
+	f.gate.Trace(recorder)
 	f.untraced = func() {
-		f.tap.recorder.Store(nil)
+		f.gate.Trace(nil)
 		if err := leave(); err != nil {
 			failed(err)
 		}

@@ -2,6 +2,13 @@ package limiter
 
 import "unsafe"
 
+// Short returns how many partitions are among those that are short at the backend.
+func Short(b *Backend) int {
+	b.fair.mu.Lock()
+	defer b.fair.mu.Unlock()
+	return len(b.fair.short)
+}
+
 // Neighbors returns the fields of a partition and of its policy that are to lie on one
 // cache line, and those that must not, two by two.
 func Neighbors() (together, apart map[string][2]unsafe.Pointer) {

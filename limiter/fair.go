@@ -73,8 +73,8 @@ type share struct {
 	size    float // mean time that a permit of the partition is held, in that of all; 0 = unknown, which is 1
 	lack    float // requests that it was refused of late, see forget
 	episode atomic.Uint32
-	lacked  lastUse     // the last time that it was refused
-	short   atomic.Bool // it is among those that are short
+	lacked  lastUse                  // the last time that it was refused
+	short   atomic.Pointer[fairness] // it is among those that are short there; nil = nowhere
 }
 
 // contended reports whether there was not enough for all of late.
@@ -115,8 +115,8 @@ func (f *fairness) lacks(now int64, p *partition) {
 	h := &p.share
 	h.lacked.note(now)
 	h.lack.add(1)
-	if !h.short.Load() && f.mu.TryLock() { // else at the next occasion
-		if !h.short.Swap(true) {
+	if h.short.Load() != f && f.mu.TryLock() { // else at the next occasion
+		if h.short.Swap(f) != f {
 			f.short = append(f.short, p)
 		}
 		f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *fairness) tagOf(now int64, s *partitionSpec) float64 {
 	}
 	pace, one := f.pace.load(), 1/s.weight()
 	least, most := level-pace*lead-one, level+pace*ahead+2*one
-	if h.short.Load() && h.lacked.since(now) <= shortFor {
+	if h.short.Load() == f && h.lacked.since(now) <= shortFor {
 		least = level - pace*memory - 2*one
 	}
 	tag := h.tag.load()
@@ -207,8 +207,11 @@ func (f *fairness) turn(now int64) {
 	sum, weight, kept := 0.0, 0.0, f.short[:0]
 	for _, p := range f.short {
 		s := p.spec.Load()
+		if p.share.short.Load() != f { // its gate has another backend since
+			continue
+		}
 		if p.share.lacked.since(now) > shortFor {
-			p.share.short.Store(false)
+			p.share.short.Store(nil)
 			p.share.lack.store(0)
 			continue
 		}

@@ -16,7 +16,7 @@ type Gate struct {
 	roster   roster // who is a partition
 	draining atomic.Bool
 	clock    timekeeper
-	tracer   Tracer
+	tracer   atomic.Pointer[Tracer] // nil = nobody is told
 	dice     dice
 	name     string
 
@@ -29,6 +29,8 @@ type Gate struct {
 	shapes   shape.Table
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 
+	applying sync.Mutex // held while a policy is put in force
+
 	endedTwice   atomic.Uint64 // permits, by copies of them
 	onEndedTwice func(partition string)
 
@@ -37,7 +39,8 @@ type Gate struct {
 
 // New returns a gate that enforces p. The name appears in rejections.
 func New(name string, p *Policy, o Options) *Gate {
-	g := &Gate{name: name, clock: newTimekeeper(o.Clock), tracer: o.Tracer, dice: o.Rand}
+	g := &Gate{name: name, clock: newTimekeeper(o.Clock), dice: o.Rand}
+	g.Trace(o.Tracer)
 	if g.dice == nil {
 		g.dice = rand.Uint64
 	}
@@ -61,11 +64,25 @@ func (g *Gate) Now() int64 { return g.clock.Now() }
 // Permits in flight and requests that wait already are not touched.
 func (g *Gate) Drain() { g.draining.Store(true) }
 
+// Trace has t told of every request and of every permit that ends from now on,
+// instead of the tracer before; nil = nobody is told, which costs a request nothing.
+// Calls that have begun may still reach the tracer before. It is safe for concurrent
+// use.
+func (g *Gate) Trace(t Tracer) {
+	if t == nil {
+		g.tracer.Store(nil)
+		return
+	}
+	g.tracer.Store(&t)
+}
+
 // Apply swaps the policy in force. Partitions that keep their name keep their
 // permits in flight, and what their limit learned while its signature is the
 // same. Requests that are being decided see the old policy or the new one,
 // never a mixture; those that wait go on under the new one.
 func (g *Gate) Apply(policy *Policy) {
+	g.applying.Lock()
+	defer g.applying.Unlock()
 	now := g.clock.Now()
 	g.shapes.Apply(policy.Shapes)
 	if t := g.roster.table.Load(); t != nil && policy.backendOf(g) != t.backend() {
@@ -93,14 +110,16 @@ func (g *Gate) changeBackend(now int64, policy *Policy, before *Backend) {
 	for _, t := range ticketsOf(from.lanesOfLocked(g)) {
 		from.quitLocked(t)
 		t.line.Store(to)
-		if s := g.roster.find(t.req.Key); s != nil {
-			t.spec = s
-		}
+		t.spec = g.roster.resolve(now, t.req.Key)
 		to.enterLocked(now, t)
 	}
 	from.serveLocked(now)
 	to.serveLocked(now)
 }
+
+// line returns where the requests of the gate wait. A partition that is retired may know
+// an earlier one.
+func (g *Gate) line() *line { return &g.roster.table.Load().backend().line }
 
 // Admit decides about one request, waiting in the queues that the policy
 // allows. The error is a [*Rejection], or ctx.Err() when the caller went away
@@ -132,9 +151,9 @@ func (g *Gate) Offer(now int64, req Request) (Permit, *Ticket, error) {
 // the policy was being changed may come from a bit of the old one and a bit of
 // the new one, so it is not believed: the request is decided again.
 func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
-	if g.tracer != nil {
+	if t := g.tracer.Load(); t != nil {
 		now = g.clock.at(now)
-		g.tracer.Offered(now, req.Key, req.cost())
+		(*t).Offered(now, req.Key, req.cost())
 	}
 	asked := req.Cost
 	for {

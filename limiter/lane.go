@@ -62,9 +62,9 @@ func (q *lane) standing(now int64) bool {
 	return now-q.since > int64(max(2*q.part.spec.Load().baseRTT(), minStand)) && now-first.began > (first.deadline-first.began)/4*3
 }
 
-// nextLocked returns the ticket whose turn it is, nil when there is none left;
+// nextLocked returns the ticket of a lane whose turn it is, nil when there is none left;
 // those whose time is over leave.
-func (q *lane) nextLocked(now int64) *Ticket {
+func (l *line) nextLocked(now int64, q *lane) *Ticket {
 	for q.tickets.n > 0 {
 		t := q.tickets.first.of
 		if q.standing(now) {
@@ -73,7 +73,7 @@ func (q *lane) nextLocked(now int64) *Ticket {
 		if now < t.deadline {
 			return t
 		}
-		q.part.spec.Load().line().quitLocked(t) // its Step will say so
+		l.quitLocked(t) // its Step will say so
 	}
 	return nil
 }

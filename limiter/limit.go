@@ -182,7 +182,7 @@ func (s *partitionSpec) mayAbandon(limit int64) bool {
 // common returns what all partitions of a policy share. Under [Policy.Shared] that is
 // the limit of Default.
 func (r *roster) common(old *table, policy *Policy) *common {
-	c := &common{backend: policy.backendOf(r.gate), total: int64(max(policy.Total, 0))}
+	c := &common{backend: policy.backendOf(r.gate), total: int64(min(max(policy.Total, 0), maxHeld))}
 	form := policy.Common
 	switch {
 	case policy.Shared:

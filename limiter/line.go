@@ -42,7 +42,7 @@ type line struct {
 // raised before the ticket asks once more, and read by who releases after the
 // permit was given back, so one of the two sees the other.
 func (t *Ticket) join(now int64) bool {
-	l := t.lockToJoin()
+	l := t.lockToJoin(now)
 	defer l.mu.Unlock()
 	s := t.spec
 	p, r := s.part, s.rank(&t.req)
@@ -93,17 +93,14 @@ func (t *Ticket) lock() *line {
 
 // lockToJoin is lock for a ticket that is in no line yet; it then has the spec that
 // its key finds by now, since the one it came with may be retired.
-func (t *Ticket) lockToJoin() *line {
+func (t *Ticket) lockToJoin(now int64) *line {
 	for {
 		l := t.lock()
-		s := t.gate.roster.find(t.req.Key)
-		if s != nil {
-			t.spec = s
-		}
-		if s == nil || s.line() == l {
+		t.spec = t.gate.roster.resolve(now, t.req.Key)
+		if t.spec.line() == l {
 			return l
 		}
-		t.line.Store(s.line())
+		t.line.Store(t.spec.line())
 		l.mu.Unlock()
 	}
 }
@@ -199,26 +196,45 @@ func (l *line) wakeLocked(now int64, q *lane) {
 	if c := &l.ready[q.rank]; len(c.lanes) == 0 {
 		c.since = now
 	}
+	blocked := q.in != nil && q.in != &l.ready[q.rank]
 	l.ready[q.rank].put(now, q, l.serial)
+	if g := q.part.gate; blocked {
+		g.foremost.Store(foremost(&g.blocked))
+	}
 }
 
 // next serves whom it helps that freed gave a permit back.
 func (l *line) next(now int64, freed *partition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lanes, blocked := freed.lanes.list(), freed.gate.blocked[:]
-	if freed.spec.Load().line() != l { // the gate has another backend since
-		lanes, blocked = nil, nil
-	}
-	for r := range lanes {
-		l.wakeLocked(now, &lanes[r])
-	}
-	for r := range blocked {
-		if len(blocked[r].lanes) > 0 {
-			l.wakeLocked(now, blocked[r].lanes[0])
+	if freed.gate.line() == l { // else the gate has another backend since
+		lanes := freed.lanes.list()
+		for r := range lanes {
+			l.wakeLocked(now, &lanes[r])
 		}
+		l.unblockLocked(now, freed.gate)
 	}
 	l.serveLocked(now)
+}
+
+// wakeAside has all lanes looked at again that stepped aside.
+func (l *line) wakeAside(now int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.aside.first != nil {
+		l.wakeLocked(now, l.aside.first.of)
+	}
+	l.serveLocked(now)
+}
+
+// unblockLocked has the first lane of each class looked at again that waits for the
+// gate's total.
+func (l *line) unblockLocked(now int64, g *Gate) {
+	for r := range g.blocked {
+		if lanes := g.blocked[r].lanes; len(lanes) > 0 {
+			l.wakeLocked(now, lanes[0])
+		}
+	}
 }
 
 // serveLocked grants permits while there are any for those who wait. This is
@@ -231,8 +247,9 @@ func (l *line) serveLocked(now int64) {
 			break
 		}
 		q := l.ready[r].lanes[0]
-		t := q.nextLocked(now)
-		if t == nil { // all of them were too late
+		t := l.nextLocked(now, q)
+		if t == nil { // all of them were too late: the permit is for the next
+			l.unblockLocked(now, q.part.gate)
 			continue
 		}
 		s := q.part.spec.Load()
@@ -260,11 +277,15 @@ func (l *line) serveLocked(now int64) {
 		case why != fullTotal:
 			q.drop()
 			l.aside.push(q.asideLocked())
+			l.unblockLocked(now, q.part.gate)
 		default:
-			if full, ofGate := s.commonFull(e); full && ofGate {
-				s.part.gate.blockLocked(now, q)
-			} else {
+			if _, ofGate := s.commonFull(e); !ofGate {
 				skip[r] = true
+				break
+			}
+			s.part.gate.blockLocked(now, q)
+			if _, ofGate := s.commonFull(e); !ofGate { // given back meanwhile, see stepBack
+				l.wakeLocked(now, q)
 			}
 		}
 	}
@@ -393,7 +414,7 @@ func (l *line) review(now int64, g *Gate) {
 	defer l.mu.Unlock()
 	lanes := l.lanesOfLocked(g)
 	for _, t := range ticketsOf(lanes) {
-		if s := g.roster.find(t.req.Key); s != nil && s.line() == l && (s.part != t.spec.part || s.rank(&t.req) != t.lane.rank) {
+		if s := g.roster.resolve(now, t.req.Key); s.part != t.spec.part || s.rank(&t.req) != t.lane.rank {
 			l.quitLocked(t)
 			t.spec = s
 			l.enterLocked(now, t)

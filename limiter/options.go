@@ -12,7 +12,7 @@ type Options struct {
 	// Observer records latencies; nil = nobody does.
 	Observer Observer
 	// Tracer is told of every request and of every permit that ends; nil =
-	// nobody is.
+	// nobody is. [Gate.Trace] replaces it.
 	Tracer Tracer
 	// Recall returns the latency without load of a partition as the algorithm
 	// learned it in an earlier life, 0 = nothing is known; key says that it stands

@@ -269,10 +269,19 @@ func (p *partition) enter(s *partitionSpec, e entry) (at place, why cause, ok bo
 
 // stepBack ends an attempt to acquire that failed for the given reason. Who
 // joined the queue while it held its place of the partition may have found that
-// taken, and stepped aside for nothing.
+// taken, and stepped aside for nothing; so may who found its place of the gate's total
+// taken, while it was the backend that had none.
 func (p *partition) stepBack(now int64, why cause) {
-	if why == fullTotal && p.queued.Load() > 0 {
-		p.spec.Load().line().next(now, p)
+	if why != fullTotal {
+		return
+	}
+	again := p.queued.Load() > 0
+	if !again && p.gate.foremost.Load() != 0 {
+		_, ofGate := p.spec.Load().commonFull(entry{})
+		again = !ofGate
+	}
+	if again {
+		p.gate.line().next(now, p)
 	}
 }
 

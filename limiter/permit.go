@@ -306,8 +306,8 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 	if p.recorder != nil && latency >= 0 {
 		p.recorder.Ended(latency, o)
 	}
-	if t := p.gate.tracer; t != nil {
-		t.Ended(permit.start, now, latency, o)
+	if t := p.gate.tracer.Load(); t != nil {
+		(*t).Ended(permit.start, now, latency, o)
 	}
 	if permit.shape != nil {
 		p.settle(now, latency, permit, o)
@@ -318,12 +318,16 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 		}
 		s.steered(now)
 	}
-	before, line := permit.spec.line(), p.spec.Load().line()
+	before, line := permit.spec.line(), p.gate.line()
 	if line.waiting.Load() > 0 {
 		line.next(now, p)
 	}
 	if before != line && before.waiting.Load() > 0 { // the gate has another backend since
 		before.next(now, p)
+	}
+	const leftTotal = permitLeft | permitTotal
+	if permit.word&leftTotal == leftTotal && before.waiting.Load() > 0 { // see mayAbandon
+		before.wakeAside(now)
 	}
 }
 

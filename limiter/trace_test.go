@@ -66,3 +66,46 @@ func (one) Current() int { return 1 }
 
 // Observe implements [limiter.Limit].
 func (one) Observe(int64, time.Duration, int, bool) {}
+
+// countedClock counts how often it is read.
+type countedClock struct {
+	stopped
+
+	reads int
+}
+
+// Now implements [limiter.Clock].
+func (c *countedClock) Now() int64 { c.reads++; return c.stopped.Now() }
+
+// A tracer can be exchanged while the gate serves, and one that was taken out costs
+// nothing: a request that finds its partition full is refused without a clock.
+func TestTracerIsExchanged(t *testing.T) {
+	first, second, clock := &tracer{}, &tracer{}, &countedClock{stopped: 10}
+	g := limiter.New("x", &limiter.Policy{Default: limiter.PartitionPolicy{
+		NewLimit: func() limiter.Limit { return one{} }, Signature: "1",
+	}}, limiter.Options{Clock: clock, Tracer: first})
+	permit, err := g.Admit(t.Context(), limiter.Request{Key: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		tracer limiter.Tracer
+		reads  int
+	}{{second, 1}, {nil, 0}, {second, 1}, {nil, 0}} {
+		g.Trace(c.tracer)
+		clock.reads = 0
+		if _, err := g.Admit(t.Context(), limiter.Request{Key: "a"}); err == nil {
+			t.Fatal("a second permit was granted")
+		}
+		if clock.reads != c.reads {
+			t.Errorf("with tracer %v a refusal read the clock %d times; want %d", c.tracer, clock.reads, c.reads)
+		}
+	}
+	permit.End(limiter.Success)
+	if diff := cmp.Diff([]string{"10 offered a 1"}, first.told); diff != "" {
+		t.Errorf("the first tracer heard (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"10 offered a 1", "10 offered a 1"}, second.told); diff != "" {
+		t.Errorf("the second tracer heard (-want +got):\n%s", diff)
+	}
+}

@@ -103,13 +103,14 @@ func TestAPauseIsNoRate(t *testing.T) {
 func TestNumbersPassOnWhilePartitionsComeAndGo(t *testing.T) {
 	const most, rounds, asked = 16, 40, 12
 	clock := &ticks{}
-	policy := &limiter.Policy{MaxPartitions: most, Keys: map[string]*limiter.PartitionPolicy{}}
+	policy := &limiter.Policy{MaxPartitions: most, Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { s := still(1); return &s }}}
 	var keys []string
 	for i := range 64 {
 		keys = append(keys, fmt.Sprintf("key-%02d", i))
-		policy.Keys[keys[i]] = &limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return still(100 + i) }, Signature: keys[i]}
 	}
-	g := limiter.New("orders", policy, limiter.Options{Clock: clock})
+	g := limiter.New("orders", policy, limiter.Options{Clock: clock, Recall: func(partition string, _ bool, _ string) time.Duration {
+		return time.Duration(100+max(slices.Index(keys, partition), 0)) * time.Millisecond
+	}})
 	var book vitals.Book
 	now, known := time.Unix(1e9, 0), map[string]bool{}
 	take := func() {
@@ -117,8 +118,8 @@ func TestNumbersPassOnWhilePartitionsComeAndGo(t *testing.T) {
 		book.Take(now, []vitals.Reading{{Name: "orders", Partitions: g.Glances()}})
 		for i, key := range keys {
 			e, ok := book.Explain("orders", key, now)
-			if want := still(100 + i); ok && (e.Limit != want.Current() || e.Baseline.RTT != want.BaseRTT() || len(e.Changes) > 0) {
-				t.Errorf("%s: limit %d, baseline %v, moved %v; want %d, %v, and never", key, e.Limit, e.Baseline.RTT, e.Changes, want, want.BaseRTT())
+			if want := 100 + i; ok && (e.Limit != want || e.Baseline.RTT != time.Duration(want)*time.Millisecond || len(e.Changes) > 0) {
+				t.Errorf("%s: limit %d, baseline %v, moved %v; want %d, %v, and never", key, e.Limit, e.Baseline.RTT, e.Changes, want, time.Duration(want)*time.Millisecond)
 			}
 			if ok {
 				known[key] = true
@@ -154,12 +155,14 @@ func TestNumbersPassOnWhilePartitionsComeAndGo(t *testing.T) {
 	}
 }
 
-// still is a limit that never moves, and its baseline in milliseconds.
+// still is a limit that does not move once it was told its baseline, which it is in
+// milliseconds.
 type still int
 
-func (s still) Current() int                          { return int(s) }
-func (s still) BaseRTT() time.Duration                { return time.Duration(s) * time.Millisecond }
-func (still) Observe(int64, time.Duration, int, bool) {}
+func (s *still) Recall(base time.Duration)             { *s = still(base.Milliseconds()) }
+func (s *still) Current() int                          { return int(*s) }
+func (s *still) BaseRTT() time.Duration                { return time.Duration(*s) * time.Millisecond }
+func (*still) Observe(int64, time.Duration, int, bool) {}
 
 // ticks is a clock that others move.
 type ticks struct{ now atomic.Int64 }

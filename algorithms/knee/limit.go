@@ -14,7 +14,7 @@ const Name = "knee"
 
 // Options configures a [Limit]. The zero value is the default.
 type Options struct {
-	InitialLimit int // in [MinLimit, MaxLimit]; 0 = 20
+	InitialLimit int // in [MinLimit, MaxLimit]; 0 = 20, or the bound nearest to it
 	MinLimit     int // ≥ 1; 0 = 1
 	MaxLimit     int // ≤ 1000000; 0 = 10000
 	// Gates is how many gates share the backend, each with a limit of its own,
@@ -49,9 +49,9 @@ func (o Options) Validate() error {
 
 // WithDefaults returns the options with every zero replaced by what it means.
 func (o Options) WithDefaults() Options {
-	o.InitialLimit = parts.Or(o.InitialLimit, 20)
 	o.MinLimit = parts.Or(o.MinLimit, 1)
 	o.MaxLimit = parts.Or(o.MaxLimit, 10_000)
+	o.InitialLimit = parts.Or(o.InitialLimit, parts.Initial(o.MinLimit, o.MaxLimit))
 	o.Gates = max(1, o.Gates)
 	o.Others = o.Others && o.Gates == 1
 	return o

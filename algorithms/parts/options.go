@@ -50,6 +50,9 @@ func Bounds(initial, low, high int) error {
 	)
 }
 
+// Initial returns where a limit within [low, high] begins when nobody says so.
+func Initial(low, high int) int { return min(max(20, low), high) }
+
 // Between reports a duration outside [low, high].
 func Between(key string, d, low, high time.Duration) error {
 	if d < low || d > high {

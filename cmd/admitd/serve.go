@@ -91,7 +91,7 @@ func serve(ctx context.Context, s streams, o serveOptions) error {
 	v, _ := buildVersion()
 	d, err := daemon.New(cfg, daemon.Options{
 		Path: o.config, Loaded: watch.HashOf(content), Env: os.Environ(), Version: v, Log: s.err, Terminal: isTerminal(s.err), Fault: fault, Sockets: sockets,
-		Kill: func() { os.Exit(exitKilled) },
+		Kill: func() { os.Exit(exitKilled) }, MemoryLimit: limitMemory(),
 	})
 	if err != nil {
 		return err

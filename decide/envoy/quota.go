@@ -165,10 +165,19 @@ func filling(perSecond float64) (tokens uint32, every time.Duration) {
 		longest = 60   // seconds, unless a token takes longer
 		near    = 0.98 // of the rate will do
 	)
+	nearest := 0.0
 	for n := 1.0; n <= longest; n++ {
-		if t := math.Floor(perSecond * n); t >= 1 && t >= near*perSecond*n {
-			return uint32(min(t, math.MaxUint32)), time.Duration(n) * time.Second
+		t := math.Floor(perSecond * n)
+		if t < 1 || t <= nearest*perSecond*n {
+			continue
 		}
+		nearest, tokens, every = t/(perSecond*n), uint32(min(t, math.MaxUint32)), time.Duration(n)*time.Second
+		if nearest >= near {
+			return tokens, every
+		}
+	}
+	if tokens > 0 {
+		return tokens, every
 	}
 	return 1, time.Duration(math.Ceil(min(1/perSecond, 1e9))) * time.Second
 }
