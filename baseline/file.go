@@ -96,6 +96,29 @@ func mayReplace(path string) error {
 	return nil
 }
 
+// isOurs returns [ErrForeign] when the file begins as no state file does. One that is
+// empty or not there may be written.
+func isOurs(path string) error {
+	f, err := os.Open(path) //nolint:gosec // the operator names the file
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("baseline: %w", err)
+	}
+	defer f.Close()
+	head := make([]byte, len(magic))
+	switch n, err := io.ReadFull(f, head); {
+	case errors.Is(err, io.EOF): // empty
+		return nil
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("baseline: %w", err)
+	case string(head[:n]) != magic:
+		return ErrForeign
+	}
+	return nil
+}
+
 // target returns where a link leads, so that it stays and what it leads to is
 // replaced; path when it is none.
 func target(path string) string {
@@ -132,6 +155,9 @@ func hold(all []Ingress, now time.Time) []Ingress {
 // [ErrForeign].
 func Write(path string, now time.Time, st State) error {
 	if err := mayReplace(path); err != nil {
+		return err
+	}
+	if err := isOurs(path); err != nil {
 		return err
 	}
 	all := State{Saved: now.UTC(), Ingresses: hold(slices.Clone(st.Ingresses), now), Tuner: st.Tuner}

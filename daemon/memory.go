@@ -26,7 +26,8 @@ type memory struct {
 	known   baseline.Memory
 	learned func() []vitals.Learned // what is believed now; set before run
 	running func() *config.Config
-	failed  bool // the last time to write
+	failed  bool   // the last time to write
+	unlock  func() // gives up the file; nil = it is not reserved; of run
 
 	mu      sync.Mutex // guards problem
 	problem string     // why it could not be written the last time; "" = it could
@@ -114,6 +115,11 @@ func (m *memory) run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	defer func() {
+		if m.unlock != nil {
+			m.unlock()
+		}
+	}()
 	m.write(time.Now()) // a place that cannot be written is told at once
 	ticker := time.NewTicker(memoryInterval)
 	defer ticker.Stop()
@@ -132,7 +138,13 @@ func (m *memory) run(ctx context.Context) error {
 
 // write writes what is believed now. A disk that fails is told of once.
 func (m *memory) write(now time.Time) {
-	err := baseline.Write(m.path, now, baseline.State{Ingresses: m.known.With(now, m.believed(now)), Tuner: m.kept()})
+	var err error
+	if m.unlock == nil { // while another daemon has the file, nothing is written
+		m.unlock, err = baseline.Lock(m.path)
+	}
+	if err == nil {
+		err = baseline.Write(m.path, now, baseline.State{Ingresses: m.known.With(now, m.believed(now)), Tuner: m.kept()})
+	}
 	if err != nil && !m.failed {
 		m.log.Error("the state file cannot be written, a restart will forget what limits learned",
 			slog.String("path", m.path), slog.Any("error", err))

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -153,5 +154,35 @@ func TestFreezeOutlivesARestart(t *testing.T) {
 	again.await("frozen as before", func(s tunerState) bool { return s.Hold == "frozen" })
 	if status, _ := again.ask(http.MethodPost, "/v1/tuner/unfreeze", ""); status != http.StatusOK || again.tuner().Hold == "frozen" {
 		t.Errorf("unfreeze = %d, %+v; want it released", status, again.tuner())
+	}
+}
+
+// Two daemons do not keep their state in one file: the second reads it, says that it
+// is another's, and changes nothing in it. It wiped what the first had kept.
+func TestOneDaemonKeepsAStateFile(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	text := "stateFile: " + state + tuned("act", "http://127.0.0.1:1")
+	readyz := func(r *running) string {
+		_, answer := r.ask(http.MethodGet, "/readyz", "")
+		return answer
+	}
+	first := run(t, text)
+	var kept []byte
+	for deadline := time.Now().Add(20 * time.Second); len(kept) == 0; time.Sleep(10 * time.Millisecond) {
+		if kept, _ = os.ReadFile(state); time.Now().After(deadline) {
+			t.Fatal("the first daemon never wrote the file")
+		}
+	}
+	second := run(t, strings.Replace(text, "orders", "other", -1))
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(readyz(second), "another daemon keeps its state in this file"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the second daemon says %s; want that the file is another's", readyz(second))
+		}
+	}
+	if now, err := os.ReadFile(state); err != nil || !bytes.Equal(now, kept) {
+		t.Errorf("the file holds %q, %v; want what the first daemon wrote, %q", now, err, kept)
+	}
+	if answer := readyz(first); strings.Contains(answer, "state file") {
+		t.Errorf("the first daemon says %s; want nothing of the file", answer)
 	}
 }
