@@ -1,12 +1,42 @@
 package limiter
 
-import "unsafe"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // Short returns how many partitions are among those that are short at the backend.
 func Short(b *Backend) int {
 	b.fair.mu.Lock()
 	defer b.fair.mu.Unlock()
 	return len(b.fair.short)
+}
+
+// Leftovers says what a backend and a gate still count of permits and tickets; "" when
+// there is nothing.
+func Leftovers(b *Backend, g *Gate) (all string) {
+	b.line.mu.Lock()
+	defer b.line.mu.Unlock()
+	count := func(name string, n int64) {
+		if n != 0 {
+			all += fmt.Sprintf(" %s: %d", name, n)
+		}
+	}
+	count("permits of the backend", b.held.Load())
+	count("left", b.left.Load())
+	count("waiting", b.line.waiting.Load())
+	count("foremost", int64(b.line.foremost.Load()))
+	count("lanes aside", int64(b.line.aside.n))
+	count("permits of the gate", g.held.Load())
+	count("tickets of the gate", g.queued.Load())
+	count("foremost of the gate", int64(g.foremost.Load()))
+	for r := range b.line.ready {
+		count("ready lanes", int64(len(b.line.ready[r].lanes)))
+		count("ready tickets", int64(b.line.ready[r].tickets))
+		count("blocked lanes", int64(len(g.blocked[r].lanes)))
+		count("blocked tickets", int64(g.blocked[r].tickets))
+	}
+	return all
 }
 
 // Neighbors returns the fields of a partition and of its policy that are to lie on one

@@ -158,6 +158,9 @@ func TestBackendsChangeUnderRetiredPartitions(t *testing.T) {
 			t.Errorf("gate %d: %d in flight, %d queued are left behind", i, s.InFlight, s.Queued)
 		}
 		for at := range backends {
+			if left := limiter.Leftovers(&backends[at], g); left != "" {
+				t.Errorf("gate %d, backend %d are left with%s", i, at, left)
+			}
 			p := before(&backends[at], 3)
 			p.Total = 3
 			g.Apply(p)
