@@ -16,8 +16,11 @@ import (
 var shipped embed.FS
 
 // Shipped returns the scenarios that come with the program, by name.
-func Shipped() ([]*scenario.Scenario, error) {
-	names, err := fs.Glob(shipped, "scenarios/*.yaml")
+func Shipped() ([]*scenario.Scenario, error) { return read(shipped, "scenarios") }
+
+// read parses the scenarios of a directory, with the ceilings that are known.
+func read(files embed.FS, dir string) ([]*scenario.Scenario, error) {
+	names, err := fs.Glob(files, dir+"/*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("lab: shipped scenarios: %w", err)
 	}
@@ -27,7 +30,7 @@ func Shipped() ([]*scenario.Scenario, error) {
 	}
 	var list []*scenario.Scenario
 	for _, name := range names {
-		b, err := shipped.ReadFile(name)
+		b, err := files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("lab: shipped scenarios: %w", err)
 		}
@@ -46,3 +49,10 @@ func Shipped() ([]*scenario.Scenario, error) {
 
 //go:embed ceilings.json
 var computed []byte
+
+//go:embed worst/*.yaml
+var worst embed.FS
+
+// Worst returns the scenarios that a search has found for the default to do badly
+// in. They are not of the suite: what plays everything leaves them out.
+func Worst() ([]*scenario.Scenario, error) { return read(worst, "worst") }

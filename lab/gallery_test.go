@@ -37,6 +37,28 @@ func TestShippedScenarios(t *testing.T) {
 	}
 }
 
+// What a search has found is valid, judges the default, and is named like no scenario
+// of the suite.
+func TestWorstScenarios(t *testing.T) {
+	list, err := lab.Worst()
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite, err := lab.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := document(t, "README.md")
+	for _, s := range list {
+		if len(s.Pass) != 1 || slices.ContainsFunc(suite, func(o *scenario.Scenario) bool { return o.Name == s.Name }) {
+			t.Errorf("%s has %d criteria, or the name of another", s.Name, len(s.Pass))
+		}
+		if !strings.Contains(readme, "\n| "+s.Name+" |") {
+			t.Errorf("the documents do not say how bad %s is", s.Name)
+		}
+	}
+}
+
 // document returns the text of a document of the lab.
 func document(t *testing.T, name string) string {
 	t.Helper()

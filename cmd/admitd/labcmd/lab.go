@@ -97,7 +97,7 @@ type runFlags struct {
 // choose adds the flags that choose runs.
 func (o *runFlags) choose(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name; none = all")
+	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name, those of lab/worst too; none = the suite")
 	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	f.StringSliceVar(&o.files, "file", nil, "scenario files to play instead of the shipped ones")
 	f.StringSliceVar(&o.variants, "variant", nil, "variants to play, by name or part of it; none = all")
@@ -271,6 +271,11 @@ func (o *runFlags) load() ([]*scenario.Scenario, error) {
 	if err != nil || len(o.scenarios) == 0 {
 		return all, err
 	}
+	worst, err := lab.Worst()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, worst...)
 	var list []*scenario.Scenario
 	for _, name := range o.scenarios {
 		i := slices.IndexFunc(all, func(s *scenario.Scenario) bool { return s.Name == name })
