@@ -92,7 +92,7 @@ func (f *fairness) waits(now int64) {
 func (f *fairness) refused(now int64, s *partitionSpec) {
 	f.waits(now)
 	if f.underserved(now, s) {
-		until := now + max(int64(4*f.hold.load()), int64(minStand))
+		until := now + min(max(int64(4*f.hold.load()), int64(minStand)), int64(time.Second))
 		extend(&f.behind, until)
 		if f.tagOf(now, s) < f.level.load()-f.pace.load()*lead-2/s.weight() {
 			extend(&f.starved, until)
