@@ -79,7 +79,8 @@ func TestTLS(t *testing.T) {
 			"sslmode=verify-full": fails, "sslmode=verify-full channel_binding=require": fails,
 		}},
 		"only behind": {again, cert, "t", map[string]bool{"sslmode=prefer": works, "sslmode=require": fails}},
-		"passed":      {"", serverCA, "t", map[string]bool{"sslmode=verify-full": works, "sslmode=verify-full channel_binding=require": works}},
+		"passed":      {`, "postgres": {"passTLS": true}`, serverCA, "t", map[string]bool{"sslmode=verify-full": works, "sslmode=verify-full channel_binding=require": works}},
+		"not there":   {"", serverCA, "f", map[string]bool{"sslmode=prefer": works, "sslmode=require": fails}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := c.before(t, open+tc.settings)
