@@ -58,6 +58,8 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot
 	applied, problems := fc.settings.last()
 	fs := fc.fronts
 	overridden := fs.overrides.count()
+	// Both have locks under which they ask which ingresses there are.
+	group, tuned := fs.club.status(), fc.steward.Brief()
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	s := press.Snapshot{
@@ -68,11 +70,11 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot
 			Changed: len(fs.changes) + overridden,
 		},
 	}
-	if f := fs.club.status(); f != nil {
-		s.Process.Fleet = f.Mode
+	if group != nil {
+		s.Process.Fleet = group.Mode
 	}
 	s.Process.Delay = fc.metrics.Delay
-	s.Fleet, s.Tuner = fs.club.status(), fc.steward.Brief()
+	s.Fleet, s.Tuner = group, tuned
 	if list := fs.stages.reports(ingress); len(list) > 0 {
 		s.Shadow = list
 	}
