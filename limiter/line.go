@@ -8,20 +8,21 @@ import (
 	"github.com/admitd/admitd/limiter/shed"
 )
 
-// line is where requests wait for permits: one for all partitions of a gate
-// (ADR 14).
+// line is where requests wait for permits: one for all partitions of all gates that
+// share a backend (ADR 14, ADR 33).
 //
 // Classes share a place that becomes free by deficit round robin: of fifteen
 // places eight, four, two and one, as far as anybody waits in them. Inside a class
-// it goes to the partition that holds the least for its weight, and of equals to
-// the one that was served longest ago, so that one with a long queue takes no more
-// than one with a single request. Inside a partition who came first goes first,
-// until the queue stands: then who came last, since who came first has waited for
+// it goes to the partition that was given the least for its weight (see fairness),
+// and of equals to the one that was served longest ago, so that one with a long queue
+// takes no more than one with a single request. Inside a partition who came first goes
+// first, until the queue stands: then who came last, since who came first has waited for
 // so long that nobody may want the answer. Joining, leaving and serving take as
 // long as the logarithm of the partitions that wait, whatever the requests.
 //
 // Nobody is woken in vain: a partition whose own limit is reached steps aside
-// until a permit of its own ends, since no place of the total would help it.
+// until a permit of its own ends, and one whose gate has reached its total until a
+// permit of that gate ends, since no permit of the common limit would help it.
 type line struct {
 	waiting  atomic.Int64         // tickets; read without mu by who has given a permit back
 	foremost atomic.Int32         // ranks less the first rank of which somebody waits for nothing but the common limit; 0 = nobody does
