@@ -266,12 +266,42 @@ func (c *club) details() (list []string) {
 	}
 	if differ = byFile(differ); len(differ) > 0 {
 		var told []string
-		for _, d := range differ {
-			told = append(told, fmt.Sprintf("%s is %g/s by the file of gate %s, and %g/s in this gate's configuration", d.Name, d.PerSecond, d.By, d.OwnPerSecond))
+		for i := range differ {
+			told = append(told, rateWords(&differ[i]))
 		}
 		list = append(list, "shared rates differ between the files of gates: "+firstOf(told))
 	}
 	return list
+}
+
+// rateWords says what a shared rate is, and what this gate's configuration says.
+func rateWords(d *status.FleetRate) string {
+	return fmt.Sprintf("%s is %g/s by the file of gate %s, and %g/s in this gate's configuration", d.Name, d.PerSecond, d.By, d.OwnPerSecond)
+}
+
+// elsewhere returns what words the shared rates of an ingress that apply to one of its
+// partitions and are in force by another gate's file; nil = there are none.
+func elsewhere(group *status.Fleet, ingress string) func(partition string, key bool) string {
+	if group == nil {
+		return nil
+	}
+	differ := byFile(group.Differs)
+	if len(differ) == 0 {
+		return nil
+	}
+	return func(partition string, key bool) string {
+		names := []string{ingress, ingress + "/=" + partition}
+		if key {
+			names = []string{ingress, ingress + "/~", ingress + "/~" + partition}
+		}
+		var told []string
+		for i := range differ {
+			if slices.Contains(names, differ[i].Name) {
+				told = append(told, rateWords(&differ[i]))
+			}
+		}
+		return strings.Join(told, "; ")
+	}
 }
 
 // byFile returns the rates that are in force by another gate's file: what somebody

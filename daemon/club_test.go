@@ -176,6 +176,10 @@ func TestRatesOfAGroup(t *testing.T) {
 		_, metrics := b.ask("GET", "/metrics", "")
 		return strings.Contains(body, "shared rates differ between the files of gates: orders is 50/s by the file of gate") && strings.Contains(metrics, "admitd_fleet_rates_differ 1")
 	})
+	soon(t, "explain says so", func() bool {
+		_, body := b.ask("GET", "/v1/explain/orders/acme", "")
+		return strings.Contains(body, "The files of gates differ: orders is 50/s by the file of gate ")
+	})
 	redis.Close()
 	if code, body := b.ask("PATCH", "/v1/ingresses/orders", `{"requests": {"rate": 70}}`); code != 200 || !strings.Contains(body, `"pending":"fleet: the group has not taken the rate of: orders`) {
 		t.Errorf("PATCH without Redis: %d %s; want what is pending", code, body)

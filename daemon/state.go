@@ -88,6 +88,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot
 		row.Askers = fc.crowd.Of(in.Name)
 		row.Source = fc.settings.sourceOf(in)
 		row.Pinned = fs.overrides.worded(in.Name)
+		row.Elsewhere = elsewhere(group, in.Name)
 		row.Recall = fs.memory.told(in)
 		row.Own = func() map[float64]uint64 { return fc.metrics.OwnTimes(in.Name) }
 		row.Latencies = fc.latencies(in.Name, row.Gate.Labels)

@@ -233,13 +233,14 @@ func TestWhoMakesTheLoad(t *testing.T) {
 	got := events[[]string](p, `
 		const { showPanels } = await import("./panels.js");
 		const doc = decodeStatus({ at: at(5), uptimeSeconds: 5, shadow: [{ name: "<b>wider", ingress: "orders", rejectedShare: 0.25 }],
-			fleet: { group: "g", gates: 2, mode: "fair", problem: "redis does not answer", quotas: [{ name: "orders/requests", perSecond: 100, share: 50 }] },
+			fleet: { group: "g", gates: 2, mode: "fair", problem: "redis does not answer", quotas: [{ name: "orders/requests", perSecond: 100, share: 50 }],
+				differs: [{ name: "orders", perSecond: 50, ownPerSecond: 100, by: "<i>b", source: "file" }, { name: "billing", perSecond: 5, ownPerSecond: 9, by: "b", source: "runtime" }] },
 			ingresses: [{ name: "orders", classes: { counts: [{ class: "critical", admitted: 3 }] }, shapes: [{ name: "select <i>", share: 0.75 }], top: { client: [{ name: "<img src=x onerror=window.owned=1>", received: 4 }] } }] });
 		store.take(doc, true);
 		showPanels(doc, store.ingresses.get("orders"));
 		return ["load", "classes", "shapes", "fleet", "candidates"].map((id) => document.getElementById(id).innerText);
 	`)
-	for i, want := range []string{"<img src=x onerror=window.owned=1>", "critical", "select <i>", "fair, redis does not answer", "<b>wider"} {
+	for i, want := range []string{"<img src=x onerror=window.owned=1>", "critical", "select <i>", "fair, redis does not answer; files of gates differ: orders is 50/s by the file of gate <i>b, 100/s by this gate's", "<b>wider"} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("panel %d says %q; want %q as text", i, got[i], want)
 		}

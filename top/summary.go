@@ -58,6 +58,11 @@ func (v *View) summary(width int) []Line {
 			l.Text, l.Style = l.Text+"  "+printable(f.Problem), yellow
 		}
 		out = append(out, l)
+		if told := differ(f.Differs); told != "" {
+			for _, l := range wrapped(told, width-2, verdictLines) {
+				out = append(out, Line{"  " + l, yellow})
+			}
+		}
 	}
 	if t := s.Tuner; t != nil {
 		out = append(out, tunerLine(t, s.At))
@@ -166,4 +171,31 @@ func (v *View) ingressLine(in *status.Ingress) string {
 		l += "  FALLBACK"
 	}
 	return l
+}
+
+// maxDiffer is how many rates are named where files of gates differ.
+const maxDiffer = 3
+
+// differ words the shared rates that are in force by another gate's file; "" = there are
+// none.
+func differ(rates []status.FleetRate) string {
+	var told []string
+	more := 0
+	for i := range rates {
+		r := &rates[i]
+		switch {
+		case r.Source != "file": // what was set at run time is meant to differ
+		case len(told) == maxDiffer:
+			more++
+		default:
+			told = append(told, fmt.Sprintf("%s is %g/s by the file of gate %s, %g/s by this gate's", printable(r.Name), r.PerSecond, printable(r.By), r.OwnPerSecond))
+		}
+	}
+	if len(told) == 0 {
+		return ""
+	}
+	if more > 0 {
+		told = append(told, fmt.Sprintf("and %d more", more))
+	}
+	return "files of gates differ: " + strings.Join(told, ", ")
 }

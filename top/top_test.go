@@ -463,7 +463,9 @@ func TestNewlyListed(t *testing.T) {
 func TestOnceIsBounded(t *testing.T) {
 	v := viewOf("name")
 	v.Rows = 2
-	v.Now().Fleet = &status.Fleet{Group: "eu", Gates: 3, QuotaCount: 2, Mode: "fair", Problem: "redis does not answer"}
+	v.Now().Fleet = &status.Fleet{Group: "eu", Gates: 3, QuotaCount: 2, Mode: "fair", Problem: "redis does not answer", Differs: []status.FleetRate{
+		{Name: "billing", PerSecond: 5, OwnPerSecond: 9, By: "b", Source: "runtime"}, {Name: "orders", PerSecond: 50, OwnPerSecond: 100, By: "b\x1b", Source: "file"},
+	}}
 	v.Now().Ingresses[0].Classes = &status.Classes{Counts: []status.ClassCount{{Class: "critical", Admitted: 20}, {Class: "sheddable", Admitted: 2, Shed: 8}}}
 	v.Now().Shadow = []status.Candidate{{Name: "wider", Ingress: "orders", RejectedShare: 0.25, EnforcedShare: 0.5, P99MS: 80}}
 	was, is := 100.0, 90.0
@@ -475,7 +477,7 @@ func TestOnceIsBounded(t *testing.T) {
 	all := strings.Join(got, "\n")
 	for _, want := range []string{
 		"tuner act: 2 policies, 3 changes, 1 taken back, held: lag-guard; change 12s ago: orders.requests.rate 100 → 90",
-		"fleet eu: 3 gates, 2 shared rates, this gate goes by: fair  redis does not answer", "classes  critical 10/s  sheddable 1.0/s (4.0/s shed)",
+		"fleet eu: 3 gates, 2 shared rates, this gate goes by: fair  redis does not answer", "files of gates differ: orders is 50/s by the file of gate b?, 100/s by this gate's", "classes  critical 10/s  sheddable 1.0/s (4.0/s shed)",
 		"candidate wider of orders: would refuse 25 % (50 % are), 0 % of it for nothing, p99 80ms", "and 1 more: --rows 0 lists all",
 	} {
 		if !strings.Contains(all, want) {

@@ -40,7 +40,10 @@ type Reading struct {
 	Recall func(partition string, key bool) (Baseline, bool)
 	// Pinned words the override that sets the limit of a partition, who set it, when and
 	// until when, beginning with "override"; "" = there is none. nil = there never is.
-	Pinned    func(partition string, key bool) string
+	Pinned func(partition string, key bool) string
+	// Elsewhere words the shared rates of a partition that are in force by the file of
+	// another gate, which differs from this gate's; "" = there are none. nil = there never are.
+	Elsewhere func(partition string, key bool) string
 	Latencies Latencies // of what succeeded since the start; nil = not counted
 	Own       Latencies // what the gate itself took of requests; nil = not counted
 }
@@ -84,6 +87,7 @@ type record struct {
 	recall    func(partition string, key bool) (Baseline, bool)
 	source    func(setting, partition string) string
 	pinned    func(partition string, key bool) string
+	elsewhere func(partition string, key bool) string
 	window    []totals // the last readings, the oldest first
 	pace      pace
 	latencies latencies
@@ -175,7 +179,7 @@ func (r *record) take(now time.Time, in *Reading) {
 	if in.Connections != nil {
 		r.expires = in.Connections.Certificate
 	}
-	r.source, r.pinned, r.ungated = in.Source, in.Pinned, in.Ungated
+	r.source, r.pinned, r.elsewhere, r.ungated = in.Source, in.Pinned, in.Elsewhere, in.Ungated
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
 		r.window, r.roll, r.histories, r.latencies = nil, roll{}, 0, latencies{} // another gate under its name, or the process slept

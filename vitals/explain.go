@@ -322,5 +322,10 @@ func (p *partition) sentences(b *Book, r *record, now time.Time) (text []string)
 		}
 		text = append(text, refused+".")
 	}
+	if r.elsewhere != nil {
+		if told := r.elsewhere(g.Name, g.Key); told != "" {
+			text = append(text, "The files of gates differ: "+told+".")
+		}
+	}
 	return text
 }

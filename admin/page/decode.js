@@ -85,6 +85,7 @@ function fleet(f) {
   return {
     group: text(f.group), gate: text(f.gate), mode: text(f.mode), problem: text(f.problem), gates: number(f.gates),
     quotaCount: number(f.quotaCount), quotas: list(f.quotas, quota),
+    differs: list(f.differs, (r) => ({ name: text(r.name), perSecond: number(r.perSecond), ownPerSecond: number(r.ownPerSecond), by: text(r.by), source: text(r.source) })),
   };
 }
 

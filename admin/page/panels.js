@@ -22,6 +22,8 @@ function showCandidates(list) {
   fill("candidates", list.map((c) => (c.warming ? row(c.name, ["watching the backend; nothing is counted yet", "", "", "", "", ""]) : row(c.name, cells(c)))));
 }
 
+const NAMED = 3; // rates that are named where files of gates differ
+
 const MANY = 0.5; // share of the requests from which on one asker stands out
 
 /** Who makes the load, by kind. Names come from clients. */
@@ -61,8 +63,12 @@ function showFleet(fleet) {
   fill("fleet", (fleet?.quotas ?? []).map((q) => row(q.name, [`${number(q.perSecond)}/s`, `${number(q.share)}/s`, `${number(q.demand)}/s`, number(q.gates), q.mode])));
   if (!fleet) return;
   byId("fleet").hidden = false;
-  setText(byId("fleet-state"), `group ${fleet.group}, ${fleet.gates} gates, this one goes by: ${fleet.mode}${fleet.problem ? `, ${fleet.problem}` : ""}`);
-  byId("fleet-state").className = fleet.mode === "leased" ? "muted" : "warn";
+  const differ = fleet.differs.filter((r) => r.source === "file"); // what was set at run time is meant to differ
+  const told = differ.slice(0, NAMED).map((r) => `${r.name} is ${number(r.perSecond)}/s by the file of gate ${r.by}, ${number(r.ownPerSecond)}/s by this gate's`);
+  if (differ.length > NAMED) told.push(`and ${differ.length - NAMED} more`);
+  const problem = fleet.problem ? `, ${fleet.problem}` : "", files = differ.length > 0 ? `; files of gates differ: ${told.join(", ")}` : "";
+  setText(byId("fleet-state"), `group ${fleet.group}, ${fleet.gates} gates, this one goes by: ${fleet.mode}${problem}${files}`);
+  byId("fleet-state").className = fleet.mode === "leased" && differ.length === 0 ? "muted" : "warn";
 }
 
 /** Every ingress in a line, the worst first, where there are several; choose is called with the name of one. */

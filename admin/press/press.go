@@ -92,7 +92,7 @@ func (p *Press) Beat(now time.Time) {
 		if in.Askers != nil {
 			in.Askers.Turn(now)
 		}
-		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Connections: in.Connections, Recall: in.Recall, Source: in.Source, Pinned: in.Pinned, Ungated: in.Ungated}
+		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Connections: in.Connections, Recall: in.Recall, Source: in.Source, Pinned: in.Pinned, Elsewhere: in.Elsewhere, Ungated: in.Ungated}
 		if in.Latencies != nil {
 			r.Latencies = in.Latencies()
 		}

@@ -57,6 +57,9 @@ type Ingress struct {
 	Source func(setting, partition string) string
 	// Pinned words the override of a partition's limit; see [vitals.Reading]. nil = there is none.
 	Pinned func(partition string, key bool) string
+	// Elsewhere words rates that are in force by another gate's file; see [vitals.Reading].
+	// nil = there are none.
+	Elsewhere func(partition string, key bool) string
 	// Rows words n of clients' keys at most, those of prefer first; nil = none.
 	Rows func(prefer []string, n int) []limiter.PartitionStatus
 	// Details are the protocol's own, for JSON; nil = none.
