@@ -140,7 +140,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	defer still()
 	bound := answers.NewListener(ln, s.o.MaxCallers+othersShare)
 	s.open.Store(bound)
-	srv.ConnState = bound.State
+	bound.Attach(srv, nil)
 	ln = &callerListener{bound, &s.guard.callers}
 	if err := answers.Serve(ctx, srv, ln, s.Close); err != nil {
 		return fmt.Errorf("admin: %w", err)

@@ -1,8 +1,11 @@
 package answers_test
 
 import (
+	"context"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,11 +46,12 @@ func TestListener(t *testing.T) {
 		p := &pipes{make(chan net.Conn), make(chan struct{})}
 		l := answers.NewListener(p, 3)
 		release := make(chan struct{})
-		srv := &http.Server{ConnState: l.State, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/long" {
 				<-release
 			}
 		})}
+		l.Attach(srv, nil)
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(l) }()
 		dial := func(path string) net.Conn {
@@ -105,4 +109,62 @@ func TestListener(t *testing.T) {
 		_ = srv.Close()
 		<-served
 	})
+}
+
+// Bodies that came a byte a second, whether somebody read them or not, and answers that
+// nobody took once kept everybody out too. They keep their place for a second when others
+// want it; work that waits for nobody keeps it for as long as it takes, and so do streams.
+func TestListenerClosesWhoStalls(t *testing.T) {
+	for request, stalls := range map[string]bool{
+		"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n":   true,
+		"POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n": true,
+		"GET /unread HTTP/1.1\r\nHost: a\r\n\r\n":                         true, // of which nobody reads the answer
+		"POST /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n": false,
+		"GET /work HTTP/1.1\r\nHost: a\r\n\r\n":                           false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &pipes{make(chan net.Conn), make(chan struct{})}
+			l := answers.NewListener(p, 1)
+			working, stop := context.WithCancel(t.Context())
+			srv := &http.Server{ReadTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/read", "/stream":
+					_, _ = io.ReadAll(r.Body)
+				case "/work":
+					<-working.Done()
+				}
+			})}
+			l.Attach(srv, func(r *http.Request) bool { return r.URL.Path == "/stream" })
+			served := make(chan error, 1)
+			go func() { served <- srv.Serve(l) }()
+			first, there := net.Pipe()
+			p.dialed <- there
+			go func() {
+				_, err := io.WriteString(first, request)
+				for err == nil && strings.HasPrefix(request, "POST") {
+					time.Sleep(300 * time.Millisecond)
+					_, err = first.Write([]byte("a"))
+				}
+			}()
+			synctest.Wait()
+			began := time.Now()
+			second, there := net.Pipe()
+			p.dialed <- there
+			go func() { _, _ = io.WriteString(second, "GET / HTTP/1.1\r\nHost: a\r\n\r\n") }()
+			_ = second.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_, err := second.Read(make([]byte, 1000))
+			switch took := time.Since(began); {
+			case stalls && (err != nil || took != time.Second):
+				t.Errorf("%q: who wanted the place was answered after %v (%v), want 1s", request, took, err)
+			case !stalls && err == nil:
+				t.Errorf("%q lost its place after %v", request, took)
+			}
+			stop()
+			_ = first.Close()
+			_ = second.Close()
+			_ = srv.Close()
+			<-served
+			time.Sleep(time.Second) // until who dribbles has noticed
+		})
+	}
 }

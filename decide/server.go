@@ -111,7 +111,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := s.o.GRPC
-	if !strings.HasPrefix(r.URL.Path, "/grpc.health.v1.") { // probes have no token
+	if !isProbe(r) { // probes have no token
 		h = s.token.ask(h)
 	}
 	endless(w)
@@ -122,6 +122,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
+
+// isProbe reports whether a call asks for health.
+func isProbe(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/grpc.health.v1.") }
 
 // endless takes the deadlines off a stream, which may live as long as both ends
 // do.
@@ -152,7 +155,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	bound := answers.NewListener(ln, s.o.MaxConnections)
 	s.open.Store(bound)
-	srv.ConnState = bound.State
+	bound.Attach(srv, func(r *http.Request) bool { return isGRPC(r) && !isProbe(r) })
 	err := answers.Serve(ctx, srv, bound, func() {
 		if s.o.Stopping != nil {
 			s.o.Stopping()
