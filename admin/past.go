@@ -27,6 +27,7 @@ func (s *window) explain(w http.ResponseWriter, r *http.Request) {
 	if key == "" {
 		key = limiter.DefaultPartition
 	}
+	key = limiter.KeyName(key)
 	e, ok := s.book.Explain(chi.URLParam(r, "ingress"), key, time.Now())
 	if !ok {
 		if !slices.Contains(s.book.Names(), chi.URLParam(r, "ingress")) {

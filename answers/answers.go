@@ -4,15 +4,19 @@
 package answers
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/admitd/admitd/config/strict"
 	"github.com/admitd/admitd/labels"
@@ -90,9 +94,15 @@ func write(w http.ResponseWriter, status int, v any) {
 // Read decodes one JSON object from the body, strictly. On failure it has
 // answered and returns false.
 func Read(w http.ResponseWriter, r *http.Request, into any) bool {
-	d := json.NewDecoder(r.Body)
+	body, err := io.ReadAll(r.Body)
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	err := d.Decode(into)
+	if err == nil && !isText(body) {
+		err = errors.New("it is no UTF-8, or escapes half a character")
+	}
+	if err == nil {
+		err = d.Decode(into)
+	}
 	if err == nil {
 		if _, extra := d.Token(); !errors.Is(extra, io.EOF) {
 			err = errors.New("more than one JSON value")
@@ -107,6 +117,39 @@ func Read(w http.ResponseWriter, r *http.Request, into any) bool {
 		Fail(w, http.StatusBadRequest, "the body does not hold: "+Worded(err, into))
 	}
 	return false
+}
+
+// isText reports whether all text in a JSON value is Unicode. [json.Decoder] puts U+FFFD for
+// what is not, so that a name would become another one.
+func isText(b []byte) bool {
+	if !utf8.Valid(b) {
+		return false
+	}
+	for i := 0; i+1 < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		i++
+		if first := escaped(b[i:]); utf16.IsSurrogate(first) {
+			if len(b) < i+6 || b[i+5] != '\\' || utf16.DecodeRune(first, escaped(b[i+6:])) == unicode.ReplacementChar {
+				return false
+			}
+			i += 6
+		}
+	}
+	return true
+}
+
+// escaped returns the character of uXXXX at the head of b, 0 where there is none.
+func escaped(b []byte) rune {
+	if len(b) < 5 || b[0] != 'u' {
+		return 0
+	}
+	c, err := strconv.ParseUint(string(b[1:5]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(c)
 }
 
 // Worded says what a body does not hold for, in the words of who wrote it, and of

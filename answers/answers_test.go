@@ -27,16 +27,21 @@ func TestReadIsStrict(t *testing.T) {
 		status int
 		want   string // in the answer
 	}{
-		"holds":          {`{"rate": 2}`, 0, ""},
-		"misspelt":       {`{"rates": 2}`, http.StatusBadRequest, `unknown key \"rates\", did you mean \"rate\"?`},
-		"misplaced":      {`{"depth": 2}`, http.StatusBadRequest, `unknown key \"depth\" here: it belongs into another object`},
-		"unlike any":     {`{"zzzzzzzz": 2}`, http.StatusBadRequest, `unknown key \"zzzzzzzz\"`},
-		"another type":   {`{"rate": "2"}`, http.StatusBadRequest, "rate: must be a number (string)"},
-		"another number": {`{"inner": {"depth": 1.5}}`, http.StatusBadRequest, "inner.depth: is not a number that can be meant (1.5)"},
-		"no object":      {`[]`, http.StatusBadRequest, "the whole of it: must be an object (array)"},
-		"two documents":  {`{"rate": 2} {}`, http.StatusBadRequest, "more than one JSON value"},
-		"no JSON at all": {`rate=2`, http.StatusBadRequest, "invalid character"},
-		"too large":      {`{"rate": ` + strings.Repeat("1", 100) + `}`, http.StatusRequestEntityTooLarge, "larger than 64 bytes"},
+		"holds":            {`{"rate": 2}`, 0, ""},
+		"misspelt":         {`{"rates": 2}`, http.StatusBadRequest, `unknown key \"rates\", did you mean \"rate\"?`},
+		"misplaced":        {`{"depth": 2}`, http.StatusBadRequest, `unknown key \"depth\" here: it belongs into another object`},
+		"unlike any":       {`{"zzzzzzzz": 2}`, http.StatusBadRequest, `unknown key \"zzzzzzzz\"`},
+		"another type":     {`{"rate": "2"}`, http.StatusBadRequest, "rate: must be a number (string)"},
+		"another number":   {`{"inner": {"depth": 1.5}}`, http.StatusBadRequest, "inner.depth: is not a number that can be meant (1.5)"},
+		"no object":        {`[]`, http.StatusBadRequest, "the whole of it: must be an object (array)"},
+		"two documents":    {`{"rate": 2} {}`, http.StatusBadRequest, "more than one JSON value"},
+		"no JSON at all":   {`rate=2`, http.StatusBadRequest, "invalid character"},
+		"no UTF-8":         {"{\"\xff\": 2}", http.StatusBadRequest, "it is no UTF-8, or escapes half a character"},
+		"half a character": {`{"rate": 2, "\ud83d": 2}`, http.StatusBadRequest, "it is no UTF-8, or escapes half a character"},
+		"the other half":   {`{"rate": 2, "\udca9\ud83d": 2}`, http.StatusBadRequest, "it is no UTF-8"},
+		"cut in the midst": {`{"\ud83d\u`, http.StatusBadRequest, "it is no UTF-8"},
+		"a character":      {`{"rate": 2, "\\ud83d\ud83d\udca9\ufffd": 2}`, http.StatusBadRequest, "unknown key"},
+		"too large":        {`{"rate": ` + strings.Repeat("1", 100) + `}`, http.StatusRequestEntityTooLarge, "larger than 64 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()

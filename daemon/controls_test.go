@@ -54,6 +54,7 @@ func TestOverridesAreInForce(t *testing.T) {
 		{"plain-1", "plain-1", "plain-2", block, 0},
 		{"plain-1", "plain-1", "plain-2", admin.OverrideChange{Rate: &one}, 1},
 		{"plain-1", "plain-1", "plain-2", admin.OverrideChange{Limit: &five}, 5},
+		{limiter.KeyName("caf\xe9"), "caf\xe9", "caf\xe8", block, 0},
 		{"vip-1", "vip-1", "vip-2", block, 0},
 		{"vip-1", "vip-1", "vip-2", admin.OverrideChange{Rate: &one}, 1},
 		{"vip-1", "vip-1", "vip-gold-1", admin.OverrideChange{Limit: &five}, 5},

@@ -17,7 +17,7 @@ const NoWait time.Duration = -1
 type Request struct {
 	// Key names the partition, as the ingress identified it. Named partitions
 	// match it; other keys get a partition of their own until the bound on
-	// partitions is reached. The empty key is the partition "default".
+	// partitions is reached, whose name is [KeyName]. The empty key is the partition "default".
 	Key string
 	// Cost in tokens. 0 means 1; negative and non-finite costs mean 1.
 	Cost float64

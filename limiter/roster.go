@@ -2,12 +2,15 @@ package limiter
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/admitd/admitd/limiter/bucket"
 	"github.com/admitd/admitd/limiter/index"
@@ -84,6 +87,9 @@ func (r *roster) resolve(now int64, key string) *partitionSpec {
 	if s := t.lookup(key); s != nil {
 		return s
 	}
+	if !utf8.ValidString(key) {
+		return r.resolve(now, KeyName(key))
+	}
 	if key == DefaultPartition || key == OverflowPartition {
 		// A client must not name the partitions that others fall into.
 		return t.overflow
@@ -110,6 +116,16 @@ func (r *roster) resolve(now int64, key string) *partitionSpec {
 	s := newPartition(r.gate, key, DefaultPartition, r.observer).adopt(t, t.policy.ofKey(key), now)
 	r.table.Store(t.with(key, s))
 	return s
+}
+
+// KeyName returns the name of a key's partition: the key itself or, of one that is no
+// UTF-8 and that neither JSON nor metrics carry, "sha256:" and the hash of it in hexadecimal.
+func KeyName(key string) string {
+	if utf8.ValidString(key) {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // settle returns when no policy is being applied any more.

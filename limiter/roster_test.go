@@ -2,6 +2,7 @@ package limiter_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -289,5 +290,29 @@ func TestSumsOutliveRemovedPartitions(t *testing.T) {
 			}
 			clock.now.Add(int64(time.Hour))
 		}
+	}
+}
+
+// Two keys that are no UTF-8 were told by one name, in JSON and over the admin port, and
+// what was said of that name held for neither.
+func TestKeysThatAreNoText(t *testing.T) {
+	a, b := limiter.KeyName("caf\xe9"), limiter.KeyName("caf\xe8")
+	if a == b || !strings.HasPrefix(a, "sha256:") || limiter.KeyName("café\x00\ufffd") != "café\x00\ufffd" {
+		t.Errorf("the keys are called %q and %q", a, b)
+	}
+	g := limiter.New("g", &limiter.Policy{
+		Named: []limiter.PartitionPolicy{{Name: "vip", Match: "vip-*"}}, Keys: map[string]*limiter.PartitionPolicy{b: {Blocked: true}},
+	}, limiter.Options{})
+	for key, want := range map[string]string{"caf\xe9": a, "café": "café", "vip-\xff": "vip"} {
+		for range 2 {
+			p, err := g.TryAdmit(g.Now(), limiter.Request{Key: key})
+			if err != nil || p.Partition() != want {
+				t.Errorf("%q is served by %q (%v), want %q", key, p.Partition(), err, want)
+			}
+			p.End(limiter.Success)
+		}
+	}
+	if _, err := g.TryAdmit(g.Now(), limiter.Request{Key: "caf\xe8"}); err == nil {
+		t.Error("a key that is blocked by its name passes")
 	}
 }

@@ -12,8 +12,11 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/admitd/admitd/limiter"
 )
 
 // setFlags are those of set, get and unset.
@@ -85,6 +88,9 @@ func (o *setFlags) set(ctx context.Context, args []string) error {
 	key := ""
 	if !strings.Contains(args[0], "=") {
 		key, args = args[0], args[1:]
+	}
+	if !utf8.ValidString(key) {
+		return fmt.Errorf("set: the key is no UTF-8: name it as the status shows it, such as %s (%q)", limiter.KeyName(key), key)
 	}
 	if len(args) == 0 {
 		return errors.New("set: want at least one NAME=VALUE, such as rate=100")
@@ -222,7 +228,7 @@ func (o *setFlags) unset(ctx context.Context, ingress, which string) error {
 	}
 	var ids []string
 	for _, v := range slices.Backward(all) { // what lies over others first
-		if v.Key == which {
+		if v.Key == limiter.KeyName(which) {
 			ids = append(ids, v.ID)
 		}
 	}

@@ -111,6 +111,8 @@ ingresses:
 		"unset orders nobody":          "no such override",
 		"set orders a limit=0":         "overrides.a.limit: want 1 to 1000000",
 		"set orders a for=5m":          "overrides.a: want a rate, a burstSeconds or a limit",
+		"set orders caf\xe9 rate=1":    "the key is no UTF-8: name it as the status shows it, such as sha256:",
+		"explain orders caf\xe9":       `nobody has asked for the partition "sha256:`,
 		"set orders a":                 "want at least one NAME=VALUE",
 		"set orders mode=off --for 1m": "--for is for the override of a key",
 	} {
