@@ -400,7 +400,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("invalid reload = %d %+v; want 400 with both problems", w.Code, got)
 	}
 
-	w = call{method: "PATCH", path: "/v1/ingresses/orders", body: `{"requests":{"rate":5},"partitions":{"named":{"a":{"limit":{"maxLimit":7}}}}}`}.do(t, s)
+	w = call{method: "PATCH", path: "/v1/ingresses/orders", body: `{"requests":{"rate":5},"connections":{"rate":"unlimited"},"partitions":{"named":{"a":{"limit":{"maxLimit":7}}}}}`}.do(t, s)
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `"before":{"rate":1},"after":{"rate":2}`) {
 		t.Errorf("patch = %d %s; want 200 with before and after", w.Code, w.Body)
 	}
@@ -408,10 +408,11 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
 	}
-	if want := `{"requests":{"rate":5},"partitions":{"named":{"a":{"limit":{"maxLimit":7}}}}}`; string(b) != want {
+	if want := `{"requests":{"rate":5},"connections":{"rate":0},"partitions":{"named":{"a":{"limit":{"maxLimit":7}}}}}`; string(b) != want {
 		t.Errorf("patch as a merge document = %s; want %s", b, want)
 	}
 	for body, code := range map[string]int{
+		`{"partitions":{"default":{"rate":"none"}}}`: 400,
 		`{"request":{}}`: 400, `{"requests":{"rate":"fast"}}`: 400, `{} {}`: 400, `[]`: 400, ``: 400,
 	} {
 		if w := (call{method: "PATCH", path: "/v1/ingresses/orders", body: body}).do(t, s); w.Code != code {

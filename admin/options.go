@@ -156,9 +156,21 @@ type Patch struct {
 	Check func() error `json:"-"`
 }
 
+// Rate is requests per second, 0 = unlimited. In JSON it is a number, or that word.
+type Rate float64
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *Rate) UnmarshalJSON(b []byte) error {
+	if string(b) == `"unlimited"` {
+		*r = 0
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(r)) //nolint:wrapcheck // its caller words it
+}
+
 // RatePatch changes a token bucket.
 type RatePatch struct {
-	Rate         *float64 `json:"rate,omitempty"` // per second, 0 = unlimited
+	Rate         *Rate    `json:"rate,omitempty"`
 	BurstSeconds *float64 `json:"burstSeconds,omitempty"`
 	QueueDepth   *int     `json:"queueDepth,omitempty"`
 }
@@ -179,7 +191,7 @@ type PartitionsPatch struct {
 
 // PartitionPatch changes one partition.
 type PartitionPatch struct {
-	Rate         *float64 `json:"rate,omitempty"`
+	Rate         *Rate    `json:"rate,omitempty"`
 	BurstSeconds *float64 `json:"burstSeconds,omitempty"`
 	// Limit and Queue hold the keys of the configuration, validated with it.
 	Limit map[string]json.RawMessage `json:"limit,omitempty"`

@@ -392,7 +392,7 @@ func refusals() map[string][]string {
 			"9: ingresses[0].proxyProtocol: must be true or false (yes)",
 			"10: ingresses[0].requests.burstSeconds: must be a finite number (NaN)",
 			"10: ingresses[0].requests.queueDepth: must be a whole number (1.5)",
-			"10: ingresses[0].requests.rate: must be a number (fast)",
+			"10: ingresses[0].requests.rate: must be a number or unlimited (fast)",
 			"11: ingresses[0].connections.exempt: must be one value, not a mapping (a mapping)",
 			"11: ingresses[0].connections.maxOpen: must be one value, not a list (a list of 1)",
 			"11: ingresses[0].connections.rate: must be a finite number (+Inf)",

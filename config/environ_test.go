@@ -85,7 +85,7 @@ func TestEnvironmentProblems(t *testing.T) {
 		"whole block":     {[]string{"ADMITD_INGRESSES__0__TLS=x"}, `$ADMITD_INGRESSES__0__TLS: ingresses[0].tls: sets no single value; add __ and a key`},
 		"no index":        {[]string{"ADMITD_INGRESSES__ORDERS__LISTEN=x"}, `$ADMITD_INGRESSES__ORDERS__LISTEN: ingresses: is a list and needs an index from 0 (ORDERS)`},
 		"beyond the list": {[]string{"ADMITD_INGRESSES__2__NAME=x"}, `$ADMITD_INGRESSES__2__NAME: ingresses[2].name: is beyond the list, which has 1 elements`},
-		"wrong type":      {[]string{"ADMITD_INGRESSES__0__REQUESTS__RATE=fast"}, `$ADMITD_INGRESSES__0__REQUESTS__RATE: ingresses[0].requests.rate: must be a number (fast)`},
+		"wrong type":      {[]string{"ADMITD_INGRESSES__0__REQUESTS__RATE=fast"}, `$ADMITD_INGRESSES__0__REQUESTS__RATE: ingresses[0].requests.rate: must be a number or unlimited (fast)`},
 		"out of range":    {[]string{"ADMITD_TRACING__SAMPLERATIO=2"}, `$ADMITD_TRACING__SAMPLERATIO: tracing.sampleRatio: must be at most 1 (2)`},
 		"relation":        {[]string{"ADMITD_ADMIN__LISTEN=0.0.0.0:1"}, `$ADMITD_ADMIN__LISTEN: admin.listen: is not a loopback address: set admin.tokenFile, or admin.insecure: true (0.0.0.0:1)`},
 		"word of a list":  {[]string{"ADMITD_INGRESSES__0__PARTITIONS__BY=clint"}, `$ADMITD_INGRESSES__0__PARTITIONS__BY: ingresses[0].partitions.by: must begin with header, query, path, client or constant for protocol http, did you mean "client"? (clint)`},

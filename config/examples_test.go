@@ -165,7 +165,7 @@ func TestSchemaTellsOneThing(t *testing.T) {
 		"drainTimeout: soon":                               "/ingresses/0/drainTimeout: 'soon' does not match pattern",
 		"drainTimeout: 5":                                  "/ingresses/0/drainTimeout: maximum: got 5, want 0",
 		"mode: loud":                                       "/ingresses/0/mode: value must be one of",
-		"requests: { rate: many }":                         "/ingresses/0/requests/rate: got string, want number",
+		"requests: { rate: many }":                         "/ingresses/0/requests/rate: 'many' does not match pattern '^unlimited$'",
 		"requests: 5":                                      "/ingresses/0/requests: got number, want object",
 		"partitions: { by: 5 }":                            "/ingresses/0/partitions/by: got number, want string or array",
 		"partitions: { default: { queue: long } }":         "/ingresses/0/partitions/default/queue: 'long' does not match pattern '^auto$'",

@@ -136,8 +136,8 @@ type Shapes struct {
 
 // Connections is the ingress connection rate limiter.
 type Connections struct {
-	// New connections per second; 0 = unlimited.
-	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
+	// New connections per second; unlimited and 0 are no bound.
+	Rate float64 `yaml:"rate" default:"0" zero:"unlimited" min:"0" max:"1e9"`
 	// Bucket depth in seconds of the rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 	// Connections that may wait for a token before further ones are refused.
@@ -155,8 +155,8 @@ type Connections struct {
 
 // Requests is the ingress request rate limiter.
 type Requests struct {
-	// Requests, or rather their tokens, per second; 0 = unlimited.
-	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
+	// Requests, or rather their tokens, per second; unlimited and 0 are no bound.
+	Rate float64 `yaml:"rate" default:"0" zero:"unlimited" min:"0" max:"1e9"`
 	// Bucket depth in seconds of the rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 	// Requests that may borrow a token and wait for it before further ones are

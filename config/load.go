@@ -78,6 +78,16 @@ func Sources(name string, content []byte, env []string) func(path string) string
 	return r.Source
 }
 
+// Zeros returns the paths where a configuration that holds says 0 for what is meant by the word
+// unlimited: who writes 0 may mean that nothing passes.
+func Zeros(name string, content []byte, env []string) []string {
+	r := reportOn(name)
+	if merged, err := r.Layers(reflect.TypeFor[Config](), content, env); err != nil || r.Decode(merged, &Config{}) != nil {
+		return nil
+	}
+	return r.Zeros()
+}
+
 // assemble completes, decodes and validates what the layers say together.
 func assemble(r *strict.Report, merged map[string]any, checks ...func(validator, *Config)) (*Config, error) {
 	c := &Config{}

@@ -56,8 +56,8 @@ func (in *Ingress) Partitioned() bool {
 // Partition is the form of a partition.
 type Partition struct {
 	// Requests per second of this partition, in addition to the ingress's
-	// rate; 0 = unlimited.
-	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
+	// rate; unlimited and 0 are no bound.
+	Rate float64 `yaml:"rate" default:"0" zero:"unlimited" min:"0" max:"1e9"`
 	// Bucket depth in seconds of the rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 	// The rate is that of all gates of the fleet together; in default that of each
@@ -82,8 +82,8 @@ type NamedPartition struct {
 	// first, then the longest prefix. Empty: the name.
 	Match string `yaml:"match" default:""`
 	// Requests per second of this partition, in addition to the ingress's
-	// rate; 0 = unlimited.
-	Rate float64 `yaml:"rate" default:"0" min:"0" max:"1e9"`
+	// rate; unlimited and 0 are no bound.
+	Rate float64 `yaml:"rate" default:"0" zero:"unlimited" min:"0" max:"1e9"`
 	// Bucket depth in seconds of the rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 	// The rate is that of all gates of the fleet together; in default that of each

@@ -53,10 +53,10 @@ type Pulsar struct {
 
 // PublishRate is a limit on what may be published.
 type PublishRate struct {
-	// Messages per second; 0 = unlimited.
-	Messages float64 `yaml:"messages" default:"0" min:"0" max:"1e9"`
-	// Bytes per second, whole frames; 0 = unlimited.
-	Bytes Size `yaml:"bytes" default:"0" min:"0" max:"1TiB"`
+	// Messages per second; unlimited and 0 are no bound.
+	Messages float64 `yaml:"messages" default:"0" zero:"unlimited" min:"0" max:"1e9"`
+	// Bytes per second, whole frames; unlimited and 0 are no bound.
+	Bytes Size `yaml:"bytes" default:"0" zero:"unlimited" min:"0" max:"1TiB"`
 	// Depth of both buckets in seconds of their rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 }
@@ -67,10 +67,10 @@ type TopicRate struct {
 	Name string `yaml:"name" required:"true"`
 	// Full topic name without partition; a trailing * matches any rest.
 	Match string `yaml:"match" required:"true"`
-	// Messages per second; 0 = unlimited.
-	Messages float64 `yaml:"messages" default:"0" min:"0" max:"1e9"`
-	// Bytes per second, whole frames; 0 = unlimited.
-	Bytes Size `yaml:"bytes" default:"0" min:"0" max:"1TiB"`
+	// Messages per second; unlimited and 0 are no bound.
+	Messages float64 `yaml:"messages" default:"0" zero:"unlimited" min:"0" max:"1e9"`
+	// Bytes per second, whole frames; unlimited and 0 are no bound.
+	Bytes Size `yaml:"bytes" default:"0" zero:"unlimited" min:"0" max:"1TiB"`
 	// Depth of both buckets in seconds of their rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 }
@@ -82,10 +82,10 @@ type ResourceGroup struct {
 	// Topics of the group, spelled as in topics. A topic may belong to several
 	// groups.
 	Match []string `yaml:"match" required:"true" single:"true"`
-	// Messages per second; 0 = unlimited.
-	Messages float64 `yaml:"messages" default:"0" min:"0" max:"1e9"`
-	// Bytes per second, whole frames; 0 = unlimited.
-	Bytes Size `yaml:"bytes" default:"0" min:"0" max:"1TiB"`
+	// Messages per second; unlimited and 0 are no bound.
+	Messages float64 `yaml:"messages" default:"0" zero:"unlimited" min:"0" max:"1e9"`
+	// Bytes per second, whole frames; unlimited and 0 are no bound.
+	Bytes Size `yaml:"bytes" default:"0" zero:"unlimited" min:"0" max:"1TiB"`
 	// Depth of both buckets in seconds of their rate.
 	BurstSeconds float64 `yaml:"burstSeconds" default:"1" min:"0.001" max:"86400"`
 }

@@ -3,6 +3,8 @@ package config_test
 import (
 	"slices"
 	"testing"
+
+	"github.com/admitd/admitd/config"
 )
 
 // Limits that add up before one backend are warned of, with the cure; those that are
@@ -35,5 +37,18 @@ func TestWarningsOfLimitsThatAddUp(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s:\n got %q\nwant %q", in, got, want)
 		}
+	}
+}
+
+// A rate of 0 is no bound, and is written as unlimited: who writes 0 is warned, whether in
+// the file or in a variable.
+func TestZeros(t *testing.T) {
+	const text = "ingresses: [ { name: a, requests: { rate: 0 }, connections: { rate: unlimited }, partitions: { by: client, default: { rate: 0.0 }, named: [ { name: n, rate: 1 } ] } } ]"
+	got := config.Zeros("f", []byte(text), []string{"ADMITD_INGRESSES__0__PARTITIONS__NAMED__0__RATE=0"})
+	if want := []string{"ingresses[0].requests.rate", "ingresses[0].partitions.default.rate", "ingresses[0].partitions.named[0].rate"}; !slices.Equal(got, want) {
+		t.Errorf("zeros at %q, want %q", got, want)
+	}
+	if cfg := mustParse(t, text); cfg.Ingresses[0].Connections.Rate != 0 {
+		t.Errorf("unlimited is %g", cfg.Ingresses[0].Connections.Rate)
 	}
 }

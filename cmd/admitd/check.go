@@ -104,7 +104,7 @@ func checkFiles(s streams, format string, files []string) (code int, problems co
 			if format == "text" {
 				fmt.Fprintf(s.out, "%s: valid, ingresses: %d\n", file, len(cfg.Ingresses))
 			}
-			for _, w := range append(cfg.Warnings(), lifted(file, cfg)...) {
+			for _, w := range append(cfg.Warnings(), lifted(file)...) {
 				warnings = append(warnings, fileWarning{file, w})
 				if format == "text" {
 					fmt.Fprintf(s.out, "%s: warning: %s: %s\n", file, w.Path, w.Message)
@@ -117,25 +117,13 @@ func checkFiles(s streams, format string, files []string) (code int, problems co
 
 // lifted warns of rates of 0 that were written down: who writes one may mean that
 // nothing passes.
-func lifted(file string, cfg *config.Config) (all []config.Warning) {
+func lifted(file string) (all []config.Warning) {
 	content, err := config.Reread(file)
 	if err != nil {
 		return nil // it was read a moment ago
 	}
-	written := config.Sources(file, content, os.Environ())
-	warn := func(path string, rate float64) {
-		if rate == 0 && written(path) != "" {
-			all = append(all, config.Warning{Path: path, Message: "0 is no bound: everything passes; leave it out if that is meant"})
-		}
-	}
-	for i := range cfg.Ingresses {
-		in, at := &cfg.Ingresses[i], fmt.Sprintf("ingresses[%d].", i)
-		warn(at+"requests.rate", in.Requests.Rate)
-		warn(at+"connections.rate", in.Connections.Rate)
-		warn(at+"partitions.default.rate", in.Partitions.Default.Rate)
-		for j := range in.Partitions.Named {
-			warn(fmt.Sprintf("%spartitions.named[%d].rate", at, j), in.Partitions.Named[j].Rate)
-		}
+	for _, path := range config.Zeros(file, content, os.Environ()) {
+		all = append(all, config.Warning{Path: path, Message: "0 is no bound: everything passes; say unlimited, if that is meant"})
 	}
 	return all
 }

@@ -143,6 +143,9 @@ func (m model) typeText(f *field) string {
 		name = strings.Join(e, ", ")
 	}
 	name += bounds(f)
+	if word := f.tag.Get("zero"); word != "" {
+		name += ", or " + word
+	}
 	switch {
 	case f.form == list && f.tag.Get("single") != "":
 		return "list of " + name + ", or one"

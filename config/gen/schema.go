@@ -161,6 +161,9 @@ func (m model) value(f *field) map[string]any {
 		s["type"] = "boolean"
 	case "int", "float64":
 		s["type"] = map[string]string{"int": "integer", "float64": "number"}[f.typ]
+		if word := f.tag.Get("zero"); word != "" {
+			s["type"], s["pattern"], s[saidOfPattern] = []any{"number", "string"}, "^"+word+"$", "want a number, or the word "+word
+		}
 		for tag, key := range map[string]string{"min": "minimum", "max": "maximum", "below": "exclusiveMaximum"} {
 			if b, ok := f.tag.Lookup(tag); ok {
 				s[key] = literal(f.typ, b)
@@ -173,9 +176,11 @@ func (m model) value(f *field) map[string]any {
 			"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0, saidOfPattern: "want a time such as 250ms, 10s or 1h30m",
 		}
 	case "Size":
-		return map[string]any{
-			"type": []any{"string", "integer"}, "pattern": sizePattern, "minimum": 0, saidOfPattern: "want a size such as 64KiB or 16MiB, or a number of bytes",
+		pattern, want := sizePattern, "want a size such as 64KiB or 16MiB, or a number of bytes"
+		if word := f.tag.Get("zero"); word != "" {
+			pattern, want = "^"+word+"$|"+pattern, want+", or the word "+word
 		}
+		return map[string]any{"type": []any{"string", "integer"}, "pattern": pattern, "minimum": 0, saidOfPattern: want}
 	case "Count":
 		return map[string]any{ // of text the word alone
 			"type": []any{"integer", "string"}, "minimum": literal("int", f.tag.Get("min")), "maximum": literal("int", f.tag.Get("max")),

@@ -24,6 +24,7 @@ type field struct {
 	required   bool
 	single     bool
 	selects    bool
+	zero       string // a word that says 0; "" = there is none
 	word       string // stands for the whole mapping and sets this field alone; "" = is none
 }
 
@@ -59,6 +60,7 @@ func (w Tags) fields(t reflect.Type) []field {
 		f.single = sf.Tag.Get("single") != ""
 		f.selects = sf.Tag.Get("selects") != ""
 		f.word = sf.Tag.Get("word")
+		f.zero = sf.Tag.Get("zero")
 		f.per = map[string]string{}
 		for p := range strings.FieldsSeq(sf.Tag.Get("per")) {
 			k, v, _ := strings.Cut(p, "=")

@@ -24,7 +24,12 @@ type Report struct {
 	seen  map[Problem]bool
 	list  Problems
 	left  int // problems beyond maxProblems
+	zeros []string
 }
+
+// Zeros returns the paths where 0 was written for what has a word that says it, in fields with
+// the tag zero:"word", once the content is decoded.
+func (r *Report) Zeros() []string { return r.zeros }
 
 // Options are what a [Report] knows of the structs that it is about.
 type Options struct {

@@ -29,6 +29,7 @@ func TestFaults(t *testing.T) {
 		"above":                 {"name: x\nport: 65536", []string{"2: port: must be at most 65535 (65536)"}},
 		"not below":             {"name: x\nshare: 1", []string{"2: share: must be below 1 (1)"}},
 		"not a number":          {"name: x\nshare: much", []string{"2: share: must be a number (much)"}},
+		"not the word for 0":    {"name: x\npace: unlimitd", []string{"2: pace: must be a number or unlimited (unlimitd)"}},
 		"no finite number":      {"name: x\nshare: .inf", []string{"2: share: must be a finite number (+Inf)"}},
 		"NaN":                   {"name: x\nshare: .nan", []string{"2: share: must be a finite number (NaN)"}},
 		"octal to some":         {"name: x\nport: 0100", []string{"2: port: begins with a zero, which YAML reads as octal in one version and as decimal in another; leave it out (0100)"}},

@@ -20,6 +20,8 @@ type shop struct {
 	Room    strict.Size              `yaml:"room" default:"1KiB" max:"1MiB"`
 	Key     strict.Secret            `yaml:"key"`
 	Status  strict.Status            `yaml:"status" default:"auto" enum:"auto 429 503"`
+	Pace    float64                  `yaml:"pace" default:"3" zero:"unlimited" min:"0" max:"9"`
+	Bytes   strict.Size              `yaml:"bytes" default:"1KiB" zero:"unlimited" max:"1GiB"`
 	Tills   strict.Count             `yaml:"tills" default:"1" min:"1" max:"9"`
 	Words   []string                 `yaml:"words"`
 	Nets    []strict.Prefix          `yaml:"nets" single:"true"`

@@ -124,8 +124,16 @@ func (s shaper) value(path string, f field, v any, selected string) any {
 
 // leaf completes a value that is one word or number.
 func (s shaper) leaf(path string, f field, t reflect.Type, v any, selected string) any {
+	if f.zero != "" && v == f.zero {
+		v = int64(0)
+	} else if f.zero != "" && (v == int64(0) || v == 0.0 || v == uint64(0) || v == "0") {
+		s.zeros = append(s.zeros, path)
+	}
 	if v != nil {
 		got, problem := scalar(t, v)
+		if problem == "must be a number" && f.zero != "" {
+			problem += " or " + f.zero
+		}
 		if problem != "" && len(f.enum) > 0 {
 			problem = f.choose("")
 		}

@@ -16,7 +16,7 @@ func samePrefix(a, b strict.Prefix) bool { return a == b }
 func TestDefaults(t *testing.T) {
 	got := mustRead(t, "name: corner\n")
 	want := &shop{
-		Name: "corner", Port: 80, Share: 0.5, Open: true, Wait: strict.Duration(10 * time.Second), Room: 1024,
+		Name: "corner", Port: 80, Share: 0.5, Pace: 3, Bytes: 1024, Open: true, Wait: strict.Duration(10 * time.Second), Room: 1024,
 		Tills: 1, Till: till{Kind: "cash", Coins: 10}, Line: line{Auto: true, Depth: 4},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(samePrefix)); diff != "" {
@@ -41,6 +41,8 @@ func TestValues(t *testing.T) {
 		"whole float":             {"port: 1e3", func(s *shop) any { return s.Port }, 1000},
 		"number with sign":        {"port: +81", func(s *shop) any { return s.Port }, 81},
 		"integer for a float":     {"share: 0", func(s *shop) any { return s.Share }, 0.0},
+		"a word for 0":            {"pace: unlimited", func(s *shop) any { return s.Pace }, 0.0},
+		"a word for no bytes":     {"bytes: unlimited", func(s *shop) any { return s.Bytes }, strict.Size(0)},
 		"exponent":                {"share: 25e-2", func(s *shop) any { return s.Share }, 0.25},
 		"false":                   {"open: false", func(s *shop) any { return s.Open }, false},
 		"duration":                {"wait: 1m30s", func(s *shop) any { return time.Duration(s.Wait) }, 90 * time.Second},
