@@ -18,6 +18,6 @@ func kneeRow() Row {
 func kneeOptions(s Settings) knee.Options {
 	return knee.Options{
 		InitialLimit: s.InitialLimit, MinLimit: s.MinLimit, MaxLimit: s.MaxLimit,
-		Gates: s.gates(), Others: s.Others, Epoch: s.Epoch, Objective: s.Objective,
+		Gates: s.gates(), Others: s.Others, Epoch: s.Epoch, Objective: s.Objective, Queued: s.Queued,
 	}
 }

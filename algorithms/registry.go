@@ -44,6 +44,9 @@ type Settings struct {
 	// Others says that other gates share the backend, as many as nobody knows. Only
 	// knee goes by it; see [knee.Options].
 	Others bool
+	// Queued says that requests which get no permit wait for one. Only knee looks at
+	// it.
+	Queued bool
 	// Epoch is the wall clock at the zero of the limit's time, for gates that do
 	// things at common moments; see [knee.Options]. 0 = they share it already.
 	Epoch int64

@@ -121,8 +121,17 @@ func limitSettings(in *config.Ingress, l *config.Limit) algorithms.Settings {
 	}
 	if l.Algorithm == algorithms.KindKnee {
 		s.Gates, s.Others = max(int(in.Gates), 1), in.Gates == config.Auto // the other algorithms are said to be left as they are
+		s.Queued = queued(in)
 	}
 	return s
+}
+
+// queued reports whether requests of an ingress wait for a permit for as long as
+// their clients would before they tried again.
+func queued(in *config.Ingress) bool {
+	_, _, ok := config.Patience(in)
+	q := in.Partitions.Default.Queue
+	return ok && (q.Auto || q.Depth > 0)
 }
 
 // classPolicy turns who goes first into a part of the gate's policy, nil when

@@ -38,7 +38,7 @@ const initialKnee = 20
 func commonSettings(in *config.Ingress) algorithms.Settings {
 	s := algorithms.Settings{
 		Algorithm: algorithms.KindKnee, Objective: time.Duration(in.Objective),
-		Gates: max(int(in.Gates), 1), Others: in.Gates == config.Auto,
+		Gates: max(int(in.Gates), 1), Others: in.Gates == config.Auto, Queued: queued(in),
 	}
 	if l := &in.Partitions.Default.Limit; l.Algorithm == algorithms.KindKnee {
 		s.InitialLimit, s.MinLimit = l.InitialLimit, l.MinLimit

@@ -78,6 +78,9 @@ func (k *known) room(o Options) float64 {
 	busy := n * k.flow.rate * k.base.mean
 	q := math.Max(leastQueue, 3*math.Sqrt(busy))
 	q = math.Min(q, k.mostQueue(math.Max(busy, n*k.flow.work)))
+	if o.Queued {
+		q = math.Min(q, 3+busy/4)
+	}
 	if o.Others && k.base.sure() {
 		q = math.Min(q, k.company.queue(k.base.mean))
 	}

@@ -34,6 +34,10 @@ type Options struct {
 	// Objective is the time within which an answer is worth having; what is
 	// admitted is kept inside it. 0 = what the callers' departures teach.
 	Objective time.Duration
+	// Queued says that requests which get no permit wait for one instead of being
+	// refused at once. They need no queue at the backend, where waiting may cost more:
+	// processes, locks.
+	Queued bool
 }
 
 // Validate reports every value out of range.

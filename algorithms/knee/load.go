@@ -93,7 +93,7 @@ func (s *state) grow(o Options, w *window) string {
 	if !s.trial.isOver(w.now) || !s.base.sure() {
 		factor = 2
 	}
-	demand := w.rate() / math.Max(1-w.share(s.limit), 0.01)
+	demand := w.rate() / math.Max(1-w.share(s.limit, false), 0.01)
 	if next := math.Min(factor*s.limit, demand*s.base.mean+q); next > s.limit {
 		s.limit, s.episode.still = next, 0
 	}

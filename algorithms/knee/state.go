@@ -71,7 +71,7 @@ func (s *state) gathered(o Options, w *window) string {
 		return parts.WhyDrops
 	}
 	s.base.age += w.elapsed
-	share := w.share(s.limit)
+	share := w.share(s.limit, o.Queued)
 	excess := share
 	if w.watched && share > 0.01 {
 		// What cannot be served, whatever is being refused to work off a queue.

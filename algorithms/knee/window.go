@@ -20,11 +20,19 @@ func (w *window) rate() float64 { return w.count() / math.Max(w.elapsed, 1) }
 
 func (w *window) mean() float64 { return w.latency / math.Max(w.count(), 1) }
 
-// share is the part of the demand that was refused.
-func (w *window) share(limit float64) float64 {
+// waitedFor is the share of the demand that a full limit stands for where requests
+// wait instead of being refused: enough to look for a queue.
+const waitedFor = 0.05
+
+// share is the part of the demand that was refused, or had to wait where it is queued.
+func (w *window) share(limit float64, queued bool) float64 {
 	switch {
 	case w.watched:
-		return math.Min(w.refused/math.Max(w.offered, 1), 1)
+		share := math.Min(w.refused/math.Max(w.offered, 1), 1)
+		if queued && float64(w.peak) >= math.Floor(limit) && w.held >= 0.9*limit*w.count() {
+			share = math.Max(share, waitedFor)
+		}
+		return share
 	case float64(w.peak) < math.Floor(limit):
 		return 0
 	case w.held < 0.9*limit*w.count():
