@@ -12,9 +12,11 @@ type Postgres struct {
 	// statement outside a transaction.
 	Unit string `yaml:"unit" default:"transaction" enum:"transaction statement"`
 	// What becomes of the permit while a session is idle inside a transaction.
-	// release: nobody works, so it is given back, and the next statement takes
-	// one by force. keep: the transaction holds it to its end.
-	IdleInTransaction string `yaml:"idleInTransaction" default:"release" enum:"release keep" reload:"connections"`
+	// auto: the transaction keeps it, so that the limit bounds open transactions; it
+	// is given back when the session has been idle for 50 to 100 ms while others wait
+	// for a permit or are refused one. release: it is given back at once, and each
+	// statement takes one by force. keep: the transaction keeps it to its end.
+	IdleInTransaction string `yaml:"idleInTransaction" default:"auto" enum:"auto release keep" reload:"connections"`
 	// Admits superusers as everybody else. They are exempt otherwise: who mends
 	// the database must get in.
 	GateSuperusers bool `yaml:"gateSuperusers" default:"false"`

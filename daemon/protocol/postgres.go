@@ -77,7 +77,7 @@ func postgresOptions(in *config.Ingress) (postgresgate.Options, error) {
 		o.Backends = append(o.Backends, c.MoreBackends...)
 		o.DialTimeout, o.HandshakeTimeout = time.Duration(c.DialTimeout), time.Duration(c.HandshakeTimeout)
 		o.FrameTimeout = time.Duration(c.FrameTimeout)
-		o.PerStatement, o.KeepInTransaction = c.Unit == "statement", c.IdleInTransaction == "keep"
+		o.PerStatement, o.IdleInTransaction = c.Unit == "statement", idlePolicies()[c.IdleInTransaction]
 		o.PassTLS = c.PassTLS
 		if a := &c.Activity; a.User != "" {
 			login := sqlsource.Login{User: a.User, Database: a.Database, PasswordFile: a.PasswordFile, TLS: upstream}
@@ -90,6 +90,13 @@ func postgresOptions(in *config.Ingress) (postgresgate.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// idlePolicies are the words for them.
+func idlePolicies() map[string]postgresgate.IdlePolicy {
+	return map[string]postgresgate.IdlePolicy{
+		"auto": postgresgate.IdleAuto, "release": postgresgate.IdleRelease, "keep": postgresgate.IdleKeep,
+	}
 }
 
 // postgresCosts gives the operations that the configuration does not name the

@@ -162,7 +162,7 @@ func TestTransactions(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){
 		"the permit rests with the client": func(t *testing.T) {
 			t.Helper()
-			sc := stage(t, policy(1, 0), postgresgate.Options{})
+			sc := stage(t, policy(1, 0), postgresgate.Options{IdleInTransaction: postgresgate.IdleRelease})
 			c, up, _ := sc.login()
 			exchange(t, c, up, "begin", 'T')
 			if !sc.free() {
@@ -181,7 +181,7 @@ func TestTransactions(t *testing.T) {
 		},
 		"or is kept": func(t *testing.T) {
 			t.Helper()
-			sc := stage(t, policy(1, 0), postgresgate.Options{KeepInTransaction: true})
+			sc := stage(t, policy(1, 0), postgresgate.Options{IdleInTransaction: postgresgate.IdleKeep})
 			c, up, ended := sc.login()
 			exchange(t, c, up, "begin", 'T')
 			if sc.free() {

@@ -110,10 +110,10 @@ func TestChainedTransactionsAreAskedFor(t *testing.T) {
 		"and chain": query("commit and chain"), "commit; begin": query("commit; begin"),
 		"a pipeline": script(parse("", "commit"), bind(""), execute(), parse("", "begin"), bind(""), execute(), sync0),
 	} {
-		for _, keep := range []bool{false, true} {
+		for _, idle := range []postgresgate.IdlePolicy{postgresgate.IdleAuto, postgresgate.IdleRelease, postgresgate.IdleKeep} {
 			bubble(t, map[string]func(t *testing.T){name: func(t *testing.T) {
 				t.Helper()
-				sc := stage(t, policy(1, 0), postgresgate.Options{KeepInTransaction: keep})
+				sc := stage(t, policy(1, 0), postgresgate.Options{IdleInTransaction: idle})
 				c, up, _ := sc.login()
 				turn(t, c, up, query("begin"), ready('T'))
 				turn(t, c, up, query("insert"), ready('T'))

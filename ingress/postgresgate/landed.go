@@ -85,7 +85,8 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 		outcome = limiter.Ignored
 	}
 	b.chained = b.status != statusIdle && (b.chained || b.ends && !b.failed)
-	b.kept = b.status != statusIdle && s.o.KeepInTransaction && !b.chained
+	b.yielded = b.status != statusIdle && (b.yielded || b.kept && rs.Yielded())
+	b.kept = b.status != statusIdle && s.o.IdleInTransaction != IdleRelease && !b.chained && !b.yielded
 	b.settleLocks()
 	if !b.kept {
 		rs.End(outcome)
@@ -97,9 +98,10 @@ func (s *session) readyForQuery(rs *relay.Session, m relay.Message) relay.Verdic
 		}
 		b.refusal = nil
 	}
-	// While a permit is kept its age is the client's thinking too.
-	b.failed, b.failedLast, b.works, b.unfair, b.ends = false, b.failed, false, b.kept, false
-	b.outcome, b.fail = limiter.Success, nil
+	b.failed, b.failedLast, b.ends, b.fail = false, b.failed, false, nil
+	if !b.kept { // else the latency is that of the whole transaction
+		b.works, b.unfair, b.outcome = false, false, limiter.Success
+	}
 	return v
 }
 
@@ -109,8 +111,8 @@ type backend struct {
 	reported
 	failed     bool            // an error was passed in this unit
 	failedLast bool            // and in the one before
-	outcome    limiter.Outcome // of the unit so far
-	works      bool            // the unit does something of which the latency can teach
+	outcome    limiter.Outcome // of what the permit stands for, so far, as are the next two
+	works      bool            // it does something of which the latency can teach
 	unfair     bool            // its latency is the client's as much as the server's
 	refusal    []byte          // stands in for the next ReadyForQuery; nil = none
 	fail       []byte          // stands in for the error of refusedText; nil = none
@@ -128,7 +130,8 @@ type reported struct {
 	// chained: the transaction began in the unit that ended the one before, so that
 	// nobody has asked for it.
 	chained bool
-	locks   int // advisory locks of the session that it is known to hold
+	yielded bool // the permit was given back in this transaction, while the session was idle
+	locks   int  // advisory locks of the session that it is known to hold
 }
 
 // inside reports whether the session is inside a transaction that was admitted, or

@@ -60,9 +60,9 @@ type Options struct {
 	// PerStatement charges every statement that a client sends outside a
 	// transaction, where a unit is charged once otherwise.
 	PerStatement bool
-	// KeepInTransaction keeps the permit while a session is idle inside a
-	// transaction.
-	KeepInTransaction bool
+	// IdleInTransaction says what becomes of the permit while a session is idle
+	// inside a transaction; 0 = [IdleAuto].
+	IdleInTransaction IdlePolicy
 	// SQLStates replaces the codes of refusals by reason; missing = 53400 for
 	// request_rate and cost_exceeds_burst, 53000 for the others.
 	SQLStates map[labels.Reason]string
@@ -84,6 +84,22 @@ type Options struct {
 	// and, once each, what keeps the gate from seeing work; nil = nobody is.
 	Log *slog.Logger
 }
+
+// IdlePolicy says what becomes of the permit of a session that is idle inside a
+// transaction.
+type IdlePolicy uint8
+
+// The policies.
+const (
+	// IdleAuto, the default, keeps it, and gives it back when the session has been
+	// idle for 50 to 100 ms while others wait for a permit or are refused one. The
+	// rest of such a transaction is treated as by IdleRelease.
+	IdleAuto IdlePolicy = iota
+	// IdleRelease gives the permit back; the next statement takes one by force.
+	IdleRelease
+	// IdleKeep keeps it to the end of the transaction.
+	IdleKeep
+)
 
 // Exemptions name sessions and operations that are counted but never refused.
 type Exemptions struct {

@@ -108,7 +108,7 @@ func (s *session) Done(bool) bool {
 func (s *session) Inspect(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
 	if s.rs == nil {
 		s.rs = rs
-		if s.o.KeepInTransaction {
+		if s.o.IdleInTransaction != IdleRelease {
 			rs.Rest()
 		}
 	}

@@ -23,9 +23,14 @@ type Activity interface {
 }
 
 const (
+	// lookEvery is how often sessions that are idle inside a transaction are looked
+	// for, while a statement waits for a permit or was refused one.
+	lookEvery = 50 * time.Millisecond
+	// perRound is how many looks are a round.
+	perRound = 5
 	// askEvery is how often the server is asked who waits for a lock, while a
-	// statement waits for a permit or a permit is suspended.
-	askEvery = 250 * time.Millisecond
+	// statement waits for a permit or a permit is suspended: once in a round.
+	askEvery = perRound * lookEvery
 	// askTimeout bounds one question, connecting included.
 	askTimeout = 2 * time.Second
 	// askAgain is how long a server that could not be asked is left alone.
@@ -44,7 +49,8 @@ const (
 // suspender gives back the permits of sessions that wait for a lock: they work as
 // little as those that are idle inside a transaction, and the holder of the lock may
 // need a permit. With an [Activity] it knows who waits; without, it keeps a quarter
-// of each limit free of statements that have lasted much longer than usual. It makes
+// of each limit free of statements that have lasted much longer than usual. Where
+// transactions keep their permits it has those yield it that are idle. It makes
 // rounds while somebody waits for a permit, was refused one, or is suspended. It is
 // safe for concurrent use.
 type suspender struct {
@@ -62,6 +68,7 @@ type suspender struct {
 	asked     []*askedServer        // by backend; none = nobody can be asked
 	suspended map[*session]string   // with the partition of its permit; "" = of any
 	waited    map[*session]struct{} // those that waited for a lock in the round before
+	looks     int                   // since the last round
 	tick      uint32                // of the round before
 	quiet     int                   // rounds without need
 	grants    map[string]grant      // of partitions that are full
@@ -106,20 +113,37 @@ func (u *suspender) full() {
 	defer u.mu.Unlock()
 	if !u.running {
 		u.running = true
-		time.AfterFunc(askEvery, u.beat)
+		time.AfterFunc(lookEvery, u.beat)
 	}
 }
 
-// beat makes a round if there is need, and has the next one follow until there has
-// been none for a while.
+// beat looks for idle sessions and makes a round if there is need, and has the next
+// look follow until there has been none for a while.
 func (u *suspender) beat() {
-	if u.wanted.Swap(false) || len(u.suspended) > 0 {
-		u.quiet = 0
-		u.round()
-	} else if u.quiet++; u.quiet >= quietRounds && u.stop() {
-		return
+	tick := u.srv.corridor.Tick()
+	if u.wanted.Load() {
+		u.yieldIdle(tick - 1)
 	}
-	time.AfterFunc(askEvery, u.beat)
+	if u.looks++; u.looks >= perRound {
+		u.looks = 0
+		if u.wanted.Swap(false) || len(u.suspended) > 0 {
+			u.quiet = 0
+			u.round(tick)
+		} else if u.quiet++; u.quiet >= quietRounds && u.stop() {
+			return
+		}
+	}
+	time.AfterFunc(lookEvery, u.beat)
+}
+
+// yieldIdle has sessions give their permit back that have been idle inside a
+// transaction since before the tick.
+func (u *suspender) yieldIdle(tick uint32) {
+	u.srv.corridor.Each(func(rs *relay.Session) {
+		if s := rs.Protocol().(*session); s.o.IdleInTransaction == IdleAuto { //nolint:forcetypeassert // the corridor is the server's own
+			rs.Yield(tick)
+		}
+	})
 }
 
 // stop closes the connections unless there is need again.
@@ -138,10 +162,10 @@ func (u *suspender) stop() bool {
 }
 
 // round suspends who waits, and has those go on that do not wait any more.
-func (u *suspender) round() {
+func (u *suspender) round(tick uint32) {
 	u.renew()
 	before := u.tick
-	u.tick = u.srv.corridor.Tick()
+	u.tick = tick
 	if len(u.asked) == 0 {
 		u.keepShare()
 	} else {
@@ -256,12 +280,12 @@ func (u *suspender) ask(a *askedServer) []uint32 {
 // partitions that are full, as far as they hold more than three quarters of the
 // limit. It suspends as many as the limit at most, since they may be at work.
 func (u *suspender) keepShare() {
-	if u.srv.learner == nil || u.srv.current.Load().KeepInTransaction {
+	if u.srv.learner == nil || u.srv.current.Load().IdleInTransaction == IdleKeep {
 		return
 	}
 	held := map[string][]*session{}
 	u.srv.corridor.Each(func(rs *relay.Session) {
-		if name, before := rs.Held(u.tick - longRounds); before {
+		if name, before := rs.Held(u.tick - longRounds*perRound); before {
 			held[name] = append(held[name], rs.Protocol().(*session)) //nolint:forcetypeassert // the corridor is the server's own
 		}
 	})
@@ -283,7 +307,7 @@ func (u *suspender) keepShare() {
 // partition for long.
 func (u *suspender) share(g *limiter.Glance, held []*session, room int) {
 	usual := g.Busy / time.Duration(g.Succeeded)
-	rounds := max(longRounds, uint32(min(longBy*usual/askEvery, 1<<20)))
+	rounds := perRound * max(longRounds, uint32(min(longBy*usual/askEvery, 1<<20)))
 	held = slices.DeleteFunc(held, func(s *session) bool {
 		_, long := s.rs.Held(u.tick - rounds)
 		return !long

@@ -107,7 +107,7 @@ func TestWhoWaitsForALockHoldsNoPermit(t *testing.T) {
 	bubble(t, map[string]func(t *testing.T){
 		"seen twice": func(t *testing.T) {
 			t.Helper()
-			sc, l, all := begin(t, 2, postgresgate.Options{})
+			sc, l, all := begin(t, 2, postgresgate.Options{IdleInTransaction: postgresgate.IdleRelease})
 			time.Sleep(time.Minute)
 			if asked, _ := l.counts(); asked != 0 {
 				t.Errorf("asked %d times while nobody waited for a permit", asked)
@@ -203,7 +203,7 @@ func TestWhoWaitsForALockHoldsNoPermit(t *testing.T) {
 		},
 		"with a permit that it keeps to the end of the transaction": func(t *testing.T) {
 			t.Helper()
-			sc, l, all := begin(t, 1, postgresgate.Options{KeepInTransaction: true})
+			sc, l, all := begin(t, 1, postgresgate.Options{IdleInTransaction: postgresgate.IdleKeep})
 			l.set(nil, all[0].pid)
 			refused(t, sc)
 			time.Sleep(300 * time.Millisecond)
@@ -243,21 +243,22 @@ func TestLongStatementsLeaveAShare(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit  int
 		usual  time.Duration
-		keep   bool
+		idle   postgresgate.IdlePolicy
 		rounds int
 		want   int64
 	}{
-		"after four rounds":                {8, time.Millisecond, false, 6, 2},
-		"not before":                       {8, time.Millisecond, false, 3, 0},
-		"not where all take as long":       {8, time.Second, false, 20, 0},
-		"but ten times as long":            {8, time.Second, false, 60, 2},
-		"as many as the limit":             {8, time.Millisecond, false, 60, 8},
-		"not of a small limit":             {3, time.Millisecond, false, 60, 0},
-		"not where transactions keep them": {8, time.Millisecond, true, 60, 0},
+		"after four rounds":                {8, time.Millisecond, postgresgate.IdleAuto, 6, 2},
+		"with release":                     {8, time.Millisecond, postgresgate.IdleRelease, 6, 2},
+		"not before":                       {8, time.Millisecond, postgresgate.IdleAuto, 3, 0},
+		"not where all take as long":       {8, time.Second, postgresgate.IdleAuto, 20, 0},
+		"but ten times as long":            {8, time.Second, postgresgate.IdleAuto, 60, 2},
+		"as many as the limit":             {8, time.Millisecond, postgresgate.IdleAuto, 60, 8},
+		"not of a small limit":             {3, time.Millisecond, postgresgate.IdleAuto, 60, 0},
+		"not where transactions keep them": {8, time.Millisecond, postgresgate.IdleKeep, 60, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sc := stage(t, policy(tc.limit, 0), postgresgate.Options{KeepInTransaction: tc.keep})
+				sc := stage(t, policy(tc.limit, 0), postgresgate.Options{IdleInTransaction: tc.idle})
 				c, up, _ := sc.login()
 				say(c, query("select 1"))
 				expect(t, up, query("select 1"))
@@ -290,8 +291,8 @@ func TestSuspendedPermitsAreConserved(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
-			keep := seed%2 == 0
-			sc, l := stageLocks(t, policy(3, 0), postgresgate.Options{KeepInTransaction: keep, CancelAbandoned: seed%3 == 0})
+			idle := postgresgate.IdlePolicy(seed % 3)
+			sc, l := stageLocks(t, policy(3, 0), postgresgate.Options{IdleInTransaction: idle, CancelAbandoned: seed%4 == 0})
 			type client struct {
 				pid   uint32
 				c, up net.Conn
@@ -338,16 +339,19 @@ func TestSuspendedPermitsAreConserved(t *testing.T) {
 				}
 				time.Sleep(time.Duration(200+rnd.IntN(400)) * time.Millisecond)
 				synctest.Wait()
-				want := 0
+				least, most := 0, 0
 				for _, cl := range all {
-					if cl.busy.Load() || keep && cl.txn {
-						want++
+					if cl.busy.Load() || idle != postgresgate.IdleRelease && cl.txn {
+						most++
+					}
+					if cl.busy.Load() || idle == postgresgate.IdleKeep && cl.txn {
+						least++
 					}
 				}
 				s := sc.s.Status()
 				suspended = max(suspended, s.Suspended)
-				if held := sc.gate.Status().InFlight; held > want || held < want-int(s.Suspended) {
-					t.Fatalf("%d permits are held and %d sessions suspended, of %d that work", held, s.Suspended, want)
+				if held := sc.gate.Status().InFlight; held > most || held < least-int(s.Suspended) {
+					t.Fatalf("%d permits are held and %d sessions suspended, of %d to %d that should", held, s.Suspended, least, most)
 				}
 			}
 			if suspended == 0 {

@@ -22,6 +22,11 @@ type Turn struct {
 
 	paused atomic.Bool // the permit was given back while nobody works; set with mu
 
+	// When the last answer was complete, of a session that keeps its permit: as the
+	// corridor's tick, and as how often the watch had looked.
+	restedTick atomic.Uint32
+	restedLook atomic.Uint64
+
 	mu     sync.Mutex // guards the fields below; never held across a wait
 	permit limiter.Permit
 	asked  limiter.Request // for it
@@ -33,6 +38,7 @@ type Turn struct {
 	// suspended: the permit was given back while the backend waits for somebody
 	// else, and the work is not over.
 	suspended bool
+	yielded   bool  // [Turn.Yield] gave the permit back
 	sent      int64 // monotonic ns when the end of a large message was sent; 0 = it was not
 }
 
@@ -84,6 +90,9 @@ const (
 
 // expect opens the turn.
 func (t *Turn) expect(idle bool) {
+	if t.rests.Load() && t.restedLook.Load() != t.c.watch.looks.Load() {
+		t.spoil()
+	}
 	if idle {
 		t.state.Store(turnOpen | turnIdle)
 		return
@@ -95,7 +104,22 @@ func (t *Turn) expect(idle bool) {
 func (t *Turn) land() { t.state.Or(turnLands) }
 
 // fulfil closes the turn.
-func (t *Turn) fulfil() { t.state.Store(0) }
+func (t *Turn) fulfil() {
+	if t.rests.Load() {
+		t.restedTick.Store(t.c.ticks.Load())
+		t.restedLook.Store(t.c.watch.looks.Load())
+	}
+	t.state.Store(0)
+}
+
+// spoil notes that the client was idle with its permit for so long that the permit's
+// age says nothing of the backend: the watch has looked meanwhile, which it does once
+// a second at most.
+func (t *Turn) spoil() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.broken = true
+}
 
 // Owes reports whether the client waits for an answer to a message that passed
 // with [Verdict.Expect].
@@ -123,8 +147,9 @@ func (t *Turn) hold(p limiter.Permit, asked limiter.Request) {
 		t.permit.End(limiter.Ignored)
 	}
 	t.permit, t.asked = p, asked
-	t.held, t.broken, t.large, t.suspended = true, false, false, false
+	t.held, t.broken, t.large, t.suspended, t.yielded = true, false, false, false, false
 	t.tick = t.c.ticks.Load()
+	t.restedLook.Store(t.c.watch.looks.Load())
 	t.paused.Store(false)
 }
 
@@ -172,8 +197,34 @@ func (t *Turn) Held(tick uint32) (partition string, before bool) {
 	return t.permit.Partition(), t.takenBefore(tick)
 }
 
-// takenBefore reports whether the permit was taken before the tick; with mu.
-func (t *Turn) takenBefore(tick uint32) bool { return int32(t.tick-tick) < 0 }
+// takenBefore reports whether the permit was taken before the tick, and is held since
+// for one answer; with mu.
+func (t *Turn) takenBefore(tick uint32) bool {
+	return int32(t.tick-tick) < 0 && (!t.rests.Load() || int32(t.restedTick.Load()-tick) < 0)
+}
+
+// Yield gives the permit back that a session has kept since before the tick although
+// it owes nothing; see [Turn.Rest]. What the client sends next takes one again, by
+// force. It reports whether it was given back, and is safe for concurrent use.
+func (t *Turn) Yield(tick uint32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.held || !t.rests.Load() || t.Owes() || !t.takenBefore(tick) {
+		return false
+	}
+	t.held, t.yielded = false, true
+	t.permit.End(limiter.Ignored)
+	t.paused.Store(true)
+	return true
+}
+
+// Yielded reports whether [Turn.Yield] gave back the permit that was asked for last.
+// It is safe for concurrent use.
+func (t *Turn) Yielded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.yielded
+}
 
 // Suspend gives the permit back if it was taken before the tick, for work at which
 // the backend does nothing: it waits for another session. The work is not over:

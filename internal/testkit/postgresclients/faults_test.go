@@ -83,7 +83,7 @@ func TestServerFaults(t *testing.T) {
 func TestClientsThatBreakOff(t *testing.T) {
 	c := start(t)
 	for _, how := range []string{"finish", "cancel"} {
-		for _, keep := range []string{"release", "keep"} {
+		for _, keep := range []string{"auto", "release", "keep"} {
 			t.Run(how+" "+keep, func(t *testing.T) {
 				g := c.before(t, open+`, "abandon": "`+how+`", "postgres": {"idleInTransaction": "`+keep+`"}`)
 				for _, sql := range []string{"", "begin", "select pg_sleep(1.5)", "begin; select 1/0", "copy (select generate_series(1, 3000000)) to stdout"} {
