@@ -78,6 +78,7 @@ type record struct {
 	status    limiter.Status
 	backends  []ingress.BackendStatus
 	expires   time.Time // of the listener's certificate; zero = there is none
+	fellBack  bool      // the clock was not trusted at the reading before
 	ungated   int64
 	process   Process
 	quiet     time.Time     // since when permits are held and nothing is answered; zero = something is
@@ -161,6 +162,9 @@ func (b *Book) Verdict(name string, now time.Time) Verdict {
 		return Measuring.verdict("Measuring… Last seen %s, %s ago.", r.at.Format(time.TimeOnly), age(now.Sub(r.at)))
 	}
 	v := r.judge(now)
+	if r.status.Fallback {
+		v.Text += " The clock cannot be trusted: adaptive limits are fixed."
+	}
 	switch r.ungated {
 	case 0:
 	case 1:
@@ -174,6 +178,7 @@ func (b *Book) Verdict(name string, now time.Time) Verdict {
 // take adds one reading.
 func (r *record) take(now time.Time, in *Reading) {
 	seconds := now.Sub(r.at).Seconds()
+	r.fellBack = r.status.Fallback
 	r.at, r.status, r.backends, r.recall = now, in.Gate, in.Backends, in.Recall
 	r.expires = time.Time{}
 	if in.Connections != nil {

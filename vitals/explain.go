@@ -91,8 +91,16 @@ var whys = map[string]string{ //nolint:gochecknoglobals // a table
 	"slower":     "the latency without a queue is not what it was",
 	"departures": "callers left before they were answered",
 	"reset":      "what it was computed from was no number, so that it began again",
+	whyFallback:  "the clock could not be trusted",
+	whyTrusted:   "the clock could be trusted again",
 	"fleet":      "its group of gates shares one limit out by who is asked how much",
 }
+
+// Limits are fixed while the clock cannot be trusted, whatever their algorithms say.
+const (
+	whyFallback = "fallback"
+	whyTrusted  = "trusted"
+)
 
 // Words returns what a word of an algorithm's means, "" for an unknown one.
 func Words(why string) string { return whys[why] }
@@ -146,6 +154,10 @@ func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Glance) {
 		change.Why, change.By = "", pinned
 	} else if n := len(p.changes); n > 0 && strings.HasPrefix(p.changes[n-1].By, pinnedBy) {
 		change.Why, change.By = "", "as the "+p.changes[n-1].By+" has ended"
+	} else if r.status.Fallback {
+		change.Why = whyFallback
+	} else if r.fellBack {
+		change.Why = whyTrusted
 	}
 	why := change.Why
 	if why == "" {
@@ -253,7 +265,7 @@ func (c *Change) words(b *Book, ingress string) (did, cause string) {
 		cause = by
 	case by != "":
 		cause = "with a change by hand (" + by + ")"
-	case words != "" && c.Why != "fleet" && c.Why != "drain" && c.Why != "slower" && raises[c.Why] == (c.To < c.From):
+	case words != "" && c.Why != "fleet" && c.Why != whyFallback && c.Why != whyTrusted && c.Why != "drain" && c.Why != "slower" && raises[c.Why] == (c.To < c.From):
 		cause = "in several moves, of which the last was made because " + words
 	case words != "":
 		cause = "because " + words

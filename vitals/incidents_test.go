@@ -38,6 +38,7 @@ type incident struct {
 	strange  uint64 // TLS handshakes that fail
 	scarce   uint64 // clients for which no descriptor is left
 	process  vitals.Process
+	fallback bool   // the clock is not trusted
 	pinned   string // the override that is in force
 	latency  time.Duration
 	base     time.Duration // as the limit believes after a while; 0 = it stays
@@ -70,6 +71,8 @@ func incidents() []incident {
 		{name: "Redis away, fallback closed", refused: 200, by: limiter.Cause{Reason: labels.RequestRate, Limit: labels.ByFleet}, process: vitals.Process{Fleet: "closed"}, limit: 20},
 		{name: "gate without a processor", admitted: 200, answered: 200, latency: 112 * time.Millisecond, process: vitals.Process{Delay: 90 * time.Millisecond}, limit: 20, why: "room"},
 		{name: "no descriptor left for the backend", admitted: 200, answered: 100, lacks: 100, latency: 22 * time.Millisecond, limit: 20},
+		{name: "clock not trusted", fallback: true, admitted: 200, answered: 200, latency: 22 * time.Millisecond, limit: 10, why: "room"},
+		{name: "a request costs the backend four times as much", admitted: 50, answered: 50, refused: 150, by: limiter.Cause{Reason: labels.QueueTimeout, Limit: labels.ByPartition}, latency: 88 * time.Millisecond, base: 80 * time.Millisecond, limit: 4, why: "queue"},
 		{name: "limit pinned by somebody", pinned: "override 7 (limit=2) by ops (10.0.0.9:4711) at 09:02:00 UTC, until 09:32:00 UTC", admitted: 100, answered: 100, refused: 100, by: full, latency: 22 * time.Millisecond, limit: 2},
 	}
 }
@@ -156,7 +159,7 @@ func (o *ingressOf) read() {
 	o.book.Take(time.Now(), []vitals.Reading{{
 		Name: "orders",
 		Gate: limiter.Status{
-			Name: "orders", InFlight: held, Labels: []limiter.LabelStatus{{Label: "default", Counts: o.counts(), InFlight: held}},
+			Name: "orders", InFlight: held, Fallback: o.last.fallback, Labels: []limiter.LabelStatus{{Label: "default", Counts: o.counts(), InFlight: held}},
 		},
 		Partitions: slices.Values([]limiter.Glance{
 			{Name: "default"},

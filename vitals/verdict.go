@@ -295,7 +295,13 @@ func (p *pace) backend() string {
 // was written.
 func (r *record) limitName() string {
 	name, _ := r.most()
-	return r.nameOf(r.pace.cause, name)
+	said, cause := r.nameOf(r.pace.cause, name), r.pace.cause
+	if p := r.roll.most; p != nil && cause.Limit == labels.ByPartition && !cause.Reason.ByRate() {
+		if pinned := r.pin(&p.last); pinned != "" {
+			said += ", set by " + pinned
+		}
+	}
+	return said
 }
 
 // nameOf words the limit that refuses a partition for a cause.
