@@ -237,6 +237,7 @@ func (d *Daemon) actors(open ports, hup <-chan os.Signal) []actor {
 		{"ebb", ebb.Run},
 		{"summary", func(ctx context.Context) error { summary.Run(ctx); return nil }},
 		{"watchdog", d.watchdog},
+		{"delay", d.metrics.WatchDelay},
 	}
 	if d.settings.watcher != nil {
 		list = append(list, actor{"watcher", d.settings.watcher.Run})

@@ -1,8 +1,10 @@
 package observe
 
 import (
+	"context"
 	"math"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"time"
 )
@@ -27,10 +29,29 @@ func (m *Metrics) WatchCertificate(listener string, expires func() time.Time) {
 	p.certificates[listener] = expires
 }
 
-// Delay returns the 99th percentile of the time for which goroutines that could run waited
-// for a processor, since the call before the last ten; 0 = unknown. It is to be called
-// once a second, by one goroutine.
+// Delay returns the 99th percentile of the time for which work that was ready waited for a
+// processor, since the call before the last ten; 0 = unknown. It is the longer of two: what
+// goroutines that could run waited, as the runtime counts, and by how much timers were late
+// as [Metrics.WatchDelay] sees, since nothing is counted while the whole process stands
+// still, as one does whose control group has used up its quota. It is to be called once a
+// second, by one goroutine.
 func (m *Metrics) Delay() time.Duration { return m.process.delays.take() }
+
+// WatchDelay sees how late timers are, until ctx is done.
+func (m *Metrics) WatchDelay(ctx context.Context) error {
+	timer := time.NewTimer(lateEvery)
+	defer timer.Stop()
+	for {
+		due := time.Now().Add(lateEvery)
+		timer.Reset(lateEvery)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		m.process.delays.late(time.Since(due))
+	}
+}
 
 // processMetrics collects what concerns the process.
 type processMetrics struct {
@@ -79,17 +100,46 @@ func unix(t time.Time) float64 {
 }
 
 // delays reads how long goroutines that could run waited for a processor, from the
-// runtime's histogram. The zero value is ready. take is called by one goroutine, last by
-// any.
+// runtime's histogram, and how late timers were. The zero value is ready. take is called by
+// one goroutine, late by one, last by any.
 type delays struct {
 	window [][]uint64 // the counts of the last readings, the oldest first
 
-	mu  sync.Mutex // guards p99
-	p99 time.Duration
+	mu     sync.Mutex // guards the fields below
+	p99    time.Duration
+	timers []time.Duration // how late they were, at most lateOver of them, in a ring
+	next   int             // the place in the ring for the next
 }
 
-// delaysOver is over how many readings.
-const delaysOver = 10
+// delaysOver is over how many readings. A timer is looked at each lateEvery, and lateOver of
+// them are those of ten seconds.
+const (
+	delaysOver = 10
+	lateEvery  = 20 * time.Millisecond
+	lateOver   = int(delaysOver * time.Second / lateEvery)
+)
+
+// late takes by how much a timer was late.
+func (d *delays) late(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.timers) < lateOver {
+		d.timers = append(d.timers, by)
+		return
+	}
+	d.timers[d.next] = by
+	d.next = (d.next + 1) % lateOver
+}
+
+// lateness is the 99th percentile of how late timers were; 0 = too few were seen. d.mu is
+// held.
+func (d *delays) lateness() time.Duration {
+	if len(d.timers) < lateOver/delaysOver {
+		return 0
+	}
+	all := slices.Sorted(slices.Values(d.timers))
+	return max(all[int(math.Ceil(0.99*float64(len(all))))-1], 0)
+}
 
 // take reads the histogram.
 func (d *delays) take() time.Duration {
@@ -128,8 +178,8 @@ func (d *delays) add(counts []uint64, bounds []float64) time.Duration {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.p99 = p99
-	return p99
+	d.p99 = max(p99, d.lateness())
+	return d.p99
 }
 
 // last returns what the last reading came to.

@@ -66,3 +66,29 @@ func TestDelays(t *testing.T) {
 		t.Errorf("ten seconds later: %v, want 1ms", got)
 	}
 }
+
+// A process that stands still as a whole counts no waiting goroutines: its timers are late.
+func TestDelaysOfTimers(t *testing.T) {
+	var d observe.Delays
+	bounds, counts := []float64{0, .001}, []uint64{1000}
+	for i, step := range []struct {
+		late time.Duration
+		n    int
+		want time.Duration
+	}{
+		{80 * time.Millisecond, 49, 0}, // in less than a second
+		{time.Millisecond, 401, 80 * time.Millisecond},
+		{time.Millisecond, 48, 80 * time.Millisecond},
+		{time.Millisecond, 51, time.Millisecond}, // ten seconds later
+		{time.Hour, 5, time.Millisecond},         // the machine slept
+		{80 * time.Millisecond, 6, 80 * time.Millisecond},
+		{-time.Millisecond, 500, 0},
+	} {
+		for range step.n {
+			d.Late(step.late)
+		}
+		if got := d.Add(counts, bounds); got != step.want {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
+	}
+}
