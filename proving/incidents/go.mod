@@ -1,0 +1,3 @@
+module github.com/admitd/admitd/proving/incidents
+
+go 1.26.0
