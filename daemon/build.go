@@ -31,6 +31,7 @@ func Policy(in *config.Ingress, tune func(*algorithms.Settings)) (*limiter.Polic
 		},
 		Total:         in.Partitions.Total,
 		Shared:        in.Partitions.Share == config.ShareOne,
+		Probe:         true,
 		MaxPartitions: in.Partitions.Max,
 		Gates:         max(int(in.Gates), 1), // auto: nothing is divided
 		Classes:       classPolicy(in),

@@ -17,9 +17,11 @@ type Backend struct {
 	fair fairness     // who was given how much
 	shed shed.Shedder // of the common limit or a gate's total
 
-	held             atomic.Int64  // permits, counted while there is a common limit
-	left             atomic.Int64  // of those, the ones whose callers have gone
-	granted, refused atomic.Uint64 // what the common limit hears of its demand
+	held    tally         // permits, counted while there is a common limit
+	probed  atomic.Bool   // as of a partition
+	left    atomic.Int64  // of those that are held, the ones whose callers have gone
+	refused atomic.Uint64 // what the common limit hears of its demand, with those granted
+	prober
 
 	mu        sync.Mutex // guards the fields below
 	limit     Limit      // nil = none
@@ -58,7 +60,7 @@ func (b *Backend) setLimit(form *CommonLimit, recall func(estimate)) (limit Limi
 // many of these were refused one.
 func (b *Backend) demand() (offered, refused uint64) {
 	refused = b.refused.Load()
-	return b.granted.Load() + refused, refused
+	return b.held.granted() + refused, refused
 }
 
 // common is what a gate's policy makes of its backend: the bounds over all of its
@@ -82,6 +84,16 @@ func (c *common) bounds(trusted bool) (ofBackend, ofGate int64) {
 	return int64(min(max(c.limit.Current(), 1), maxHeld)), c.total
 }
 
+// room returns how many permits may be held: as many as bounds says, or during a stall
+// as many of the backend's as are lent.
+func (c *common) room(trusted bool) (ofBackend, ofGate int64) {
+	ofBackend, ofGate = c.bounds(trusted)
+	if ofBackend > 0 && c.backend.probed.Load() {
+		ofBackend = max(ofBackend, c.backend.pool().places(ofBackend))
+	}
+	return ofBackend, ofGate
+}
+
 // takeUpTo adds one to n unless that is at least most; it returns what n was, or is.
 func takeUpTo(n *atomic.Int64, most int64) (now int64, ok bool) {
 	for {
@@ -99,14 +111,14 @@ func takeUpTo(n *atomic.Int64, most int64) (now int64, ok bool) {
 // at work at the backend.
 func (s *partitionSpec) takeCommon(e entry) (all int64, ok bool) {
 	c, g := s.common, s.part.gate
-	ofBackend, ofGate := c.bounds(g.clock.Trusted())
+	ofBackend, ofGate := c.room(g.clock.Trusted())
 	if ofGate > 0 {
 		if all, ok = takeUpTo(&g.held, s.reach(ofGate, e)); !ok {
 			return all, false
 		}
 	}
 	if ofBackend > 0 {
-		if all, ok = takeUpTo(&c.backend.held, s.reach(ofBackend, e)); !ok {
+		if all, ok = c.backend.held.take(s.reach(ofBackend, e), oneHeld|oneGranted); !ok {
 			if ofGate > 0 {
 				g.held.Add(-1)
 			}
@@ -122,7 +134,7 @@ func (s *partitionSpec) forceCommon() (all int64) {
 		all = s.part.gate.held.Add(1)
 	}
 	if s.common.limit != nil {
-		all = s.common.backend.held.Add(1)
+		all = s.common.backend.held.add(oneHeld | oneGranted)
 	}
 	return min(all, maxHeld)
 }
@@ -133,7 +145,7 @@ func (s *partitionSpec) giveBack() {
 		s.part.gate.held.Add(-1)
 	}
 	if s.common.limit != nil {
-		s.common.backend.held.Add(-1)
+		s.common.backend.held.release()
 	}
 }
 
@@ -141,9 +153,9 @@ func (s *partitionSpec) giveBack() {
 // ofGate says that it is the gate's own total that is used up.
 func (s *partitionSpec) commonFull(e entry) (full, ofGate bool) {
 	c, g := s.common, s.part.gate
-	backend, total := c.bounds(g.clock.Trusted())
+	backend, total := c.room(g.clock.Trusted())
 	if total > 0 && g.held.Load() >= s.reach(total, e) {
 		return true, true
 	}
-	return backend > 0 && c.backend.held.Load() >= s.reach(backend, e), false
+	return backend > 0 && c.backend.held.held() >= s.reach(backend, e), false
 }

@@ -17,6 +17,13 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 	}
 	cost, limit := req.cost(), s.reach(s.places(), e)
 	full := p.tally.held() >= limit && s.mustRefuse(req)
+	if full && s.is(probing) && p.counts.fates[fullPartition].refused()%lookEvery == 0 {
+		now = g.clock.at(now)
+		if s.lend(now, fullPartition) {
+			limit = s.reach(s.places(), e)
+			full = p.tally.held() >= limit
+		}
+	}
 	if full && now == unread && s.holds(p.touched.at(), cost) {
 		s.unroomed(now, e, req.Shape)
 		return Permit{}, nil, fullPartition
@@ -43,7 +50,11 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 			return p.grant(now, at, s, req.Shape), nil, admitted
 		}
 		p.stepBack(now, full)
-		why = full
+		if at, why, ok = p.borrowed(now, s, e, full); ok {
+			return p.grant(now, at, s, req.Shape), nil, admitted
+		}
+	} else {
+		s.lend(now, why)
 	}
 	if ticket := s.queue(now, req, e); ticket != nil {
 		return Permit{}, ticket, admitted
@@ -274,10 +285,10 @@ func (s *partitionSpec) passes(now int64, req *Request) entry {
 // hasRoom reports whether less than half of the limit is held whose line it is.
 func (s *partitionSpec) hasRoom() bool {
 	if !s.is(pooled) {
-		return 2*s.part.tally.held() < s.bound()
+		return 2*s.part.pool().fresh(s.part.tally.held()) < s.bound()
 	}
 	backend, total := s.common.bounds(s.part.gate.clock.Trusted())
-	return (backend == 0 || 2*s.common.backend.held.Load() < backend) && (total == 0 || 2*s.part.gate.held.Load() < total)
+	return (backend == 0 || 2*s.common.backend.pool().fresh(s.common.backend.held.held()) < backend) && (total == 0 || 2*s.part.gate.held.Load() < total)
 }
 
 // unroomed notes that a request passed the line and found no room. Those who only
@@ -312,8 +323,8 @@ func (s *partitionSpec) steered(now int64) {
 // use returns the share of the limit that is held whose line it is.
 func (s *partitionSpec) use() float64 {
 	if !s.is(pooled) {
-		return float64(s.part.tally.held()) / float64(max(s.bound(), 1))
+		return float64(s.part.pool().fresh(s.part.tally.held())) / float64(max(s.bound(), 1))
 	}
 	backend, total := s.common.bounds(s.part.gate.clock.Trusted())
-	return max(float64(s.common.backend.held.Load())/float64(max(backend, 1)), float64(s.part.gate.held.Load())/float64(max(total, 1)))
+	return max(float64(s.common.backend.pool().fresh(s.common.backend.held.held()))/float64(max(backend, 1)), float64(s.part.gate.held.Load())/float64(max(total, 1)))
 }

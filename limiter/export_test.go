@@ -22,7 +22,7 @@ func Leftovers(b *Backend, g *Gate) (all string) {
 			all += fmt.Sprintf(" %s: %d", name, n)
 		}
 	}
-	count("permits of the backend", b.held.Load())
+	count("permits of the backend", b.held.held())
 	count("left", b.left.Load())
 	count("waiting", b.line.waiting.Load())
 	count("foremost", int64(b.line.foremost.Load()))

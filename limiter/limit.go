@@ -77,10 +77,13 @@ func (p *partition) limit(s *partitionSpec) int64 {
 // callers that have gone.
 func (s *partitionSpec) places() int64 {
 	limit := s.part.limit(s)
-	if s.is(bounded) || s.part.left.Load() > 0 {
-		if limit = s.bound(); !s.mayAbandon(limit) {
-			return 0
+	if s.is(bounded) || s.part.left.Load() > 0 || s.part.probed.Load() {
+		limit = s.bound()
+		lent := s.part.pool().places(limit)
+		if !s.mayAbandon(limit) {
+			return lent
 		}
+		return max(limit, lent)
 	}
 	return limit
 }
@@ -170,10 +173,10 @@ func (e estimate) why() string {
 // backend busy with nothing else.
 func (s *partitionSpec) mayAbandon(limit int64) bool {
 	left := int64(s.part.left.Load())
-	if left <= 0 {
-		return true
+	if left <= 0 || s.is(shared) && s.common.backend.probed.Load() {
+		return true // what the backend may have besides is counted otherwise, see prober
 	}
-	if s.common.limit != nil && s.common.backend.left.Load() > max(s.whole()/2, 1) {
+	if b := s.common.backend; s.common.limit != nil && b.left.Load() > max(s.whole()/2, 1) {
 		return false
 	}
 	return left <= max(limit/2, 1)

@@ -26,13 +26,15 @@ type partition struct {
 	touched lastUse      // the last request or end of one
 	asked   lastUse      // the last time that somebody wanted to know how long a permit is held
 	left    atomic.Int32 // permits held whose callers have gone
-	stalled atomic.Int32 // permits held whose callers do not take the answer
+	probed  atomic.Bool  // the backend answers nothing of what is held, or did not of late; see prober
 	marks   marks        // where counts are other than 0
 
 	counts counts
 
 	recorder Recorder
 	waits    waitRecorder // the recorder, when it wants to hear of waits; nil
+	prober
+	stalled atomic.Int32 // permits held whose callers do not take the answer
 	identity
 	crowd   crowd
 	shed    shed.Shedder // of the partition's own limit
@@ -109,6 +111,7 @@ const (
 	bounded                      // it has a bound of its own besides the limit
 	queueing                     // who finds no permit may wait
 	auto                         // the queue sizes itself
+	probing                      // permits are lent to find out when a backend that answers nothing does again
 )
 
 // is reports whether one of some traits is there.
@@ -132,6 +135,7 @@ func traitsOf(t *table, policy *PartitionPolicy, limit Limit) (all traits) {
 		{policy.MaxInFlight > 0, bounded},
 		{policy.QueueAuto || policy.QueueDepth > 0, queueing},
 		{policy.QueueAuto, auto},
+		{t.policy.Probe && t.policy.Mode == Enforce, probing},
 	} {
 		if row.there {
 			all |= row.traits

@@ -245,13 +245,16 @@ func (e estimate) left(now int64, age time.Duration, inFlight int) {
 
 // grant makes the permit for a place that was taken under s.
 func (p *partition) grant(now int64, at place, s *partitionSpec, of *Shape) Permit {
+	if p.probed.Load() {
+		at.held = p.pool().fresh(at.held)
+	}
+	if s.common.limit != nil && s.common.backend.probed.Load() {
+		at.all = s.common.backend.pool().fresh(at.all)
+	}
 	word := newPermitWord(p.gate.clock.Epoch(), at)
 	if s.is(pooled) {
 		word |= permitTotal
 		b := s.common.backend
-		if s.common.limit != nil {
-			b.granted.Add(1)
-		}
 		if b.fair.contended(now) {
 			b.fair.charge(now, s)
 		}
@@ -297,7 +300,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 		p.counts.dropped.Add(1)
 		p.marks.set(endMark)
 	}
-	if o != Ignored && permit.word&permitBare == 0 {
+	if permit.spec.ended(now, permit, o) && o != Ignored && permit.word&permitBare == 0 {
 		p.learn(now, latency, permit, o)
 	}
 	if p.asked.since(now) <= 1 {
@@ -317,6 +320,9 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 			s.witness.Ended(permit.start, now, latency, o)
 		}
 		s.steered(now)
+	}
+	if permit.spec.is(probing) && (p.probed.Load() || permit.spec.common.backend.probed.Load()) {
+		now = p.gate.clock.Now() // what is granted from here on is granted after the end
 	}
 	before, line := permit.spec.line(), p.gate.line()
 	if line.waiting.Load() > 0 {

@@ -62,6 +62,11 @@ type Policy struct {
 	// Shapes is how many shapes the gate learns the cost of; 0 = it learns none, and
 	// [Gate.Shape] returns none. At most 100,000.
 	Shapes int
+	// Probe has the gate lend permits beyond the limits while the backend answers nothing of
+	// what is in flight, so that it finds out when the backend is back before the
+	// requests that hang have timed out: as many as are in flight at most, and at least
+	// eight. Total is never exceeded.
+	Probe bool
 	// Witness is told of every decision; nil = nobody is, at no cost.
 	Witness Witness
 }

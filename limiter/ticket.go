@@ -89,7 +89,7 @@ func (t *Ticket) Step(now int64) (permit Permit, next int64, done bool, err erro
 	case <-t.ready:
 	default:
 		if now < t.deadline {
-			return Permit{}, t.deadline, false, nil
+			return Permit{}, t.look(now), false, nil
 		}
 	}
 	if t.leave() {
@@ -106,6 +106,23 @@ func (t *Ticket) Step(now int64) (permit Permit, next int64, done bool, err erro
 		return Permit{}, 0, true, t.refuse(now, fullTotal)
 	}
 	return Permit{}, 0, true, t.refuse(now, t.spec.part.late())
+}
+
+// look has it found out whether the backend has stalled, where nobody new asks, and
+// returns when to look again.
+func (t *Ticket) look(now int64) (next int64) {
+	l := t.lock()
+	s := t.spec
+	l.mu.Unlock()
+	if !s.is(probing) {
+		return t.deadline
+	}
+	why := fullPartition
+	if s.part.late() == lateTotal {
+		why = fullTotal
+	}
+	s.lend(now, why)
+	return min(t.deadline, now+int64(probeEvery))
 }
 
 // resume goes on once the debt is paid, under the policy that is in force then
