@@ -39,8 +39,44 @@ type roster struct {
 	gone         counts // of dynamic partitions that exist no more
 	goneAdmitted uint64
 
-	removed         counts // of partitions of the configuration that exist no more
-	removedAdmitted uint64
+	removed map[string]*remainder // of partitions of the configuration that exist no more, by label; at most maxRemoved and removedLabel
+}
+
+// maxRemoved is how many labels of removed partitions are told apart. What more of them
+// counted goes by removedLabel.
+const (
+	maxRemoved   = 1000
+	removedLabel = "removed"
+)
+
+// remainder is what partitions of the configuration that nobody finds any more leave.
+type remainder struct {
+	counts     counts
+	admitted   uint64
+	held, left int64
+	queued     int64
+}
+
+// add adds a partition that was removed.
+func (r *remainder) add(p *partition) {
+	r.counts.add(&p.counts, p.marks.get())
+	r.admitted += p.tally.granted()
+	r.held += p.tally.held()
+	r.left += int64(max(p.left.Load(), 0))
+	r.queued += int64(p.queued.Load())
+}
+
+// of returns the remainder of a label.
+func of(removed map[string]*remainder, label string) *remainder {
+	if removed[label] == nil && len(removed) >= maxRemoved {
+		label = removedLabel
+	}
+	rest := removed[label]
+	if rest == nil {
+		rest = &remainder{}
+		removed[label] = rest
+	}
+	return rest
 }
 
 // retired is a partition that requests may still hold, but none will find.
@@ -256,8 +292,10 @@ func (r *roster) forget(second int64) {
 			r.gone.add(&old.part.counts, old.part.marks.get())
 			r.goneAdmitted += old.part.tally.granted()
 		} else {
-			r.removed.add(&old.part.counts, old.part.marks.get())
-			r.removedAdmitted += old.part.tally.granted()
+			if r.removed == nil {
+				r.removed = map[string]*remainder{}
+			}
+			of(r.removed, old.part.label).add(old.part)
 		}
 		return true
 	})

@@ -2,6 +2,8 @@ package limiter_test
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -273,7 +275,6 @@ func TestSumsOutliveRemovedPartitions(t *testing.T) {
 	}
 	sums := func() (exempted, admitted, byClass uint64) {
 		s := g.Status()
-		exempted, admitted = s.Removed.Exempted, s.Removed.Admitted
 		for i := range s.Labels {
 			exempted, admitted = exempted+s.Labels[i].Counts.Exempted, admitted+s.Labels[i].Counts.Admitted
 		}
@@ -314,5 +315,65 @@ func TestKeysThatAreNoText(t *testing.T) {
 	}
 	if _, err := g.TryAdmit(g.Now(), limiter.Request{Key: "caf\xe8"}); err == nil {
 		t.Error("a key that is blocked by its name passes")
+	}
+}
+
+// The counters of a removed partition ended while requests were in flight in it: the sum of
+// what was received fell, 0 were in flight of 1, and later its permits had ended without
+// having been granted. They stay under its name, and go on when a partition bears it again.
+func TestLabelsOutliveRemovedPartitions(t *testing.T) {
+	with := limiter.Policy{Named: []limiter.PartitionPolicy{{Name: "gold"}}}
+	clock := &stoppedClock{}
+	g := limiter.New("g", &with, limiter.Options{Clock: clock})
+	admit := func(key string) *limiter.Permit {
+		p, err := g.TryAdmit(clock.Now(), limiter.Request{Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &p
+	}
+	admit("gold").End(limiter.Success)
+	held := admit("gold")
+	for n, step := range []struct {
+		name                 string
+		do                   func()
+		admitted             uint64
+		partitions, inFlight int
+	}{
+		{"before", func() {}, 2, 1, 1},
+		{"removed", func() { g.Apply(&limiter.Policy{}) }, 2, 0, 1},
+		{"ended", func() { held.End(limiter.Success) }, 2, 0, 0},
+		{"forgotten", func() { clock.now.Add(int64(time.Hour)) }, 2, 0, 0},
+		{"back", func() { g.Apply(&with) }, 2, 1, 0},
+		{"used again", func() { admit("gold").End(limiter.Success) }, 3, 1, 0},
+		{"removed again", func() { g.Apply(&limiter.Policy{}) }, 3, 0, 0},
+	} {
+		step.do()
+		s := g.Status()
+		i := slices.IndexFunc(s.Labels, func(l limiter.LabelStatus) bool { return l.Label == "gold" })
+		if i < 0 {
+			t.Fatalf("%d %s: no row of gold in %+v", n, step.name, s.Labels)
+		}
+		l := &s.Labels[i]
+		if l.Counts.Admitted != step.admitted || l.Partitions != step.partitions || l.InFlight != step.inFlight || s.InFlight != step.inFlight {
+			t.Errorf("%d %s: %d admitted, %d partitions, %d in flight, %d in all; want %d, %d, %d", n, step.name,
+				l.Counts.Admitted, l.Partitions, l.InFlight, s.InFlight, step.admitted, step.partitions, step.inFlight)
+		}
+	}
+	removed := 0
+	for n := range 1200 { // a configuration that is never the same
+		g.Apply(&limiter.Policy{Named: []limiter.PartitionPolicy{{Name: "p" + strconv.Itoa(n)}}})
+		admit("p" + strconv.Itoa(n)).End(limiter.Success)
+	}
+	g.Apply(&limiter.Policy{})
+	s, admitted := g.Status(), uint64(0)
+	for i := range s.Labels {
+		admitted += s.Labels[i].Counts.Admitted
+		if s.Labels[i].Partitions == 0 {
+			removed++
+		}
+	}
+	if removed != 1001 || admitted != 1203 {
+		t.Errorf("%d labels of removed partitions, %d admitted over all; want 1001, 1203", removed, admitted)
 	}
 }

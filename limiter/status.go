@@ -1,6 +1,8 @@
 package limiter
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/admitd/admitd/limiter/shape"
@@ -43,11 +45,10 @@ type Status struct {
 	// "default", "overflow", and those of clients' keys by name. A client may
 	// choose a key that is the name of another: see [PartitionStatus.Key].
 	Partitions []PartitionStatus
-	// Labels sums the partitions under the names that metrics may carry.
+	// Labels sums the partitions under the names that metrics may carry. Those that the
+	// configuration names no more are among them, without partitions and without a limit:
+	// what they counted stays, and requests may be in flight in them.
 	Labels []LabelStatus
-	// Removed sums the partitions that the configuration names no more: without it what
-	// is counted over all partitions would fall when one is removed.
-	Removed Counts
 }
 
 // BucketStatus is a snapshot of a token bucket.
@@ -136,6 +137,9 @@ func (g *Gate) Page(o StatusOptions) Status {
 	for _, spec := range page.list() {
 		s.Partitions = append(s.Partitions, spec.status(now))
 	}
+	for _, label := range slices.Sorted(maps.Keys(gone.removed)) {
+		sums.removed(label, gone.removed[label])
+	}
 	for _, label := range sums.order {
 		row := sums.rows[label].status()
 		s.PartitionCount += row.Partitions
@@ -143,9 +147,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 		s.Labels = append(s.Labels, row)
 	}
 	s.InFlight += int(gone.held)
-	s.Removed = gone.removed.snapshot()
-	s.Removed.Admitted = gone.removedAdmitted
-	s.classify(t, sums, &gone.removed)
+	s.classify(t, sums)
 	s.Shapes = g.Shapes(shownShapes)
 	return s
 }
@@ -162,13 +164,12 @@ func (g *Gate) Queue() (waiting int, bucket *BucketStatus) {
 }
 
 // classify tells what became of each class.
-func (s *Status) classify(t *table, sums *labelSums, removed *counts) {
+func (s *Status) classify(t *table, sums *labelSums) {
 	if t.policy.Classes == nil {
 		return
 	}
 	var c classCounts
-	c.add(&removed.classes)
-	exempted := removed.exempted.Load()
+	exempted := uint64(0)
 	for _, row := range sums.rows {
 		c.add(&row.counts.classes)
 		exempted += row.counts.exempted.Load()
@@ -180,10 +181,9 @@ func (s *Status) classify(t *table, sums *labelSums, removed *counts) {
 type remains struct {
 	counts   counts // of those of clients' keys
 	admitted uint64
-	held     int64 // permits of all
+	held     int64 // permits of them
 
-	removed         counts // of those of the configuration
-	removedAdmitted uint64
+	removed map[string]*remainder // of those of the configuration, by label
 }
 
 // snapshot returns the table, and what remains of those that are not in it.
@@ -191,17 +191,20 @@ func (r *roster) snapshot(now int64) (*table, *remains) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(now >> coarseShift)
-	rest := &remains{admitted: r.goneAdmitted, removedAdmitted: r.removedAdmitted}
+	rest := &remains{admitted: r.goneAdmitted, removed: make(map[string]*remainder, len(r.removed))}
 	rest.counts.add(&r.gone, anyMark)
-	rest.removed.add(&r.removed, anyMark)
+	for label, old := range r.removed {
+		kept := of(rest.removed, label)
+		kept.counts.add(&old.counts, anyMark)
+		kept.admitted = old.admitted
+	}
 	for _, old := range r.retired {
-		rest.held += old.part.tally.held()
 		if old.part.isDynamic() {
+			rest.held += old.part.tally.held()
 			rest.counts.add(&old.part.counts, old.part.marks.get())
 			rest.admitted += old.part.tally.granted()
 		} else {
-			rest.removed.add(&old.part.counts, old.part.marks.get())
-			rest.removedAdmitted += old.part.tally.granted()
+			of(rest.removed, old.part.label).add(old.part)
 		}
 	}
 	return r.table.Load(), rest
@@ -236,7 +239,8 @@ type labelSums struct {
 
 // labelSum is the sum of the partitions of one label.
 type labelSum struct {
-	first      *partitionSpec
+	label      string
+	first      *partitionSpec // nil when the configuration names none
 	partitions int
 	limit      int64
 	asked      int64 // the same of those that were asked
@@ -251,11 +255,24 @@ type labelSum struct {
 func (l *labelSums) row(s *partitionSpec) *labelSum {
 	row := l.rows[s.part.label]
 	if row == nil {
-		row = &labelSum{first: s}
+		row = &labelSum{label: s.part.label, first: s}
 		l.rows[s.part.label] = row
 		l.order = append(l.order, s.part.label)
 	}
 	return row
+}
+
+// removed adds what removed partitions of a label leave.
+func (l *labelSums) removed(label string, rest *remainder) {
+	row := l.rows[label]
+	if row == nil {
+		row = &labelSum{label: label}
+		l.rows[label] = row
+		l.order = append(l.order, label)
+	}
+	row.held, row.left, row.queued = row.held+rest.held, row.left+rest.left, row.queued+rest.queued
+	row.admitted += rest.admitted
+	row.counts.add(&rest.counts, anyMark)
 }
 
 // add adds one partition to the row of its label.
@@ -283,11 +300,14 @@ func (l *labelSums) add(row *labelSum, s *partitionSpec) {
 // status words the sum.
 func (l *labelSum) status() LabelStatus {
 	s := LabelStatus{
-		Label: l.first.part.label, Algorithm: l.first.algorithm(), Partitions: l.partitions, Limit: int(l.limit), Asked: int(l.asked),
+		Label: l.label, Partitions: l.partitions, Limit: int(l.limit), Asked: int(l.asked),
 		InFlight: int(l.held), Abandoned: int(l.left), Queued: int(l.queued), BaseRTT: l.baseRTT, Counts: l.counts.snapshot(),
 	}
 	s.Counts.Admitted = l.admitted
 	s.WastedShare = s.Counts.wastedShare(s.InFlight)
+	if l.first != nil {
+		s.Algorithm = l.first.algorithm()
+	}
 	if l.partitions == 1 {
 		s.State = l.first.state()
 	}

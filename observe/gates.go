@@ -120,7 +120,7 @@ func newGateFamilies() gateFamilies {
 
 // collect emits them.
 func (f *gateFamilies) collect(b *builder, ingress *dto.LabelPair, s *limiter.Status) {
-	exempted, sum := s.Removed.Exempted, 0
+	exempted, sum := uint64(0), 0
 	for i := range s.Labels {
 		sum += s.Labels[i].Asked
 		exempted += s.Labels[i].Counts.Exempted
@@ -250,7 +250,9 @@ func (f *labelFamilies) collect(b *builder, ingress *dto.LabelPair, l *limiter.L
 			b.add(&f.discarded, float64(n), ingress, partition, b.label("reason", reason))
 		}
 	}
-	b.add(&f.limit, float64(l.Limit), b.label("algorithm", l.Algorithm), ingress, partition)
+	if l.Partitions > 0 {
+		b.add(&f.limit, float64(l.Limit), b.label("algorithm", l.Algorithm), ingress, partition)
+	}
 	b.add(&f.inFlight, float64(l.InFlight), both...)
 	b.add(&f.queued, float64(l.Queued), both...)
 	if l.BaseRTT > 0 {

@@ -119,7 +119,6 @@ func newTally(status *limiter.Status) tally {
 			t.inShadow += n
 		}
 	}
-	add(&status.Removed)
 	for i := range status.Labels {
 		l := &status.Labels[i]
 		add(&l.Counts)

@@ -208,7 +208,6 @@ func (r *record) take(now time.Time, in *Reading) {
 func newTotals(now time.Time, in *Reading) totals {
 	t := totals{at: now, byCause: map[limiter.Cause]uint64{}}
 	t.inFlight = in.Gate.InFlight
-	t.add(&in.Gate.Removed, 0)
 	for i := range in.Gate.Labels {
 		t.add(&in.Gate.Labels[i].Counts, in.Gate.Labels[i].InFlight)
 	}

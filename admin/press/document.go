@@ -57,7 +57,6 @@ const statusTop = 3
 func newIngress(in *Ingress) status.Ingress {
 	g := &in.Gate
 	sum := newSum()
-	addTo(&sum, &g.Removed, 0)
 	for i := range g.Labels {
 		addTo(&sum, &g.Labels[i].Counts, g.Labels[i].InFlight)
 	}
