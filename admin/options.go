@@ -138,62 +138,17 @@ type Health struct {
 	Detail    []string // what an operator should know, ready or not
 }
 
-// Patch is what can be changed while an ingress runs, in the words of the
-// configuration. What is left out stays. Marshaled as JSON it is a merge patch
-// (RFC 7396) for the ingress's section, but for Named, which is keyed by name.
+// Patch is what can be changed while an ingress runs.
 type Patch struct {
-	Mode        *string           `json:"mode,omitempty"`
-	Requests    *RatePatch        `json:"requests,omitempty"`
-	Connections *ConnectionsPatch `json:"connections,omitempty"`
-	Partitions  *PartitionsPatch  `json:"partitions,omitempty"`
+	// Settings are those to change, an object in the words of the configuration, but for
+	// named partitions, which are keyed by their names. What is left out stays.
+	Settings json.RawMessage
 	// Overrides change single keys for a time, by key; see [Overrides].
-	Overrides map[string]OverridePatch `json:"overrides,omitempty"`
+	Overrides map[string]OverridePatch
 
 	// By is who asked; "" = the daemon itself.
-	By string `json:"-"`
+	By string
 	// Check is asked before anything is changed, while nothing else can be; its
 	// error is returned. nil = nothing is asked.
-	Check func() error `json:"-"`
-}
-
-// Rate is requests per second, 0 = unlimited. In JSON it is a number, or that word.
-type Rate float64
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (r *Rate) UnmarshalJSON(b []byte) error {
-	if string(b) == `"unlimited"` {
-		*r = 0
-		return nil
-	}
-	return json.Unmarshal(b, (*float64)(r)) //nolint:wrapcheck // its caller words it
-}
-
-// RatePatch changes a token bucket.
-type RatePatch struct {
-	Rate         *Rate    `json:"rate,omitempty"`
-	BurstSeconds *float64 `json:"burstSeconds,omitempty"`
-	QueueDepth   *int     `json:"queueDepth,omitempty"`
-}
-
-// ConnectionsPatch changes the connection limiter.
-type ConnectionsPatch struct {
-	RatePatch
-
-	MaxOpen *int `json:"maxOpen,omitempty"`
-}
-
-// PartitionsPatch changes partitions.
-type PartitionsPatch struct {
-	Total   *int                      `json:"total,omitempty"`
-	Default *PartitionPatch           `json:"default,omitempty"`
-	Named   map[string]PartitionPatch `json:"named,omitempty"` // by name
-}
-
-// PartitionPatch changes one partition.
-type PartitionPatch struct {
-	Rate         *Rate    `json:"rate,omitempty"`
-	BurstSeconds *float64 `json:"burstSeconds,omitempty"`
-	// Limit and Queue hold the keys of the configuration, validated with it.
-	Limit map[string]json.RawMessage `json:"limit,omitempty"`
-	Queue json.RawMessage            `json:"queue,omitempty"`
+	Check func() error
 }

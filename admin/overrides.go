@@ -213,7 +213,7 @@ func newOverride(o *Override) overrideDocument {
 
 // override changes one key, for a time.
 func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p Patch) {
-	if s.o.Overrides == nil || len(p.Overrides) != 1 || p.Mode != nil || p.Requests != nil || p.Connections != nil || p.Partitions != nil {
+	if s.o.Overrides == nil || len(p.Overrides) != 1 {
 		answers.Fail(w, http.StatusBadRequest, "overrides: want one key at a time, and nothing else beside it")
 		return
 	}

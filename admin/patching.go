@@ -15,46 +15,48 @@ import (
 	"github.com/admitd/admitd/answers"
 )
 
-// patchBody is what PATCH takes: a patch, or an answer of it, of which what was in
-// force after is put in force again.
-type patchBody struct {
-	Patch
-
-	ID      string          `json:"id"`
-	Ingress string          `json:"ingress"`
-	Before  json.RawMessage `json:"before"`
-	After   json.RawMessage `json:"after"`
-	Undo    string          `json:"undo"`
-	Pending string          `json:"pending"`
-	ETag    string          `json:"etag"`
-	Changed []Move          `json:"changed"`
-}
-
-// readPatch reads the body. On failure it has answered and returns false.
-func readPatch(w http.ResponseWriter, r *http.Request) (Patch, bool) {
-	var body patchBody
+// readPatch reads what PATCH takes: a patch, or an answer of it, of which what was in
+// force after is put in force again. On failure it has answered and returns false.
+func readPatch(w http.ResponseWriter, r *http.Request) (p Patch, ok bool) {
+	var body map[string]json.RawMessage
 	if !answers.Read(w, r, &body) {
-		return Patch{}, false
-	}
-	if len(body.After) == 0 {
-		return body.Patch, true
-	}
-	p := Patch{}
-	into := any(&p)
-	var o OverridePatch
-	if body.ID != "" {
-		into = &o
-	}
-	d := json.NewDecoder(bytes.NewReader(body.After))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		answers.Fail(w, http.StatusBadRequest, "after does not hold: "+answers.Worded(err, into))
 		return p, false
 	}
-	if body.ID != "" {
-		p.Overrides = map[string]OverridePatch{o.Key: o}
+	part := func(key string, into any) bool {
+		d := json.NewDecoder(bytes.NewReader(body[key]))
+		d.DisallowUnknownFields()
+		if err := d.Decode(into); err != nil {
+			answers.Fail(w, http.StatusBadRequest, key+" does not hold: "+answers.Worded(err, into))
+			return false
+		}
+		return true
 	}
-	return p, true
+	switch {
+	case body == nil: // null, which says nothing
+		body = map[string]json.RawMessage{}
+	case len(body["after"]) == 0:
+	case len(body["id"]) > 0:
+		var o OverridePatch
+		if !part("after", &o) {
+			return p, false
+		}
+		return Patch{Overrides: map[string]OverridePatch{o.Key: o}}, true
+	default:
+		after := body["after"]
+		if body = nil; json.Unmarshal(after, &body) != nil || body == nil {
+			answers.Fail(w, http.StatusBadRequest, "after does not hold: want an object")
+			return p, false
+		}
+	}
+	if len(body["overrides"]) == 0 {
+		p.Settings, _ = json.Marshal(body) // it was JSON
+		return p, true
+	}
+	if len(body) > 1 {
+		answers.Fail(w, http.StatusBadRequest, "overrides: want one key at a time, and nothing else beside it")
+		return p, false
+	}
+	return p, part("overrides", &p.Overrides)
 }
 
 // ingress answers with the settings of an ingress, as a patch.

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,6 +66,10 @@ func TestPatchProblems(t *testing.T) {
 		"enum":         {"orders", `{"mode": "shadwo"}`, `patch:1: ingresses[1].mode: must be enforce, shadow or off, did you mean "shadow"? (shadwo)`},
 		"relation":     {"orders", `{"partitions": {"named": [{"name": "a", "limit": {"minLimit": 2000}}]}}`, `patch:1: ingresses[1].partitions.named[0].limit.minLimit: must be at most maxLimit (2000)`},
 		"no partition": {"orders", `{"partitions": {"named": [{"name": "c"}]}}`, `patch:1: ingresses[1].partitions.named: there is no partition of that name (c)`},
+		"null":         {"orders", `{"requests": {"rate": null}}`, `patch:1: ingresses[1].requests.rate: must not be null: leave it out, or say a value`},
+		"elsewhere":    {"orders", `{"rate": 1}`, `patch:1: ingresses[1].rate: unknown key here: it belongs into another object, such as connections.rate`},
+		"none":         {"orders", `{"requests": {"rate": "none"}}`, `patch:1: ingresses[1].requests.rate: must be a number or unlimited (none)`},
+		"no mappings":  {"orders", `{"partitions": {"named": {"a": 1}}}`, `patch:1: ingresses[1].partitions.named: must hold mappings that begin with the name of a partition (1)`},
 		"no name":      {"orders", `{"partitions": {"named": [{"rate": 1}]}}`, `patch:1: ingresses[1].partitions.named: must hold mappings that begin with the name of a partition (a mapping)`},
 	}
 	c := mustParse(t, patchable)
@@ -74,5 +80,47 @@ func TestPatchProblems(t *testing.T) {
 				t.Errorf("Patch = %v;\nwant %s", err, tc.want)
 			}
 		})
+	}
+}
+
+// What would change nothing since other settings keep it from having an effect is a problem;
+// what changes nothing because it is so already is none: an answer can be sent back.
+func TestPatchesThatHaveNoEffect(t *testing.T) {
+	c := mustParse(t, `ingresses:
+  - { name: one, listen: ":1", backend: "http://h:1", partitions: { by: client, share: one, named: [ { name: a } ] } }
+  - { name: own, listen: ":2", backend: "http://h:2", partitions: { by: client, share: own, named: [ { name: a } ] } }
+  - { name: lead, listen: ":3", backend: "http://h:3", partitions: { by: client, named: [ { name: a }, { name: f, limit: { algorithm: fixed } } ] } }
+  - { name: second, listen: ":4", backend: "http://H:3", partitions: { by: client } }
+  - { name: alone, listen: ":5", backend: "http://h:5" }`)
+	const one, common = "has no effect with share: one", "only maxLimit has an effect with share: backend"
+	for patch, want := range map[string]string{
+		`one {"partitions":{"named":{"a":{"limit":{"maxLimit":3}}}}}`:                   one,
+		`one {"partitions":{"default":{"limit":{"maxLimit":30}}}}`:                      "",
+		`own {"partitions":{"named":{"a":{"limit":{"minLimit":3}}}}}`:                   "",
+		`lead {"partitions":{"named":{"a":{"limit":{"minLimit":3}}}}}`:                  common,
+		`lead {"partitions":{"named":{"a":{"limit":{"maxLimit":3}}}}}`:                  "",
+		`lead {"partitions":{"named":{"f":{"limit":{"limit":3}}}}}`:                     "",
+		`lead {"partitions":{"default":{"limit":{"minLimit":3}}}}`:                      "",
+		`lead {"partitions":{"default":{"limit":{"window":{"min":"2s","max":"3s"}}}}}`:  "only initialLimit, minLimit, maxLimit and fallback",
+		`second {"partitions":{"default":{"limit":{"minLimit":3}}}}`:                    `as ingress "lead" says it`,
+		`second {"partitions":{"default":{"limit":{"maxLimit":30}}}}`:                   "",
+		`alone {"partitions":{"default":{"limit":{"window":{"min":"2s","max":"3s"}}}}}`: "",
+	} {
+		name, document, _ := strings.Cut(patch, " ")
+		_, err := c.Patch(name, []byte(document))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", patch, err, want)
+		}
+	}
+	for i := range c.Ingresses {
+		in := &c.Ingresses[i]
+		b, err := json.Marshal(in.Runtime())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := c.Patch(in.Name, b)
+		if err != nil || !cmp.Equal(same, c, cmp.Comparer(samePrefix)) {
+			t.Errorf("the settings of %s, sent back: %v, and are not what they were", in.Name, err)
+		}
 	}
 }

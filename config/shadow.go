@@ -50,7 +50,7 @@ func (c *Config) Candidate(s *Shadow) (*Ingress, error) {
 	}
 	base := *c
 	base.Shadow, base.Tuner.Policies = nil, nil // they would be validated again, and none adjusts a candidate
-	next, err := base.Patch(s.Ingress, doc)
+	next, _, err := base.patch(s.Ingress, doc)
 	if err != nil {
 		return nil, err
 	}

@@ -63,9 +63,9 @@ ingresses:
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		blocked(false)
-		off := limiter.Off.String()
+		off := []byte(`{"mode":"off"}`)
 		for _, name := range []string{"a", "b"} {
-			if _, _, err := d.Patch(t.Context(), name, admin.Patch{Mode: &off}); err != nil {
+			if _, _, err := d.Patch(t.Context(), name, admin.Patch{Settings: off}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -88,7 +88,7 @@ func (all *promotions) Demote(ctx context.Context, id string) (admin.Promotion, 
 		return admin.Promotion{}, notApplied(err)
 	}
 	all.list = slices.Delete(all.list, i, i+1)
-	out := admin.Promotion{ID: id, Candidate: p.candidate, Ingress: now.Name, Before: settingsOf(now), After: settingsOf(s.fronts.ingress(now.Name))}
+	out := admin.Promotion{ID: id, Candidate: p.candidate, Ingress: now.Name, Before: now.Runtime(), After: s.fronts.ingress(now.Name).Runtime()}
 	d := difference{ingress: now.Name}
 	d.below(nil, out.Before, out.After)
 	s.audit(d.moves(), "promotion of "+p.candidate+" taken back")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -264,11 +263,7 @@ func (s *settings) patch(ctx context.Context, name string, p admin.Patch) (befor
 			return nil, nil, err
 		}
 	}
-	document, err := patchDocument(p)
-	if err != nil {
-		return nil, nil, &admin.Invalid{Problems: []string{err.Error()}}
-	}
-	return s.patchBy(ctx, name, document, p.By)
+	return s.patchBy(ctx, name, p.Settings, p.By)
 }
 
 // patchBy is [settings.patch] with the words of the configuration.
@@ -284,7 +279,7 @@ func (s *settings) patchBy(ctx context.Context, name string, document []byte, by
 	if err != nil {
 		return nil, nil, notApplied(err)
 	}
-	before, after = settingsOf(old), settingsOf(s.fronts.ingress(name))
+	before, after = old.Runtime(), s.fronts.ingress(name).Runtime()
 	d := difference{ingress: name}
 	d.below(nil, before, after)
 	if len(d.found) > 0 {
@@ -292,35 +287,4 @@ func (s *settings) patchBy(ctx context.Context, name string, document []byte, by
 		s.audit(d.moves(), by)
 	}
 	return before, after, nil
-}
-
-// patchDocument spells a patch as the configuration does, in which named
-// partitions are a list.
-func patchDocument(p admin.Patch) ([]byte, error) {
-	b, err := json.Marshal(p)
-	if err != nil {
-		return nil, fmt.Errorf("patch: %w", err)
-	}
-	var doc map[string]any
-	if err := json.Unmarshal(b, &doc); err != nil {
-		return nil, fmt.Errorf("patch: %w", err)
-	}
-	if parts, ok := doc["partitions"].(map[string]any); ok {
-		if named, ok := parts["named"].(map[string]any); ok {
-			list := make([]any, 0, len(named))
-			for name, change := range named {
-				entry, ok := change.(map[string]any)
-				if !ok {
-					return nil, fmt.Errorf("patch: partitions.named.%s is not a mapping", name)
-				}
-				entry["name"] = name
-				list = append(list, entry)
-			}
-			parts["named"] = list
-		}
-	}
-	if b, err = json.Marshal(doc); err != nil {
-		return nil, fmt.Errorf("patch: %w", err)
-	}
-	return b, nil
 }

@@ -2,9 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/admitd/admitd/admin"
@@ -27,7 +24,7 @@ func (g *tuned) Read() tuner.State {
 	if cfg != g.read {
 		g.sections = make(map[string]map[string]any, len(cfg.Ingresses))
 		for i := range cfg.Ingresses {
-			g.sections[cfg.Ingresses[i].Name], _ = settingsOf(&cfg.Ingresses[i]).(map[string]any)
+			g.sections[cfg.Ingresses[i].Name] = cfg.Ingresses[i].Runtime()
 		}
 		g.read = cfg
 	}
@@ -79,12 +76,7 @@ func refusedOf(c *limiter.Counts) (n uint64) {
 
 // Patch implements [tuner.Gate].
 func (g *tuned) Patch(ctx context.Context, generation uint64, ingress, by string, document []byte) error {
-	var p admin.Patch
-	decoder := json.NewDecoder(strings.NewReader(string(document)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&p); err != nil {
-		return fmt.Errorf("patch: %w", err)
-	}
+	p := admin.Patch{Settings: document}
 	if p.By = "the tuner"; by != "" {
 		p.By = by + ", by the tuner"
 	}

@@ -35,59 +35,8 @@ func (w *worded) of(in *config.Ingress) any {
 	if w.all == nil {
 		w.all = map[string]wordedIngress{}
 	}
-	w.all[in.Name] = wordedIngress{in, settingsOf(in)}
+	w.all[in.Name] = wordedIngress{in, in.Runtime()}
 	return w.all[in.Name].text
-}
-
-// settingsOf is the part of an ingress that a patch can change, as a patch: it can
-// be sent back.
-func settingsOf(in *config.Ingress) any {
-	one := config.Config{Ingresses: []config.Ingress{*in}}
-	b, err := one.Effective()
-	if err != nil {
-		return nil
-	}
-	var doc struct {
-		Ingresses []map[string]any `json:"ingresses"`
-	}
-	if err := json.Unmarshal(b, &doc); err != nil || len(doc.Ingresses) != 1 {
-		return nil
-	}
-	whole := doc.Ingresses[0]
-	out := map[string]any{
-		"mode":        whole["mode"],
-		"requests":    some(whole["requests"], "rate", "burstSeconds", "queueDepth"),
-		"connections": some(whole["connections"], "rate", "burstSeconds", "queueDepth", "maxOpen"),
-	}
-	keys := []string{"rate", "burstSeconds", "limit", "queue"}
-	if all, ok := whole["partitions"].(map[string]any); ok {
-		parts := some(all, "total")
-		parts["default"] = some(all["default"], keys...)
-		if list, _ := all["named"].([]any); len(list) > 0 {
-			named := map[string]any{}
-			for _, e := range list {
-				if entry, ok := e.(map[string]any); ok {
-					name, _ := entry["name"].(string)
-					named[name] = some(entry, keys...)
-				}
-			}
-			parts["named"] = named
-		}
-		out["partitions"] = parts
-	}
-	return out
-}
-
-// some returns what a mapping says of some of its keys.
-func some(v any, keys ...string) map[string]any {
-	out := map[string]any{}
-	m, _ := v.(map[string]any)
-	for _, key := range keys {
-		if value, ok := m[key]; ok {
-			out[key] = value
-		}
-	}
-	return out
 }
 
 // Changes implements [admin.Settings].
@@ -108,7 +57,7 @@ func changesOf(read, now *config.Config) (all []admin.Change) {
 		j := slices.IndexFunc(read.Ingresses, func(o config.Ingress) bool { return o.Name == in.Name })
 		if j >= 0 && !reflect.DeepEqual(read.Ingresses[j], *in) {
 			d := difference{ingress: in.Name}
-			d.below(nil, settingsOf(&read.Ingresses[j]), settingsOf(in))
+			d.below(nil, read.Ingresses[j].Runtime(), in.Runtime())
 			all = append(all, d.found...)
 		}
 	}

@@ -168,8 +168,6 @@ func put(into map[string]any, path []string, value string) error {
 	name := path[len(path)-1]
 	f, err := strconv.ParseFloat(value, 64)
 	switch {
-	case name == "rate" && value == unlimited:
-		into[name] = 0
 	case name == "rate" && err == nil && f == 0:
 		return fmt.Errorf("set: a rate of 0 lifts the bound, so that everything passes: say %s=unlimited, or none to let nothing of a key pass (%s)", strings.Join(path, "."), value)
 	case err == nil:

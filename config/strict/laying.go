@@ -26,12 +26,31 @@ func (r *Report) Patch(path string, may Allowed, values, old map[string]any) {
 	for _, k := range slices.Sorted(maps.Keys(values)) {
 		p := Join(path, k)
 		below, ok := may[k]
-		if _, known := old[k]; known && may != nil && !ok {
+		_, known := old[k]
+		if known && may != nil && !ok {
 			r.Add(p, "cannot be changed while the gate runs, only in the file", nil)
+			continue
+		}
+		if values[k] == nil {
+			r.Add(p, "must not be null: leave it out, or say a value", nil)
+			continue
+		}
+		if in := may.holding(k); !known && in != "" {
+			r.Add(p, "unknown key here: it belongs into another object, such as "+in+"."+k, nil)
 			continue
 		}
 		old[k] = r.patched(p, below, values[k], old[k])
 	}
+}
+
+// holding returns the first key below which a key may be patched, "" when there is none.
+func (a Allowed) holding(key string) string {
+	for _, in := range slices.Sorted(maps.Keys(a)) {
+		if _, ok := a[in][key]; ok {
+			return in
+		}
+	}
+	return ""
 }
 
 // patched returns v laid over the old value.

@@ -64,7 +64,7 @@ func (s *show) run(ctx context.Context) error {
 
 // play plays one part and prints a live line.
 func (s *show) play(ctx context.Context, l *leg) error {
-	if _, _, err := s.d.Patch(ctx, "demo", admin.Patch{Mode: &l.mode}); err != nil {
+	if _, _, err := s.d.Patch(ctx, "demo", admin.Patch{Settings: fmt.Appendf(nil, `{"mode":%q}`, l.mode)}); err != nil {
 		return err
 	}
 	s.target.Restart() // the part before may have left work that nobody waits for
