@@ -28,12 +28,16 @@ func milliseconds(ms float64) string {
 	switch {
 	case ms <= 0:
 		return "-"
-	case ms < 10:
+	case ms < 9.995:
 		return fmt.Sprintf("%.2fms", ms)
-	case ms < 1000:
+	case ms < 999.5:
 		return fmt.Sprintf("%.0fms", ms)
+	case ms < 9995:
+		return fmt.Sprintf("%.2fs", ms/1000)
+	case ms < 99_950:
+		return fmt.Sprintf("%.1fs", ms/1000)
 	}
-	return fmt.Sprintf("%.2fs", ms/1000)
+	return fmt.Sprintf("%.0fs", ms/1000)
 }
 
 // words renders a reason, "-" when there is none.

@@ -179,7 +179,7 @@ func (p *pace) leftNote() (text string, first bool) {
 	if p.left <= least || math.IsNaN(share) || share < 0.01 {
 		return "", false
 	}
-	return fmt.Sprintf("%s of %s/s leave before they are answered.", percent(share), number(p.received)), share >= tellShare && p.left > p.refused
+	return fmt.Sprintf("%s of %s/s leave before they are answered.", percent(share), number(max(p.received, p.left))), share >= tellShare && p.left > p.refused
 }
 
 // fleetClosed is what a gate goes by that refuses what is shared while its group is away.

@@ -21,7 +21,7 @@ func (b *Book) Forecast(name string, now time.Time) string {
 	p := &r.pace
 	switch {
 	case r.status.Mode == limiter.Shadow && p.would > least:
-		return fmt.Sprintf("Enforced, it would refuse %s/s of %s/s.", number(p.would), number(p.received))
+		return fmt.Sprintf("Enforced, it would refuse %s/s of %s/s.", number(p.would), number(max(p.received, p.would)))
 	case r.status.Mode != limiter.Enforce || p.refused <= least:
 		return ""
 	}
@@ -30,7 +30,7 @@ func (b *Book) Forecast(name string, now time.Time) string {
 	}
 	text := fmt.Sprintf("Switched off, it would pass %s/s more: %s/s in all", number(p.refused), number(p.admitted+p.refused))
 	if base := p.reference(); base > 0 && (p.rtt > slowBy*base || p.base > base+base/2) {
-		return fmt.Sprintf("%s, to a backend that takes %.1f times as long as on calm days: what it was given then says nothing.", text, max(p.rtt, p.base).Seconds()/base.Seconds())
+		return fmt.Sprintf("%s, to a backend that takes %s times as long as on calm days: what it was given then says nothing.", text, times(max(p.rtt, p.base).Seconds()/base.Seconds()))
 	}
 	most := r.series.most("admitted")
 	if over := (p.admitted+p.refused)/most - 1; most > least && over > 0 {

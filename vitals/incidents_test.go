@@ -91,8 +91,18 @@ type ingressOf struct {
 	held   int
 	base   time.Duration
 	last   incident
+	mode   limiter.Mode
 	began  time.Time
 	until  time.Time // of the certificate
+}
+
+// newIngressOf returns an ingress before a backend that takes base without load.
+func newIngressOf(base time.Duration) *ingressOf {
+	o := &ingressOf{health: ingress.NewHealth("http://db"), base: base, began: time.Now(), until: time.Now().Add(time.Hour)}
+	o.door.Refused = make([]uint64, len(ingress.Refusals()))
+	o.sum.Rejected, o.sum.RejectedBy = map[labels.Reason]uint64{}, map[limiter.Cause]uint64{}
+	o.door.Responses = make([]uint64, len(ingress.Responses()))
+	return o
 }
 
 // second lets one second of an incident pass.
@@ -159,7 +169,7 @@ func (o *ingressOf) read() {
 	o.book.Take(time.Now(), []vitals.Reading{{
 		Name: "orders",
 		Gate: limiter.Status{
-			Name: "orders", InFlight: held, Fallback: o.last.fallback, Labels: []limiter.LabelStatus{{Label: "default", Counts: o.counts(), InFlight: held}},
+			Name: "orders", Mode: o.mode, InFlight: held, Fallback: o.last.fallback, Labels: []limiter.LabelStatus{{Label: "default", Counts: o.counts(), InFlight: held}},
 		},
 		Partitions: slices.Values([]limiter.Glance{
 			{Name: "default"},
@@ -207,10 +217,7 @@ func TestIncidents(t *testing.T) {
 	var w strings.Builder
 	for _, s := range incidents() {
 		synctest.Test(t, func(*testing.T) {
-			o := &ingressOf{health: ingress.NewHealth("http://db"), base: 20 * time.Millisecond, began: time.Now(), until: time.Now().Add(time.Hour)}
-			o.door.Refused = make([]uint64, len(ingress.Refusals()))
-			o.sum.Rejected, o.sum.RejectedBy = map[labels.Reason]uint64{}, map[limiter.Cause]uint64{}
-			o.door.Responses = make([]uint64, len(ingress.Responses()))
+			o := newIngressOf(20 * time.Millisecond)
 			calm := calmly()
 			calm.wire = s.wire
 			for range 120 {

@@ -146,16 +146,19 @@ func (r *record) judge(now time.Time) Verdict {
 		return Draining.verdict("Draining: nothing new is admitted.")
 	case r.process.Fleet == fleetClosed && p.refused > least && p.cause.Limit == labels.ByFleet:
 		return FleetClosed.verdict("The group of gates does not answer, and the fallback is closed: %s of %s/s are refused.%s%s",
-			percent(p.refused/max(p.received, p.refused)), number(p.received), notes, sentence(backend))
+			percent(p.refused/max(p.received, p.refused)), number(max(p.received, p.refused)), notes, sentence(backend))
 	case leaving:
 		return CallersLeave.verdict("%s%s%s%s", left, r.alsoRefused(), sentence(invalid), sentence(backend))
 	case p.refused > least:
 		return r.refusing(notes)
 	case r.status.Mode == limiter.Shadow && p.would > least:
-		return WouldRefuse.verdict("Shadow mode: would refuse %s of %s/s. %s", percent(p.would/p.received), number(p.received), backend)
+		return WouldRefuse.verdict("Shadow mode: would refuse %s of %s/s.%s", percent(p.would/max(p.received, p.would)), number(max(p.received, p.would)), sentence(backend))
 	case invalidFirst:
 		return Invalid.verdict("%s%s%s%s", invalid, r.alsoAdmitted(), sentence(left), sentence(backend))
-	case p.received < least && r.status.InFlight == 0:
+	case p.received <= least && p.admitted <= least:
+		if n := r.status.InFlight; n > 0 {
+			return Idle.verdict("No new requests at the moment, %d in flight.", n)
+		}
 		return Idle.verdict("No traffic at the moment.")
 	}
 	text := fmt.Sprintf("Everything is admitted: %s/s.%s%s%s", number(p.admitted), modeNote(r.status.Mode), notes, sentence(backend))
@@ -200,7 +203,7 @@ func (r *record) judgeBackends(now time.Time) (v Verdict, found bool) {
 		for _, b := range down {
 			names = append(names, fmt.Sprintf("%s (%s, for %s)", b.Address, b.Cause, age(now.Sub(b.Since))))
 		}
-		return BackendsDown.verdict("%d of %d backends answer nothing: %s. %s", len(down), asked, strings.Join(names, ", "), p.backend()), true
+		return BackendsDown.verdict("%d of %d backends answer nothing: %s.%s", len(down), asked, strings.Join(names, ", "), sentence(p.backend())), true
 	case p.failed > least:
 		share := ""
 		if total := max(p.admitted, p.failed); total > 0 {
@@ -240,7 +243,7 @@ func (r *record) refusing(notes string) Verdict {
 	} else if rate > least {
 		whom = fmt.Sprintf(", most for %s (%s/s)", name, number(rate))
 	}
-	v := Refusing.verdict("Refusing %s of %s/s: %s%s. %s", percent(p.refused/max(p.received, p.refused)), number(p.received), r.limitName(), whom, strings.TrimSpace(notes+sentence(cmp.Or(r.delayNote(), p.backend()))))
+	v := Refusing.verdict("Refusing %s of %s/s: %s%s.%s", percent(p.refused/max(p.received, p.refused)), number(max(p.received, p.refused)), r.limitName(), whom, notes+sentence(cmp.Or(r.delayNote(), p.backend())))
 	v.Told += ": " + strings.ReplaceAll(string(p.cause.Reason), "_", " ")
 	return v
 }
@@ -286,7 +289,7 @@ func (p *pace) backend() string {
 	case ratio < 0.5: // answers that cost nothing
 		return fmt.Sprintf("Backend at %s, below its base of %s.", millis(p.rtt), millis(base))
 	case p.isSlow():
-		return fmt.Sprintf("The backend is slow: %s, %.1f× its base of %s.", millis(p.rtt), ratio, millis(base))
+		return fmt.Sprintf("The backend is slow: %s, %s× its base of %s.", millis(p.rtt), times(ratio), millis(base))
 	}
 	return fmt.Sprintf("Backend at %s, %.1f× its base.", millis(p.rtt), ratio)
 }

@@ -13,8 +13,10 @@ func number(v float64) string {
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	case v < 99_999.5:
 		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v < 999_950:
-		return strconv.FormatFloat(v/1e3, 'f', 1, 64) + "k"
+	case v < 999_500:
+		return strconv.FormatFloat(v/1e3, 'f', 0, 64) + "k"
+	case v >= 99.95e6:
+		return strconv.FormatFloat(v/1e6, 'f', 0, 64) + "M"
 	}
 	return strconv.FormatFloat(v/1e6, 'f', 1, 64) + "M"
 }
@@ -33,15 +35,36 @@ func percent(share float64) string {
 // millis words a latency.
 func millis(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
-	switch {
-	case ms < 10:
-		return fmt.Sprintf("%.2f ms", ms)
-	case ms < 100:
-		return fmt.Sprintf("%.1f ms", ms)
-	case ms < 1000:
-		return fmt.Sprintf("%.0f ms", ms)
+	if d > 0 && ms < 0.005 {
+		return "< 0.01 ms"
 	}
-	return fmt.Sprintf("%.2f s", ms/1000)
+	if ms < 999.5 {
+		return figures(ms) + " ms"
+	}
+	return figures(ms/1000) + " s"
+}
+
+// times words a factor.
+func times(ratio float64) string {
+	switch {
+	case ratio < 99.95:
+		return strconv.FormatFloat(ratio, 'f', 1, 64)
+	case ratio < 1000:
+		return strconv.FormatFloat(ratio, 'f', 0, 64)
+	}
+	return "more than 1000"
+}
+
+// figures words a number that is not negative with three figures, and no more behind the
+// point than two.
+func figures(v float64) string {
+	switch {
+	case v < 9.995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 99.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
 // age words how long ago something was.

@@ -30,11 +30,13 @@ export function number(v) {
   return (Math.abs(v) < 10 ? one : whole).format(v);
 }
 
+const figures = (v) => (v < 9.995 ? v.toFixed(2) : v < 99.95 ? v.toFixed(1) : whole.format(v));
+
 /** Milliseconds; "–" when unknown. */
 export function millis(v) {
   if (!isNumber(v) || v <= 0) return "–";
-  if (v >= 1000) return `${(v / 1000).toFixed(v < 10000 ? 2 : 1)}\u00a0s`;
-  return `${v < 10 ? v.toFixed(2) : v < 100 ? v.toFixed(1) : whole.format(v)}\u00a0ms`;
+  if (v >= 999.5) return `${figures(v / 1000)}\u00a0s`;
+  return `${figures(v)}\u00a0ms`;
 }
 
 /** A share of 0 to 1. */
