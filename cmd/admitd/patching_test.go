@@ -116,7 +116,7 @@ ingresses:
 	if same, _ := alice.must("PATCH", path, string(whole), ""); same["after"].(map[string]any)["rate"] != 3.0 {
 		t.Errorf("an override's answer, sent back: %v", same)
 	}
-	if _, answer, _ := alice.ask("PATCH", path, `{"requests":{"rates":5}}`, ""); !strings.Contains(fmt.Sprint(answer["detail"]), `did you mean "rate"?`) {
+	if _, answer, _ := alice.ask("PATCH", path, `{"requests":{"rates":5}}`, ""); !strings.Contains(fmt.Sprint(answer["problems"]), `did you mean "rate"?`) {
 		t.Errorf("a misspelt key is answered %v", answer)
 	}
 
