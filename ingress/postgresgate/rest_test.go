@@ -111,6 +111,40 @@ func TestNobodyWorks(t *testing.T) {
 			hear(t, c)
 			held(t, sc, 1, "when it is over")
 		},
+		// Each of them gave its permit to the next one, while the server was at work for all.
+		"behind answers that nobody reads": func(t *testing.T) {
+			t.Helper()
+			sc := stage(t, policy(2, 0), postgresgate.Options{})
+			long := pg('D', strings.Repeat("x", 100_000))
+			admitted := 0
+			var all []net.Conn
+			for range 8 {
+				c, up, _ := sc.login()
+				all = append(all, c, up)
+				say(c, query("select"))
+				synctest.Wait()
+				_ = up.SetReadDeadline(time.Now().Add(time.Millisecond))
+				if _, err := readMessage(up); err == nil {
+					admitted++
+					say(up, long)
+				}
+				after(3 * time.Second)
+			}
+			if admitted != 3 {
+				t.Errorf("%d sessions have work at the server; want 3, the limit and half of it", admitted)
+			}
+			held(t, sc, 2, "while nobody reads")
+			for _, c := range all {
+				_ = c.Close()
+			}
+			held(t, sc, 0, "when they have gone")
+			c, up, _ := sc.login()
+			say(c, query("select"))
+			expect(t, up, query("select"))
+			say(up, long)
+			after(3 * time.Second)
+			held(t, sc, 0, "by another one that does not read")
+		},
 		"before a Sync": func(t *testing.T) {
 			t.Helper()
 			unit := script(parse("", "insert into t values (1)"), bind(""), execute())

@@ -173,7 +173,7 @@ func breathe(s *Session) {
 	if !silent && !unread {
 		return
 	}
-	s.pause()
+	s.pause(!silent)
 	if silent && reading.movedSince() || unread && writing.movedSince() { // it may not have seen the pause
 		s.resume()
 	}

@@ -38,8 +38,9 @@ type Turn struct {
 	// suspended: the permit was given back while the backend waits for somebody
 	// else, and the work is not over.
 	suspended bool
-	yielded   bool  // [Turn.Yield] gave the permit back
-	sent      int64 // monotonic ns when the end of a large message was sent; 0 = it was not
+	yielded   bool          // [Turn.Yield] gave the permit back
+	stall     limiter.Stall // of a permit that was given back because the client reads nothing
+	sent      int64         // monotonic ns when the end of a large message was sent; 0 = it was not
 }
 
 // Admit asks the gate for a permit, which the session holds until
@@ -148,20 +149,39 @@ func (t *Turn) hold(p limiter.Permit, asked limiter.Request) {
 	}
 	t.permit, t.asked = p, asked
 	t.held, t.broken, t.large, t.suspended, t.yielded = true, false, false, false, false
+	t.endStall()
 	t.tick = t.c.ticks.Load()
 	t.restedLook.Store(t.c.watch.looks.Load())
 	t.paused.Store(false)
 }
 
-// pause gives the permit back while the backend can only wait for the client.
-func (t *Turn) pause() {
+// pause gives the permit back while the backend can only wait for the client. unread:
+// since the client reads nothing. The backend may be at work all the same, while the
+// buffers on the way take what it says, so that half of a limit is given back for that
+// at most, and at least one permit.
+func (t *Turn) pause(unread bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held && !t.left {
-		t.held = false
-		t.permit.End(limiter.Ignored)
-		t.paused.Store(true)
+	if !t.held || t.left {
+		return
 	}
+	if unread {
+		stall := t.permit.Stall()
+		if stall.Excessive() {
+			stall.End()
+			return
+		}
+		t.stall = stall
+	}
+	t.held = false
+	t.permit.End(limiter.Ignored)
+	t.paused.Store(true)
+}
+
+// endStall notes that a permit is not given back any more; with mu.
+func (t *Turn) endStall() {
+	t.stall.End()
+	t.stall = limiter.Stall{}
 }
 
 // resume takes a permit again, by force: the work began long ago, and may hold
@@ -172,7 +192,11 @@ func (t *Turn) resume() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.paused.Swap(false) || t.left && !t.suspended {
+	if !t.paused.Swap(false) {
+		return
+	}
+	t.endStall()
+	if t.left && !t.suspended {
 		return
 	}
 	t.suspended = false
@@ -279,6 +303,7 @@ func (t *Turn) End(o limiter.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.paused.Store(false)
+	t.endStall()
 	t.suspended = false
 	if !t.held {
 		return
