@@ -90,8 +90,12 @@ func TestKneeRefusesNothingForNothing(t *testing.T) {
 			w := base(workers, service, load)
 			w.thrash = 0
 			w.parts, w.until = []time.Duration{20 * sec}, 80*sec
-			cold := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[0].refusals() })
-			warm := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[1].refusals() })
+			const seeds = 6
+			var cold, warm float64
+			for seed := range uint64(seeds) {
+				o := w.play(kneeLimit(knee.Options{}), seed+100)
+				cold, warm = cold+o.parts[0].refusals()/seeds, warm+o.parts[1].refusals()/seeds
+			}
 			t.Logf("refused at %vx: %.3f %% in the first 20 s, %.3f %% after", load, 100*cold, 100*warm)
 			if warm > most {
 				t.Errorf("refused %.3f %% at %vx after 20 s; want at most %.2f %%", 100*warm, load, 100*most)
@@ -285,6 +289,36 @@ func TestKneeBursts(t *testing.T) {
 	got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[1].refusals() })
 	if got > 0.01 {
 		t.Errorf("refused %.2f %% of batches of 5 at half the capacity; want at most 1 %%", 100*got)
+	}
+}
+
+// Batches leave permits idle in between: the limit does not follow what is at work on
+// average down to where most of them are refused.
+func TestKneeBatches(t *testing.T) {
+	w := base(100, 30*ms, 0.7)
+	w.thrash, w.batch, w.queue = 0, 50, true
+	w.parts, w.until = []time.Duration{20 * sec}, 80*sec
+	got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[1].refusals() })
+	if got > 0.2 {
+		t.Errorf("refused %.1f %% of batches of 50 before 100 workers at 0.7x; want at most 20 %%", 100*got)
+	}
+}
+
+// A way that has become ten times as long takes many times the permits, and they are
+// found in seconds: from each that is refused the limit sees that nothing waits.
+func TestKneeFollowsALongWay(t *testing.T) {
+	w := base(64, 40*ms, 0.7)
+	w.patience = 10 * sec
+	w.delay = func(at time.Duration) time.Duration {
+		if at >= 20*sec {
+			return 500 * ms
+		}
+		return 0
+	}
+	w.parts, w.until = []time.Duration{20 * sec, 40 * sec}, 80*sec
+	got := mean(w, kneeLimit(knee.Options{}), func(o outcome) float64 { return o.parts[2].refusals() })
+	if got > 0.1 {
+		t.Errorf("+500 ms: refused %.1f %% from 20 s on; want at most 10 %%", 100*got)
 	}
 }
 

@@ -20,6 +20,3 @@ func (e *episode) weigh(w *window, base float64) {
 	e.waiting += n / (e.still + n + 32) * (w.rate()*(w.mean()-base) - e.waiting)
 	e.still = math.Min(e.still+n, 1000)
 }
-
-// noise is the standard error of what waits.
-func (e *episode) noise(limit float64) float64 { return limit / math.Sqrt(e.still+64) }

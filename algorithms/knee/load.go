@@ -23,12 +23,8 @@ func (s *state) bound(o Options, w *window, share float64) string {
 	first := s.episode.fresh
 	s.begin(o, share)
 	s.episode.weigh(w, s.base.mean)
-	noise := 0.0 // not asked for right after a verdict that nothing waits
-	if s.trial.isOver(w.now) {
-		noise = s.episode.noise(s.limit)
-	}
 	switch {
-	case s.episode.waiting+noise < 0.5*s.room(o):
+	case s.episode.waiting < 0.5*s.room(o):
 		return s.grow(o, w)
 	case s.flow.verified == 0 && s.base.sure() && !s.base.held && x > 0.95*s.flow.before:
 		// More is served than before, so the demand has risen to the capacity.
@@ -65,7 +61,13 @@ func (s *state) revoke(o Options, w *window) string {
 // settle moves the limit to what throughput and the refused share ask for.
 func (s *state) settle(o Options, w *window) string {
 	before := s.limit
-	want := math.Max(s.flow.rate*s.base.mean, math.Min(s.flow.work, s.limit)) + s.queue(o)
+	busy := math.Max(s.flow.rate*s.base.mean, math.Min(s.flow.work, s.limit))
+	if w.latency/w.elapsed < 0.8*s.limit {
+		// Permits are idle between arrivals that come together: fewer would refuse more
+		// of these, and serve less, so that ever fewer seemed to be needed.
+		busy = math.Max(busy, s.limit*s.base.mean/math.Max(w.mean(), s.base.mean))
+	}
+	want := busy + s.queue(o)
 	low := s.limit / 4
 	switch {
 	case s.episode.waiting < 0.3*s.room(o):
@@ -108,12 +110,16 @@ func (s *state) free(o Options, w *window, share float64) string {
 		s.learn(o, w)
 	}
 	want := s.flow.rate*s.base.mean + s.queue(o)
+	used := math.Max(float64(o.InitialLimit), 1.2*want)
+	if w.mean() < 1.2*s.base.mean { // what came together did not wait
+		used = math.Max(used, float64(w.peak))
+	}
 	switch {
 	case want > s.limit && float64(2*w.peak) >= s.limit:
 		s.limit = math.Min(want, 1.5*s.limit)
 		return parts.WhyRoom
-	case s.limit > math.Max(float64(o.InitialLimit), 1.2*want):
-		s.limit = math.Max(s.limit*fade(w.elapsed, 5e9), math.Max(float64(o.InitialLimit), 1.2*want))
+	case s.limit > used:
+		s.limit = math.Max(s.limit*fade(w.elapsed, 5e9), used)
 		return parts.WhyUnused
 	}
 	return ""
