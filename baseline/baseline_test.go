@@ -138,4 +138,36 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// An ingress that was taken out keeps what it has learned for a day, and finds it when it is
+// put back; so does one of another daemon, whose file this one goes on with. A reload, or
+// another configuration, once wiped it within a minute. 64 at most are kept.
+func TestMemoryOfIngressesThatAreAway(t *testing.T) {
+	var m baseline.Memory
+	m.Load(learned(1, now.Add(-time.Hour)))
+	other := learned(2, now)
+	other[0].Name = "other"
+	away := m.With(now, other)
+	if len(away) != 2 || away[0].Name != "other" || len(away[1].Partitions) != 1 {
+		t.Fatalf("With = %+v; want what was read of an ingress that is not there", away)
+	}
+	there, fresh := learned(0, now)[0], learned(2, now)
+	fresh[0].Partitions[1].RTTNS = 40e6
+	m.Saw(fresh)
+	m.Saw(nil) // it is taken out
+	if p, ok := m.Of(&there, "t-1", true, now.Add(time.Hour)); !ok || p.RTTNS != 40e6 {
+		t.Errorf("put back, it is told %v, %v", p, ok)
+	}
+	if got := m.With(now.Add(25*time.Hour), nil); len(got) != 0 {
+		t.Errorf("after a day there is %+v", got)
+	}
+	for i := range 100 {
+		one := learned(1, now.Add(time.Duration(i)*time.Second))
+		one[0].Name = fmt.Sprint("i", i)
+		m.Saw(one)
+	}
+	if got := m.With(now, nil); len(got) != 64 || got[0].Name != "i99" || got[63].Name != "i36" {
+		t.Errorf("%d ingresses are kept, want the latest 64", len(got))
+	}
+}
+
 func second[T any](_ T, ok bool) bool { return ok }

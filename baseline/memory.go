@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -9,9 +10,13 @@ import (
 // Memory is what was read, to be asked by partition, and what is learned since.
 // It is safe for concurrent use. The zero value knows nothing.
 type Memory struct {
-	mu  sync.Mutex // guards the field below
-	all map[place]*Partition
+	mu   sync.Mutex // guards the fields below
+	all  map[place]*Partition
+	seen []Ingress // what was believed last
 }
+
+// maxAway bounds the ingresses that are kept although nobody runs them.
+const maxAway = 64
 
 // place is where something was learned.
 type place struct {
@@ -47,11 +52,83 @@ func (m *Memory) Of(in *Ingress, partition string, key bool, now time.Time) (Par
 	return *p, true
 }
 
+// Saw takes what is believed now of every ingress that there is. What was believed of one
+// that is gone is known from then on.
+func (m *Memory) Saw(learned []Ingress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sawLocked(learned)
+}
+
+// sawLocked is [Memory.Saw].
+func (m *Memory) sawLocked(learned []Ingress) {
+	for i := range m.seen {
+		in := &m.seen[i]
+		if slices.ContainsFunc(learned, in.isAt) {
+			continue
+		}
+		if m.all == nil {
+			m.all = map[place]*Partition{}
+		}
+		for j := range in.Partitions {
+			p := &in.Partitions[j]
+			m.all[place{in.Name, in.Protocol, in.Backend, p.Name, p.Key}] = p
+		}
+	}
+	m.seen = learned
+}
+
+// isAt reports whether two ingresses have one name, protocol and backend.
+func (in *Ingress) isAt(o Ingress) bool {
+	return in.Name == o.Name && in.Protocol == o.Protocol && in.Backend == o.Backend
+}
+
+// awayLocked returns what is known of ingresses that are not among those that there are, the
+// latest ones, by their names.
+func (m *Memory) awayLocked(there []Ingress) (away []Ingress) {
+	for at, p := range m.all {
+		in := Ingress{Name: at.ingress, Protocol: at.protocol, Backend: at.backend}
+		if slices.ContainsFunc(there, in.isAt) {
+			continue
+		}
+		i := slices.IndexFunc(away, in.isAt)
+		if i < 0 {
+			i, away = len(away), append(away, in)
+		}
+		away[i].Partitions = append(away[i].Partitions, *p)
+	}
+	for i := range away {
+		latestFirst(away[i].Partitions)
+	}
+	slices.SortFunc(away, func(a, b Ingress) int {
+		return cmp.Or(b.Partitions[0].Seen.Compare(a.Partitions[0].Seen), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Backend, b.Backend))
+	})
+	for _, in := range away[min(len(away), maxAway):] {
+		for _, p := range in.Partitions {
+			delete(m.all, place{in.Name, in.Protocol, in.Backend, p.Name, p.Key})
+		}
+	}
+	return away[:min(len(away), maxAway)]
+}
+
+// latestFirst sorts partitions by when they were believed last.
+func latestFirst(all []Partition) []Partition {
+	slices.SortFunc(all, func(a, b Partition) int { return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
 // With returns what is believed now and, behind it, what was learned earlier of
-// partitions that nobody has asked since: those of now come first, in their order.
+// partitions that nobody has asked since: those of now come first, in their order. Behind
+// those are the ingresses that nobody runs any more, 64 at most.
 func (m *Memory) With(now time.Time, learned []Ingress) []Ingress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.sawLocked(learned)
+	for at, p := range m.all {
+		if !p.holds(now) {
+			delete(m.all, at)
+		}
+	}
 	out := slices.Clone(learned)
 	for i := range out {
 		in := &out[i]
@@ -62,12 +139,11 @@ func (m *Memory) With(now time.Time, learned []Ingress) []Ingress {
 		}
 		var rest []Partition
 		for at, p := range m.all {
-			if at.ingress == in.Name && at.protocol == in.Protocol && at.backend == in.Backend && !told[at] && p.holds(now) {
+			if at.ingress == in.Name && at.protocol == in.Protocol && at.backend == in.Backend && !told[at] {
 				rest = append(rest, *p)
 			}
 		}
-		slices.SortFunc(rest, func(a, b Partition) int { return b.Seen.Compare(a.Seen) })
-		in.Partitions = append(in.Partitions, rest...)
+		in.Partitions = append(in.Partitions, latestFirst(rest)...)
 	}
-	return out
+	return append(out, m.awayLocked(learned)...)
 }

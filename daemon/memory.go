@@ -81,6 +81,13 @@ func (m *memory) of(in *config.Ingress) func(partition string, key bool, algorit
 	}
 }
 
+// remember takes what the limits believe before a reload, which may end ingresses.
+func (m *memory) remember() {
+	if m.path != "" {
+		m.known.Saw(m.believed(time.Now()))
+	}
+}
+
 // told returns the same for who explains it.
 func (m *memory) told(in *config.Ingress) func(partition string, key bool) (vitals.Baseline, bool) {
 	if m.path == "" {

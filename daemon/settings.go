@@ -106,6 +106,7 @@ func (s *settings) load(ctx context.Context, content []byte, by string) ([]admin
 		_, err = steward.Options(&cfg.Tuner)
 	}
 	if err == nil {
+		s.fronts.memory.remember()
 		err = s.fronts.apply(ctx, cfg, true)
 	}
 	if errors.Is(err, admin.ErrDraining) {

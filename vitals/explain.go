@@ -35,7 +35,7 @@ type Baseline struct {
 	RTT      time.Duration // 0 = unknown
 	Learned  time.Time     // when it was last seen to move
 	InFlight int           // requests in flight then
-	Kept     bool          // learned in an earlier life of the process
+	Kept     bool          // learned before the limit began, in an earlier life of the process or of the ingress
 }
 
 // A Learned baseline, and of which partition.
@@ -316,7 +316,7 @@ func (p *partition) sentences(b *Book, r *record, now time.Time) (text []string)
 	if p.base.RTT > 0 {
 		when := ""
 		if p.base.Kept {
-			when = ", before this process began, and kept in the state file"
+			when = ", before this limit began, and kept in the state file"
 		}
 		text = append(text, fmt.Sprintf("Without load the backend takes %s: learned %s ago, with %d in flight%s.",
 			millis(p.base.RTT), age(now.Sub(p.base.Learned)), p.base.InFlight, when))
