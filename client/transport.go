@@ -178,6 +178,7 @@ func (r *roundTrip) next(ctx context.Context, n int) (*http.Request, error) {
 		req.Header = make(http.Header)
 	}
 	req.Header.Set(labels.HeaderBackpressure, "1")
+	req.Header.Set(labels.HeaderAttempt, strconv.Itoa(n+1))
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
 		req.Header.Set(labels.HeaderDeadline, strconv.FormatInt(left, 10))

@@ -88,6 +88,7 @@ func contract() []metric {
 		{"admitd_connections_accepted_total", "counter", "ingress"},
 		{"admitd_connections_rejected_total", "counter", "ingress reason"},
 		{"admitd_backend_responses_total", "counter", "class ingress"},
+		{"admitd_request_attempts_total", "counter", "attempt ingress"},
 		{"admitd_tls_certificate_expiry_timestamp_seconds", "gauge", "listener"},
 		{"admitd_clock_trusted", "gauge", ""},
 		{"admitd_fallback_active", "gauge", "ingress"},

@@ -63,6 +63,28 @@ func ResponseTo(status int) Response {
 	return Response5xx
 }
 
+// Attempt says which attempt of its client a request is, as that tells. The set is closed.
+type Attempt uint8
+
+// The attempts.
+const (
+	AttemptFirst Attempt = iota
+	AttemptRetry
+
+	attempts int = iota
+)
+
+// Attempts returns every attempt in a fixed order.
+func Attempts() []Attempt { return []Attempt{AttemptFirst, AttemptRetry} }
+
+// String returns the attempt as it appears in metrics.
+func (a Attempt) String() string {
+	if a == AttemptRetry {
+		return "retry"
+	}
+	return "first"
+}
+
 // invalidStatuses are the statuses with which a gate answers what it does not
 // forward whatever the load is; 0 stands for all others.
 var invalidStatuses = [...]int{ //nolint:gochecknoglobals // constant
@@ -81,6 +103,14 @@ type Counts struct {
 
 	responses [responses]atomic.Uint64
 	invalid   [len(invalidStatuses)]atomic.Uint64
+	attempts  [attempts]atomic.Uint64
+}
+
+// Attempted counts a request that says which attempt it is. A nil Counts counts nothing.
+func (c *Counts) Attempted(a Attempt) {
+	if c != nil {
+		c.attempts[a].Add(1)
+	}
 }
 
 // Responded counts an answer of a backend. A nil Counts counts nothing.
@@ -125,6 +155,10 @@ func (c *Counts) status(s *Status) {
 	}
 	for i := range c.responses {
 		s.Responses[i] = c.responses[i].Load()
+	}
+	s.Attempts = make([]uint64, attempts)
+	for i := range c.attempts {
+		s.Attempts[i] = c.attempts[i].Load()
 	}
 	for i := range c.invalid {
 		if n := c.invalid[i].Load(); n > 0 {

@@ -66,6 +66,7 @@ type Status struct {
 	Certificate time.Time
 
 	Responses []uint64       // of the backends, since the start, indexed by [Response]
+	Attempts  []uint64       // requests whose clients say which attempt they are, since the start, indexed by [Attempt]
 	Invalid   []InvalidCount // requests that the gate answered because they could not be forwarded; without zeros
 }
 

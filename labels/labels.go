@@ -34,6 +34,9 @@ const (
 	HeaderReason = "X-Admitd-Reason"
 	// HeaderBackpressure is sent by clients that obey rejections.
 	HeaderBackpressure = "X-Admitd-Backpressure"
+	// HeaderAttempt is sent by clients: 1 with the first attempt of a request, 2 with
+	// its first retry.
+	HeaderAttempt = "X-Admitd-Attempt"
 	// HeaderDeadline carries the client's remaining patience in milliseconds,
 	// a decimal integer > 0.
 	HeaderDeadline = "X-Admitd-Deadline-Ms"

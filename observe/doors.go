@@ -24,6 +24,7 @@ type doors struct {
 	open, waiting, maxOpen     family
 	accepted, rejected, tokens family
 	responses, invalid         family
+	attempts                   family
 	certificate                family
 
 	mu   sync.Mutex // guards read
@@ -39,6 +40,7 @@ func newDoors(tokens family) *doors {
 		rejected:    newCounter("connections_rejected_total", "Connections that were closed before they came in."),
 		responses:   newCounter("backend_responses_total", "Answers of the backend, by class of status, or by whether they were errors."),
 		invalid:     newCounter("requests_invalid_total", "Requests that the gate answered by itself because they cannot be forwarded."),
+		attempts:    newCounter("request_attempts_total", "Requests whose clients say whether they have tried before."),
 		tokens:      tokens,
 		certificate: newGauge("tls_certificate_expiry_timestamp_seconds", "When the certificate that a listener serves ceases to be valid, in seconds since 1970."),
 		read:        map[string]DoorReader{},
@@ -90,6 +92,11 @@ func (d *doors) collect(b *builder) {
 		for _, class := range ingress.Responses() {
 			if int(class) < len(s.Responses) && s.Responses[class] > 0 {
 				b.add(&d.responses, float64(s.Responses[class]), b.label("class", class.String()), in)
+			}
+		}
+		for _, attempt := range ingress.Attempts() {
+			if int(attempt) < len(s.Attempts) && s.Attempts[attempt] > 0 {
+				b.add(&d.attempts, float64(s.Attempts[attempt]), b.label("attempt", attempt.String()), in)
 			}
 		}
 		if !s.Certificate.IsZero() {

@@ -65,7 +65,7 @@ func house(t *testing.T) (*observe.Metrics, *limiter.Gate) {
 	m.Watch("orders", gate)
 	m.WatchDoor("orders", door{
 		Open: 7, Accepted: 9, Refused: []uint64{0, 4}, Tokens: 2.5,
-		Responses: []uint64{90, 0, 0, 7}, Invalid: []ingress.InvalidCount{{Status: 413, Count: 3}, {Count: 1}},
+		Responses: []uint64{90, 0, 0, 7}, Attempts: []uint64{9, 2}, Invalid: []ingress.InvalidCount{{Status: 413, Count: 3}, {Count: 1}},
 	})
 	m.WatchBackends("orders", backends(t))
 	m.WatchLimits(func() []observe.LimitChanges { return []observe.LimitChanges{{"orders", "default", "queue", 3}} })
@@ -165,6 +165,7 @@ func TestContract(t *testing.T) {
 		"admitd_connections_rejected_total":                   {dto.MetricType_COUNTER, "ingress reason"},
 		"admitd_limit_changes_total":                          {dto.MetricType_COUNTER, "ingress partition why"},
 		"admitd_backend_responses_total":                      {dto.MetricType_COUNTER, "class ingress"},
+		"admitd_request_attempts_total":                       {dto.MetricType_COUNTER, "attempt ingress"},
 		"admitd_requests_invalid_total":                       {dto.MetricType_COUNTER, "ingress status"},
 		"admitd_requests_unheard_total":                       {dto.MetricType_COUNTER, "ingress partition"},
 		"admitd_backend_up":                                   {dto.MetricType_GAUGE, "backend ingress"},
@@ -215,6 +216,7 @@ func TestValues(t *testing.T) {
 		"admitd_connections_rejected_total":                   "ingress=orders,reason=max_open 4",
 		"admitd_limit_changes_total":                          "ingress=orders,partition=default,why=queue 3",
 		"admitd_backend_responses_total":                      "class=5xx,ingress=orders 7",
+		"admitd_request_attempts_total":                       "attempt=retry,ingress=orders 2",
 		"admitd_requests_invalid_total":                       "ingress=orders,status=other 1",
 		"admitd_requests_unheard_total":                       "ingress=orders,partition=checkout 0",
 		"admitd_backend_up":                                   "backend=db:1,ingress=orders 0",

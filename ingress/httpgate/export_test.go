@@ -36,3 +36,6 @@ func RequestHead(o Options) (func(*http.Request) []byte, error) {
 		return rt.AppendHead(nil, r, "")
 	}, errors.Join(errID, errUp)
 }
+
+// AttemptOf is attemptOf.
+var AttemptOf = attemptOf //nolint:gochecknoglobals // for tests

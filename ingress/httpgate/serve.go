@@ -133,6 +133,9 @@ func (rt *route) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 // offer asks the gate about a request and does not wait.
 func (rt *route) offer(r *http.Request, a *admission) {
 	*a = admission{own: rt.out.BeginOwn()}
+	if attempt, told := attemptOf(r.Header); told {
+		rt.counts.Attempted(attempt)
+	}
 	a.req = rt.id.identify(r)
 	a.req.Shape = rt.shapeOf(r)
 	if a.req.MaxWait > 0 {
