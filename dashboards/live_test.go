@@ -51,6 +51,7 @@ func empty() map[string]string {
 		"alert AdmitdOpaqueConnections":       "nobody encrypts past the gate",
 		"alert AdmitdTargetDown":              "both daemons answer",
 		"alert AdmitdCallersLeave":            "few callers leave",
+		"alert AdmitdRetryStorm":              "one request in four is a retry",
 		"alert AdmitdInvalidRequests":         "few requests are invalid",
 		"alert AdmitdTunerReverted":           "nothing is changed, so that nothing is taken back",
 	}

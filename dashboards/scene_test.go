@@ -21,6 +21,7 @@ import (
 	"github.com/admitd/admitd/internal/modelpostgres"
 	"github.com/admitd/admitd/internal/modelpulsar"
 	"github.com/admitd/admitd/internal/testkit/keypair"
+	"github.com/admitd/admitd/labels"
 )
 
 // scene is the daemon under load, built from source, twice: one with every
@@ -327,8 +328,8 @@ func loadHTTP(t *testing.T, urls ...string) {
 	}
 	for _, url := range urls {
 		for _, tenant := range []string{"checkout", "search", "export", "batch", "alice"} {
-			for range 4 {
-				background(t, 20*time.Millisecond, func(ctx context.Context) { send(ctx, url, tenant) })
+			for _, attempt := range []string{"1", "1", "1", "2"} {
+				background(t, 20*time.Millisecond, func(ctx context.Context) { send(ctx, url, tenant, labels.HeaderAttempt, attempt) })
 			}
 		}
 		n := 0

@@ -182,6 +182,26 @@ func (p *pace) leftNote() (text string, first bool) {
 	return fmt.Sprintf("%s of %s/s leave before they are answered.", percent(share), number(max(p.received, p.left))), share >= tellShare && p.left > p.refused
 }
 
+// retryMuch is the share of retries from which on they are told of, and retryMost that from
+// which on they are told of first.
+const (
+	retryMuch = 0.1
+	retryMost = 0.4
+)
+
+// retryNote words the requests that are retries, as their clients say; "" = there are few.
+// first says that it is what is to be told first: there are many, and not everything is
+// served.
+func (r *record) retryNote() (text string, first bool) {
+	p := &r.pace
+	share := p.retries / p.attempts
+	if p.retries <= least || math.IsNaN(share) || share < retryMuch {
+		return "", false
+	}
+	text = fmt.Sprintf("%s of %s/s are retries, as their callers say: without them it would be %s/s.", percent(share), number(p.attempts), number(p.attempts-p.retries))
+	return text, share >= retryMost && p.attempts >= 1 && p.attempts >= p.received/2 && p.refused > least
+}
+
 // fleetClosed is what a gate goes by that refuses what is shared while its group is away.
 const fleetClosed = "closed"
 

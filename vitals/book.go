@@ -108,6 +108,7 @@ type totals struct {
 	ended                              uint64 // permits
 	inFlight                           int
 	answers                            answers
+	attempts, retries                  uint64 // of the requests that say which attempt they are
 	strangers                          uint64 // TLS handshakes that failed
 	scarce                             uint64 // clients and backends for which no descriptor was left
 	busy, waited                       time.Duration
@@ -126,6 +127,7 @@ type pace struct {
 	received, admitted, refused, would, failed float64
 	left, ended, answered, errors, invalid     float64
 	strangers, scarce                          float64
+	attempts, retries                          float64       // of those that say which attempt they are
 	rtt, base, usual, wait                     time.Duration // 0 = unknown; usual = the base of calm days
 	status                                     int           // with which the gate answers most of what is invalid
 	cause                                      limiter.Cause // of most refusals
@@ -220,6 +222,10 @@ func newTotals(now time.Time, in *Reading) totals {
 	for i := range in.Backends {
 		t.scarce += in.Backends[i].Unasked
 	}
+	if c := in.Connections; c != nil && len(c.Attempts) > int(ingress.AttemptRetry) {
+		t.retries = c.Attempts[ingress.AttemptRetry]
+		t.attempts = t.retries + c.Attempts[ingress.AttemptFirst]
+	}
 	if c := in.Connections; c != nil && len(c.Refused) > int(ingress.NoDescriptors) {
 		t.strangers = c.Refused[ingress.BadHandshake]
 		t.scarce += c.Refused[ingress.NoDescriptors]
@@ -294,6 +300,7 @@ func (r *record) paceFrom(n int) (p pace) {
 	p.received, p.admitted = per(first.received, last.received), per(first.admitted, last.admitted)
 	p.refused, p.would, p.failed = per(first.refused, last.refused), per(first.would, last.would), per(first.failed, last.failed)
 	p.strangers, p.scarce = per(first.strangers, last.strangers), per(first.scarce, last.scarce)
+	p.attempts, p.retries = per(first.attempts, last.attempts), per(first.retries, last.retries)
 	p.left, p.ended = per(first.left, last.left), per(first.ended, last.ended)
 	p.answered, p.errors = per(first.answers.all, last.answers.all), per(first.answers.errors, last.answers.errors)
 	worst := 0.0

@@ -26,6 +26,8 @@ type incident struct {
 	errors   uint64 // answered with 5xx, or with an error
 	refused  uint64
 	by       limiter.Cause
+	first    uint64 // requests that say they are the first attempt
+	retries  uint64 // those that say they are another
 	left     uint64 // callers, while the backend works
 	invalid  uint64 // requests answered 413
 	fails    uint64 // requests that get no answer
@@ -64,6 +66,8 @@ func incidents() []incident {
 		{name: "backend five times as slow", admitted: 80, answered: 80, refused: 120, by: full, latency: 190 * time.Millisecond, base: 136 * time.Millisecond, limit: 12, why: "queue"},
 		{name: "backend five times as slow, nobody refused", admitted: 200, answered: 200, latency: 110 * time.Millisecond, base: 100 * time.Millisecond, limit: 40, why: "room"},
 		{name: "storm of one tenant", admitted: 150, answered: 150, refused: 850, by: rate, latency: 22 * time.Millisecond, limit: 20},
+		{name: "retry storm", admitted: 100, answered: 100, refused: 300, by: full, first: 120, retries: 280, latency: 24 * time.Millisecond, limit: 5, why: "queue"},
+		{name: "retry storm while the backend answers 503", admitted: 300, errors: 300, first: 100, retries: 200, limit: 20},
 		{name: "callers give up", admitted: 228, answered: 226, left: 227, refused: 22, by: full, latency: 138 * time.Millisecond, limit: 20, why: "departures"},
 		{name: "uploads too large", admitted: 2, answered: 2, invalid: 20, latency: 22 * time.Millisecond, limit: 20},
 		{name: "certificate expired", expired: true, strange: 41, limit: 20},
@@ -102,6 +106,7 @@ func newIngressOf(base time.Duration) *ingressOf {
 	o.door.Refused = make([]uint64, len(ingress.Refusals()))
 	o.sum.Rejected, o.sum.RejectedBy = map[labels.Reason]uint64{}, map[limiter.Cause]uint64{}
 	o.door.Responses = make([]uint64, len(ingress.Responses()))
+	o.door.Attempts = make([]uint64, len(ingress.Attempts()))
 	return o
 }
 
@@ -127,6 +132,8 @@ func (o *ingressOf) second(s incident) {
 	if s.wire {
 		well, ill = ingress.ResponseOK, ingress.ResponseError
 	}
+	o.door.Attempts[ingress.AttemptFirst] += s.first
+	o.door.Attempts[ingress.AttemptRetry] += s.retries
 	o.door.Responses[well] += s.answered
 	o.door.Responses[ill] += s.errors
 	if s.invalid > 0 {
@@ -158,6 +165,7 @@ func (o *ingressOf) second(s incident) {
 func (o *ingressOf) read() {
 	o.door.Responses = slices.Clone(o.door.Responses)
 	o.door.Invalid = slices.Clone(o.door.Invalid)
+	o.door.Attempts = slices.Clone(o.door.Attempts)
 	o.door.Refused = slices.Clone(o.door.Refused)
 	o.door.Certificate = o.until
 	if o.last.expired {

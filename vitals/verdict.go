@@ -42,6 +42,7 @@ const (
 	BackendErrors Condition = "backend_errors"      // many of its answers are errors
 	Draining      Condition = "draining"            // nothing new is admitted
 	FleetClosed   Condition = "fleet_closed"        // the group is away, and what is shared is refused
+	RetryStorm    Condition = "retry_storm"         // much of what is asked was refused before
 	CallersLeave  Condition = "callers_leave"       // many of them before they are answered
 	Refusing      Condition = "refusing"            // some requests are refused
 	Invalid       Condition = "invalid"             // many requests are not such as could be forwarded
@@ -69,6 +70,7 @@ var levels = []struct { //nolint:gochecknoglobals // a table
 	{BackendErrors, LevelBad, "The backend answers with errors"},
 	{Draining, LevelWarn, "Draining"},
 	{FleetClosed, LevelBad, "The group does not answer, and the fallback is closed"},
+	{RetryStorm, LevelWarn, "Much of what is asked are retries"},
 	{CallersLeave, LevelWarn, "Callers leave before they are answered"},
 	{Refusing, LevelWarn, "Requests are refused"},
 	{WouldRefuse, LevelWarn, "Shadow mode: some would be refused"},
@@ -129,7 +131,9 @@ func (r *record) judge(now time.Time) Verdict {
 	if v, found := r.judgeProcess(now); found {
 		return v
 	}
+	retries, storm := r.retryNote()
 	if v, dead := r.judgeBackends(now); dead {
+		v.Text += sentence(retries)
 		return v
 	}
 	p := &r.pace
@@ -137,7 +141,7 @@ func (r *record) judge(now time.Time) Verdict {
 	left, leaving := p.leftNote()
 	invalid, invalidFirst := p.invalidNote()
 	delayed := r.delayNote()
-	notes := sentence(left) + sentence(invalid)
+	notes := sentence(left) + sentence(invalid) + sentence(retries)
 	if delayed != "" { // else the backend would be blamed
 		backend = delayed
 	}
@@ -147,6 +151,8 @@ func (r *record) judge(now time.Time) Verdict {
 	case r.process.Fleet == fleetClosed && p.refused > least && p.cause.Limit == labels.ByFleet:
 		return FleetClosed.verdict("The group of gates does not answer, and the fallback is closed: %s of %s/s are refused.%s%s",
 			percent(p.refused/max(p.received, p.refused)), number(max(p.received, p.refused)), notes, sentence(backend))
+	case storm:
+		return RetryStorm.verdict("%s%s%s%s%s", retries, r.alsoRefused(), sentence(left), sentence(invalid), sentence(backend))
 	case leaving:
 		return CallersLeave.verdict("%s%s%s%s", left, r.alsoRefused(), sentence(invalid), sentence(backend))
 	case p.refused > least:

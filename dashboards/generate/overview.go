@@ -123,6 +123,11 @@ func backend() []panel {
 			queries: []query{{sum("class", per("admitd_backend_responses_total", gate)), "{{class}}"}},
 		},
 		{
+			kind: series, title: "Retries", unit: share, w: 12, steps: []step{{0.1, "yellow"}, {0.4, "red"}},
+			about:   "Share of the requests that their callers have tried before, of those that say which attempt they are. Refusals and errors make load of their own where it is large.",
+			queries: []query{{over(sum("ingress", per("admitd_request_attempts_total", gate+`,attempt="retry"`)), sum("ingress", per("admitd_request_attempts_total", gate))), "{{ingress}}"}},
+		},
+		{
 			kind: series, title: "Callers that leave", unit: share, w: 12, steps: []step{{0.01, "yellow"}, {0.1, "red"}},
 			about: "Share of the requests whose caller went away before it was answered: while it waited in the gate, and while the backend worked for it.",
 			queries: []query{
