@@ -97,7 +97,7 @@ func bounded(limit, total int) int {
 // gateFamilies are the metrics that exist once for a gate.
 type gateFamilies struct {
 	exempted, fallback, draining, mode, partitions, permits family
-	total, lastHint                                         family
+	total, lastHint, endedTwice                             family
 	modes                                                   []*dto.LabelPair // by limiter.Mode
 }
 
@@ -110,6 +110,7 @@ func newGateFamilies() gateFamilies {
 		partitions: newGauge("partitions", "Partitions that exist, clients' keys included."),
 		permits:    newGauge("permits_limit", "Permits that may be held at once over the partitions that were asked for something: the sum of their limits, bounded by the total."),
 		total:      newGauge("permits_total_limit", "Hard bound on permits over all partitions; 0 = none."),
+		endedTwice: newCounter("permits_ended_twice_total", "Permits that a copy of them ended a second time, as far as it was found out."),
 		lastHint:   newGauge("last_retry_hint_seconds", "The wait that the last refused request was told."),
 	}
 	for _, mode := range []limiter.Mode{limiter.Enforce, limiter.Shadow, limiter.Off} {
@@ -130,6 +131,7 @@ func (f *gateFamilies) collect(b *builder, ingress *dto.LabelPair, s *limiter.St
 	b.add(&f.draining, number(s.Draining), ingress)
 	b.add(&f.partitions, float64(s.PartitionCount), ingress)
 	b.add(&f.total, float64(s.Total), ingress)
+	b.add(&f.endedTwice, float64(s.EndedTwice), ingress)
 	b.add(&f.permits, float64(bounded(sum, s.Total)), ingress)
 	for i, mode := range f.modes {
 		b.add(&f.mode, number(int(s.Mode) == i), ingress, mode)

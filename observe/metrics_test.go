@@ -303,6 +303,24 @@ func TestCardinalityIsConstant(t *testing.T) {
 	}
 }
 
+// A permit that was copied and ended by both is counted.
+func TestEndedTwice(t *testing.T) {
+	m := observe.New(observe.Options{})
+	gate := limiter.New("s", &limiter.Policy{}, limiter.Options{EndedTwice: func(string) {}})
+	t.Cleanup(m.Watch("s", gate))
+	p := admit(t, gate, "")
+	other := p
+	p.End(limiter.Success)
+	p.End(limiter.Success)
+	if d := cmp.Diff([]string{"ingress=s 0"}, series(gather(t, m)["admitd_permits_ended_twice_total"])); d != "" {
+		t.Errorf("ended twice by itself (-want +got):\n%s", d)
+	}
+	other.End(limiter.Success)
+	if d := cmp.Diff([]string{"ingress=s 1"}, series(gather(t, m)["admitd_permits_ended_twice_total"])); d != "" {
+		t.Errorf("ended by a copy (-want +got):\n%s", d)
+	}
+}
+
 // Counters of an exempt or shadowed request appear where they belong.
 func TestShadowAndExempt(t *testing.T) {
 	m := observe.New(observe.Options{})
