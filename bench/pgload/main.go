@@ -71,6 +71,7 @@ type options struct {
 	turns       int
 	scale       int
 	verbose     bool
+	tenants     bool
 }
 
 func main() {
@@ -78,7 +79,11 @@ func main() {
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
-		err = run(ctx, o)
+		if o.tenants {
+			err = runTenants(ctx, o)
+		} else {
+			err = run(ctx, o)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pgload:", err)
@@ -94,6 +99,7 @@ func parse() (o options, err error) {
 	flag.DurationVar(&o.lasts, "for", 4*time.Second, "how long a cell is measured, in each turn")
 	flag.IntVar(&o.turns, "turns", 2, "how often the routes are played one after the other")
 	flag.IntVar(&o.scale, "scale", 5, "of pgbench's tables")
+	flag.BoolVar(&o.tenants, "tenants", false, "play users that share the server instead of the loads")
 	flag.BoolVar(&o.verbose, "v", false, "print every cell of every turn on standard error")
 	flag.Parse()
 	for one := range strings.SplitSeq(*routes, ";") {
@@ -244,11 +250,11 @@ func play(ctx context.Context, o options, l load, r route, n int) (sum cell, err
 	var all sync.WaitGroup
 	for _, c := range clients {
 		all.Go(func() {
-			c.repeat(&measured, &over, func() []string { return l.next(c.rand, o.scale) })
+			c.repeat(&measured, &over, func() []string { return l.next(c.rand, o.scale) }, 0)
 		})
 	}
 	for _, c := range scanners {
-		all.Go(func() { c.repeat(&measured, &over, func() []string { return []string{scan} }) })
+		all.Go(func() { c.repeat(&measured, &over, func() []string { return []string{scan} }, 0) })
 	}
 	err = pause(ctx, o.warm)
 	measured.Store(true)
@@ -304,10 +310,11 @@ func connect(ctx context.Context, addr string, n int, user string) ([]*client, e
 // maxBackoff bounds the backoff of a client that was refused again and again.
 const maxBackoff = time.Second
 
-// repeat plays transactions until it is over. What begins and ends while measured is
-// set counts.
-func (c *client) repeat(measured, over *atomic.Bool, next func() []string) {
-	first, statements, tries := time.Now(), next(), 0
+// repeat plays transactions until it is over, after a pause. What begins and ends while
+// measured is set counts.
+func (c *client) repeat(measured, over *atomic.Bool, next func() []string, after time.Duration) {
+	time.Sleep(after)
+	statements, first, tries := next(), time.Now(), 0
 	for !over.Load() {
 		counts, begin := measured.Load(), time.Now()
 		err := c.conn.transaction(statements)
@@ -320,7 +327,7 @@ func (c *client) repeat(measured, over *atomic.Bool, next func() []string) {
 				c.cell.answered = append(c.cell.answered, now.Sub(begin))
 				c.cell.whole = append(c.cell.whole, now.Sub(first))
 			}
-			first, statements, tries = time.Now(), next(), 0
+			statements, first, tries = next(), time.Now(), 0
 		case errors.As(err, &ref):
 			if counts {
 				c.cell.refused++
@@ -342,7 +349,7 @@ func (c *client) repeat(measured, over *atomic.Bool, next func() []string) {
 			if c.conn.broken {
 				return
 			}
-			first, statements, tries = time.Now(), next(), 0
+			statements, first, tries = next(), time.Now(), 0
 		}
 	}
 }
