@@ -2,6 +2,7 @@ package postgresgate_test
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -127,12 +128,14 @@ func TestTransactionsTeachTheirLength(t *testing.T) {
 	const step = 10 * time.Millisecond
 	for name, tc := range map[string]struct {
 		idle, thinks time.Duration // at once, and before the last statement
+		wanted       bool          // somebody is refused while it thinks
 		says         []byte        // in the middle
 		want         []time.Duration
 	}{
 		"of several statements": {says: ready('T'), want: []time.Duration{3 * step}},
 		"after a long rest":     {idle: time.Hour, says: ready('T'), want: []time.Duration{3 * step}},
 		"that thinks":           {thinks: 2 * time.Second, says: ready('T')},
+		"that yields":           {thinks: 200 * time.Millisecond, wanted: true, says: ready('T'), want: []time.Duration{2*step + 100*time.Millisecond}},
 		"that fails":            {says: script(failure("23505", "duplicate"), ready('E'))},
 		"that copies":           {says: script(pg('H', "\x00\x00\x00"), ready('T'))},
 	} {
@@ -147,6 +150,10 @@ func TestTransactionsTeachTheirLength(t *testing.T) {
 			time.Sleep(tc.idle)
 			for i, text := range []string{"begin", "update", "commit"} {
 				if i == 2 {
+					if tc.wanted {
+						_, other, _, _ := sc.loginNew()
+						refusedTurn(t, other, query("select 1"))
+					}
 					time.Sleep(tc.thinks)
 				}
 				say(c, query(text))
@@ -156,7 +163,7 @@ func TestTransactionsTeachTheirLength(t *testing.T) {
 				hear(t, c)
 			}
 			synctest.Wait()
-			if len(all) != len(tc.want) || len(all) > 0 && all[0] != tc.want[0] {
+			if !slices.Equal(all, tc.want) {
 				t.Errorf("the limit was told %v; want %v", all, tc.want)
 			}
 		}})

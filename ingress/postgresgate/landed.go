@@ -156,6 +156,16 @@ func (b *backend) begin(works bool) reported {
 	return b.reported
 }
 
+// soFar is the outcome of what the permit stands for, were it to end now.
+func (b *backend) soFar() limiter.Outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.outcome == limiter.Success && (!b.works || b.unfair) {
+		return limiter.Ignored
+	}
+	return b.outcome
+}
+
 // failing reports whether the server reported an error in this unit, and whether it
 // did in the last one.
 func (b *backend) failing() (now, last bool) {

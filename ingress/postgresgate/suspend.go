@@ -141,7 +141,7 @@ func (u *suspender) beat() {
 func (u *suspender) yieldIdle(tick uint32) {
 	u.srv.corridor.Each(func(rs *relay.Session) {
 		if s := rs.Protocol().(*session); s.o.IdleInTransaction == IdleAuto { //nolint:forcetypeassert // the corridor is the server's own
-			rs.Yield(tick)
+			rs.Yield(tick, s.back.soFar())
 		}
 	})
 }

@@ -229,15 +229,20 @@ func (t *Turn) takenBefore(tick uint32) bool {
 
 // Yield gives the permit back that a session has kept since before the tick although
 // it owes nothing; see [Turn.Rest]. What the client sends next takes one again, by
-// force. It reports whether it was given back, and is safe for concurrent use.
-func (t *Turn) Yield(tick uint32) bool {
+// force. A limit is told how long it was held if o is [limiter.Success]. It reports
+// whether it was given back, and is safe for concurrent use.
+func (t *Turn) Yield(tick uint32, o limiter.Outcome) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.held || !t.rests.Load() || t.Owes() || !t.takenBefore(tick) {
 		return false
 	}
 	t.held, t.yielded = false, true
-	t.permit.End(limiter.Ignored)
+	if t.broken || t.large {
+		o = limiter.Ignored
+	}
+	t.large = false
+	t.permit.End(o)
 	t.paused.Store(true)
 	return true
 }
