@@ -169,7 +169,9 @@ func (s *session) Leave() (working bool) {
 	for _, p := range s.book.producers {
 		p.discardLocked()
 		for i := range p.flights.n {
-			p.flights.at(i).permit.Leave()
+			if s.r == nil || !s.r.Lost() { // else it is the broker that has gone
+				p.flights.at(i).permit.Leave()
+			}
 		}
 	}
 	return s.room.inFlight > 0

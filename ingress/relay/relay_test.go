@@ -184,6 +184,23 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
+// A backend that hung up was told as a client that had left: sixty requests of which every
+// client waited were abandoned, and callers said to leave.
+func TestBackendThatHangsUpIsNotAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, relay.Options{})
+		c, ended := h.enter(&toy{})
+		say(c, toyMessage('q', nil))
+		b := h.backend()
+		hear(t, b)
+		_ = b.Close()
+		<-ended
+		if n := h.gate.Status().Labels[0].Counts; n.Abandoned != 0 || n.Dropped != 1 {
+			t.Errorf("%d abandoned and %d dropped, want 0 and 1", n.Abandoned, n.Dropped)
+		}
+	})
+}
+
 // What is finished for nobody is bounded in time, and ends with the backend.
 func TestNobodyIsNotWaitedForEver(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -255,7 +255,7 @@ func (s *Session) serve(ctx context.Context, ended func(error)) (over bool) {
 // leave notes that the client has gone. It reports whether the backend is at
 // work for it all the same.
 func (s *Session) leave() (working bool) {
-	working = s.Turn.leave()
+	working = s.Turn.leave(s.life.lost.Load())
 	if s.many != nil && s.many.Leave() {
 		working = true
 	}

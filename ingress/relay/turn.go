@@ -353,12 +353,13 @@ func (t *Turn) Charge(tokens float64) {
 func (t *Turn) Rest() { t.rests.Store(true) }
 
 // leave notes that the client has gone. It reports whether a permit is held
-// all the same, for work that goes on.
-func (t *Turn) leave() (held bool) {
+// all the same, for work that goes on. With lost it is the backend that has gone, and
+// the client did not leave it any work.
+func (t *Turn) leave(lost bool) (held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	working := (t.held || t.suspended) && (!t.rests.Load() || t.state.Load()&turnOpen != 0)
-	if working && t.held && !t.left {
+	if working && t.held && !t.left && !lost {
 		t.permit.Leave()
 	}
 	t.left = true
