@@ -85,3 +85,30 @@ func TestWhatIsAnsweredIsCounted(t *testing.T) {
 		})
 	}
 }
+
+// A client that left before the answer counted as a request that is not valid, too: net/http
+// took the end of its connection for one, and answered 400 to nobody.
+func TestWhoLeavesSentNothingInvalid(t *testing.T) {
+	answer := make(chan struct{})
+	backend := serveHTTP(t, func(http.ResponseWriter, *http.Request) { <-answer })
+	g := start(t, backend, limiter.Policy{}, httpgate.Options{})
+	c, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if !until(func() bool { return g.gate.Status().InFlight == 1 }) {
+		t.Fatal("the request did not arrive")
+	}
+	_ = c.Close()
+	if !until(func() bool { return g.gate.Status().Labels[0].Counts.Abandoned == 1 }) {
+		t.Error("the client was not seen to leave")
+	}
+	close(answer)
+	if !until(func() bool { return g.Status().Connections.Open == 0 }) {
+		t.Error("its connection is still open")
+	}
+	if d := cmp.Diff([]ingress.InvalidCount(nil), g.Status().Connections.Invalid); d != "" {
+		t.Errorf("invalid (-want +got):\n%s", d)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -111,9 +112,9 @@ func (d *doorstep) Read(p []byte) (int, error) {
 		}
 	case fresh, resting:
 		if d.tls != nil {
-			return d.nextSecured(p)
+			return ended(d.nextSecured(p))
 		}
-		return d.next(p)
+		return ended(d.next(p))
 	case handed:
 		// net/http reads one byte while a handler runs, in order to notice the
 		// client's end, and would take it from the next request.
@@ -122,6 +123,15 @@ func (d *doorstep) Read(p []byte) (int, error) {
 		}
 	}
 	return d.Conn.Read(p)
+}
+
+// ended words for net/http that a connection was closed here: to whatever else it cannot
+// read it answers 400, which would count as a request that is not valid.
+func ended(n int, err error) (int, error) {
+	if errors.Is(err, net.ErrClosed) {
+		return n, io.EOF
+	}
+	return n, err
 }
 
 // ownAnswer stands behind the first line of the answers that net/http writes to what
