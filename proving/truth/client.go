@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,7 +28,6 @@ type stream struct {
 	over     time.Duration // time in which the body is sent
 	h2       bool
 	close    bool // a connection for each request
-	until    time.Duration
 	after    time.Duration
 }
 
@@ -47,7 +47,9 @@ func newGenerator(l *ledger, address string) *generator {
 			return nil, err
 		}
 		l.connection(1)
-		return &counted{Conn: c, closed: sync.OnceFunc(func() { l.connection(-1) })}, nil
+		counts := &counted{Conn: c, ledger: l, closed: sync.OnceFunc(func() { l.connection(-1) })}
+		counts.carries.Store(-1)
+		return counts, nil
 	}
 	g.one = &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 10000, DisableCompression: true}
 	g.two = &http.Transport{DialContext: dial, Protocols: new(http.Protocols)}
@@ -55,10 +57,22 @@ func newGenerator(l *ledger, address string) *generator {
 	return g
 }
 
-// counted is a connection that says when it is closed.
+// counted is a connection that says when it is closed, and when the request that it
+// carries was written.
 type counted struct {
 	net.Conn
-	closed func()
+	ledger  *ledger
+	carries atomic.Int64 // its number; -1 = nobody knows
+	closed  func()
+}
+
+// Write implements net.Conn.
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if id := c.carries.Load(); err == nil && id >= 0 {
+		c.ledger.change(int(id), func(r *request) { r.written = true })
+	}
+	return n, err
 }
 
 // Close implements net.Conn.
@@ -68,19 +82,18 @@ func (c *counted) Close() error { c.closed(); return c.Conn.Close() }
 func (g *generator) send(ctx context.Context, streams []stream, lasts time.Duration) {
 	var wg sync.WaitGroup
 	for i := range streams {
-		wg.Go(func() { g.stream(ctx, &streams[i], lasts) })
+		wg.Go(func() {
+			each(ctx, &streams[i], lasts, func(n int) { g.ask(context.WithoutCancel(ctx), &streams[i], n) })
+		})
 	}
 	wg.Wait()
 }
 
-// stream sends one stream. A request that is late by the load of the machine is
-// sent nevertheless.
-func (g *generator) stream(ctx context.Context, s *stream, lasts time.Duration) {
+// each runs f when the requests of a stream are due. One that is late by the load of the
+// machine is sent nevertheless. It returns when each has ended.
+func each(ctx context.Context, s *stream, lasts time.Duration, f func(n int)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	if s.until > 0 {
-		lasts = min(lasts, s.until)
-	}
 	began := time.Now()
 	for n := 0; ; n++ {
 		due := s.after + time.Duration(float64(n)/s.rate*float64(time.Second))
@@ -92,7 +105,7 @@ func (g *generator) stream(ctx context.Context, s *stream, lasts time.Duration) 
 			return
 		case <-time.After(due - time.Since(began)):
 		}
-		wg.Go(func() { g.ask(context.WithoutCancel(ctx), s, n) })
+		wg.Go(func() { f(n) })
 	}
 }
 
@@ -114,8 +127,15 @@ func (g *generator) ask(ctx context.Context, s *stream, n int) {
 			now := time.Now()
 			g.ledger.change(id, func(r *request) { r.sent = now })
 		},
-		WroteRequest: func(i httptrace.WroteRequestInfo) {
-			g.ledger.change(id, func(r *request) { r.written = i.Err == nil })
+		GotConn: func(i httptrace.GotConnInfo) {
+			if c, ok := i.Conn.(*counted); ok && !s.h2 {
+				c.carries.Store(int64(id)) // alone
+			}
+		},
+		WroteRequest: func(i httptrace.WroteRequestInfo) { // over HTTP/1.1 into a buffer, too
+			if s.h2 {
+				g.ledger.change(id, func(r *request) { r.written = i.Err == nil })
+			}
 		},
 	})
 	var body io.Reader

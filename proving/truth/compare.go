@@ -72,9 +72,17 @@ func (p *play) counters(s *sheet, m metrics) {
 	unworked := float64(l.count(func(r *request) bool { return r.left && wrote(r) && !worked(r) }))
 	doubt := float64(l.count(func(r *request) bool { return leftBehind(r) && r.done.Sub(r.ended).Abs() < unsure+2*stood }))
 
-	s.exact("counters", "sent = received + invalid", float64(l.count(wrote)), received+told("requests_invalid_total"))
+	connections, greetings := 1, 0
+	if p.protocol != nil {
+		connections, greetings = p.protocol.connections, p.protocol.greetings
+	}
+	held := 0.0
+	if p.protocol != nil && p.protocol.holds {
+		held = rejected
+	}
+	s.exact("counters", "sent = received + invalid", float64(l.count(wrote)), received-held+told("requests_invalid_total"))
 	s.exact("counters", "received = admitted + rejected + gave up", received, admitted+rejected+gaveUp)
-	s.exact("counters", "left without having been worked for", unworked, gaveUp+rejected-refused+admitted-arrivals-unreached)
+	s.exact("counters", "left without having been worked for", unworked, gaveUp+rejected-held-refused+admitted-arrivals-unreached)
 	s.exactly("counters", "invalid", l.by(func(r *request) (string, bool) { return fmt.Sprint(r.status), invalid(r) }), m.by("status", "admitd_requests_invalid_total", in))
 	if unworked == 0 {
 		s.exact("counters", "arrivals at the backend = admitted", arrivals+unreached, admitted)
@@ -84,14 +92,17 @@ func (p *play) counters(s *sheet, m metrics) {
 	}
 	s.exact("counters", "permits ended = admitted", admitted, told("permits_ended_total"))
 	s.exactly("counters", "latencies = permits ended", m.by("outcome", "admitd_permits_ended_total", in), m.by("outcome", "admitd_request_duration_seconds_count", in))
-	s.exactly("counters", "answers of the backend", l.by(func(r *request) (string, bool) {
-		return fmt.Sprintf("%dxx", r.answered/100), r.answered > 0 && !failed(r)
-	}),
-		m.by("class", "admitd_backend_responses_total", in))
+	answers := l.by(func(r *request) (string, bool) {
+		return p.class(r), r.answered > 0 && (p.protocol != nil || !failed(r))
+	})
+	if greetings > 0 {
+		answers["ok"] += float64(greetings * l.dialed)
+	}
+	s.exactly("counters", "answers of the backend", answers, m.by("class", "admitd_backend_responses_total", in))
 	s.exact("counters", "got no answer of the backend", float64(l.count(failed)), told("backend_failures_total"))
 	s.close("counters", "abandoned", float64(l.count(leftBehind)), told("requests_abandoned_total"), 0, doubt)
 	s.close("counters", "answered in time", float64(l.count(good)), told("permits_ended_total", "outcome=success")-told("requests_unheard_total"), 0, doubt)
-	s.exact("counters", "connections", float64(l.dialed), told("connections_accepted_total"))
+	s.exact("counters", "connections", float64(l.dialed*connections), told("connections_accepted_total"))
 	s.exact("counters", "connections open at the end", float64(l.open), told("connections_open"))
 	if p.phase.exempt != nil {
 		s.exact("counters", "exempted", float64(l.count(func(r *request) bool { return wrote(r) && p.phase.exempt(r) })), told("requests_exempted_total"))
@@ -111,6 +122,14 @@ func (p *play) counters(s *sheet, m metrics) {
 	if l.strays > 0 {
 		s.fail("%d arrivals at the backend that nobody sent", l.strays)
 	}
+}
+
+// class is what metrics call the answer of a backend.
+func (p *play) class(r *request) string {
+	if p.protocol != nil {
+		return "ok"
+	}
+	return fmt.Sprintf("%dxx", r.answered/100)
 }
 
 // label is what metrics call a partition.
@@ -166,6 +185,9 @@ func (p *play) same(s *sheet, m metrics, st *ingressStatus) {
 // spans compares what was exported with the ledger. Clients that leave are told of by
 // the gate alone.
 func (p *play) spans(s *sheet, told map[string]float64) {
+	if p.protocol != nil {
+		return // there are none
+	}
 	l := p.ledger
 	// Of what is no request there is no span.
 	unreadable := l.count(func(r *request) bool { return invalid(r) && (r.status == 400 || r.status == 431) })
@@ -205,7 +227,7 @@ func (p *play) truths() map[string]func(s span) map[string]float64 {
 	atWork := func(s span) map[string]float64 { return map[string]float64{"": l.atWork(s)} }
 	classes := func(s span) map[string]float64 {
 		m := l.by(func(r *request) (string, bool) {
-			return fmt.Sprintf("%dxx", r.answered/100), r.answered > 0 && s.has(r.done)
+			return p.class(r), r.answered > 0 && s.has(r.done)
 		})
 		for k := range m {
 			m[k] = s.rate(m[k])

@@ -3,13 +3,16 @@ module github.com/admitd/admitd/proving/truth
 go 1.26.0
 
 require (
+	github.com/admitd/admitd v0.0.0
+	go.mongodb.org/mongo-driver/v2 v2.9.3
 	go.opentelemetry.io/proto/otlp v1.11.0
 	google.golang.org/protobuf v1.36.12
 )
 
+require github.com/klauspost/compress v1.20.1 // indirect
+
 require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
-	go.opentelemetry.io/otel v1.47.0 // indirect
 	go.opentelemetry.io/otel/sdk/metric v1.47.0 // indirect
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
