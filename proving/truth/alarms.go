@@ -25,6 +25,10 @@ func alarms(dir string) []*phase {
 		{name: "alarm-dead", streams: few, alerts: []string{"AdmitdBackendFailing"}, during: func(_ context.Context, p *play) error { p.backend.close(); return nil }},
 		{name: "alarm-left", serve: takes(300 * ms), streams: []stream{{rate: 8, patience: 100 * ms}}, alerts: []string{"AdmitdCallersLeave"}},
 		{name: "alarm-invalid", ingress: "maxBodyBytes: 1000", streams: []stream{{rate: 4}, {rate: 4, method: http.MethodPost, body: 2000}}, alerts: []string{"AdmitdInvalidRequests"}},
+		{
+			name: "alarm-retries", streams: []stream{{rate: 4, header: map[string]string{"X-Envoy-Attempt-Count": "1"}}, {rate: 4, header: map[string]string{"X-Envoy-Attempt-Count": "2"}}},
+			alerts: []string{"AdmitdRetryStorm"},
+		},
 		{name: "alarm-exempt", ingress: "requests: { exempt: { operations: [\"GET /\"] } }", streams: few, alerts: []string{"AdmitdExemptMany"}},
 		{name: "alarm-overflow", ingress: "partitions: { by: \"header:X-Tenant\", max: 2 }", streams: []stream{{rate: 8, tenants: tenants(8)}}, alerts: []string{"AdmitdPartitionOverflow"}},
 		{
