@@ -126,6 +126,10 @@ type gatherer struct {
 	registry prometheus.Gatherer
 }
 
+// clashing is a counter that client_golang has beside the gauge go_memstats_alloc_bytes.
+// In OpenMetrics both families have one name, and strict parsers refuse the whole scrape.
+const clashing = "go_memstats_alloc_bytes_total"
+
 // Gather implements prometheus.Gatherer. Families come sorted by name.
 func (g *gatherer) Gather() ([]*dto.MetricFamily, error) {
 	b := &builder{families: map[string]*dto.MetricFamily{}, labels: map[[2]string]*dto.LabelPair{}}
@@ -133,6 +137,7 @@ func (g *gatherer) Gather() ([]*dto.MetricFamily, error) {
 		s.collect(b)
 	}
 	families, err := g.registry.Gather()
+	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == clashing })
 	for _, f := range b.families {
 		families = append(families, f)
 	}

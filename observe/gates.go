@@ -3,6 +3,7 @@ package observe
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	dto "github.com/prometheus/client_model/go"
@@ -205,7 +206,7 @@ func (f *bucketFamilies) collect(b *builder, ingress *dto.LabelPair, name string
 type labelFamilies struct {
 	received, admitted, rejected, wouldReject, gaveUp, abandoned family
 	unheard                                                      family
-	discarded, limit, inFlight, queued, baseRTT, state           family
+	discarded, limit, inFlight, queued, baseRTT, state, events   family
 	causes                                                       []cause // in the order of limiter.Causes
 }
 
@@ -224,6 +225,7 @@ func newLabelFamilies() labelFamilies {
 		queued:      newGauge("requests_queued", "Requests that wait for a permit."),
 		baseRTT:     newGauge("base_rtt_seconds", "Latency without load, as the limit believes it; absent while unknown."),
 		state:       newGauge("algorithm_state", "Inner state of the limit's algorithm, by name."),
+		events:      newCounter("algorithm_events_total", "What happened to the limit's algorithm, by event."),
 	}
 	for _, c := range limiter.Causes() {
 		f.causes = append(f.causes, cause{c, pair("limit", string(c.Limit)), pair("reason", string(c.Reason))})
@@ -261,6 +263,10 @@ func (f *labelFamilies) collect(b *builder, ingress *dto.LabelPair, l *limiter.L
 		b.add(&f.baseRTT, l.BaseRTT.Seconds(), both...)
 	}
 	for name, value := range l.State {
+		if event, counts := strings.CutSuffix(name, "_total"); counts { // a counter among gauges
+			b.add(&f.events, value, b.label("event", event), ingress, partition)
+			continue
+		}
 		b.add(&f.state, value, ingress, partition, b.label("state", name))
 	}
 }

@@ -37,7 +37,7 @@ func (learner) Current() int                            { return 3 }
 func (learner) Observe(int64, time.Duration, int, bool) {}
 func (learner) Algorithm() string                       { return "vegas" }
 func (learner) BaseRTT() time.Duration                  { return 20 * time.Millisecond }
-func (learner) State() map[string]float64               { return map[string]float64{"queue": 2} }
+func (learner) State() map[string]float64               { return map[string]float64{"queue": 2, "windows_total": 3} }
 
 // backends returns the health of two backends: one is dead, nobody asked the other.
 func backends(t *testing.T) observe.BackendReader {
@@ -210,6 +210,7 @@ func TestValues(t *testing.T) {
 		"admitd_requests_in_flight":                           "ingress=orders,partition=checkout 2",
 		"admitd_base_rtt_seconds":                             "ingress=orders,partition=checkout 0.02",
 		"admitd_algorithm_state":                              "ingress=orders,partition=checkout,state=queue 2",
+		"admitd_algorithm_events_total":                       "event=windows,ingress=orders,partition=checkout 3",
 		"admitd_bucket_tokens":                                "bucket=connections,ingress=orders 2.5",
 		"admitd_connections_open":                             "ingress=orders 7",
 		"admitd_connections_accepted_total":                   "ingress=orders 9",
@@ -527,5 +528,26 @@ func TestEndedAllocatesNothing(t *testing.T) {
 	r.Ended(time.Millisecond, limiter.Success)
 	if n := testing.AllocsPerRun(1000, func() { r.Ended(time.Millisecond, limiter.Success) }); n != 0 {
 		t.Errorf("Ended allocates %v times; want 0", n)
+	}
+}
+
+// In OpenMetrics a counter's family is named without _total, and no two families have one
+// name: strict parsers refuse the whole scrape otherwise.
+func TestFamiliesHaveOneNameEach(t *testing.T) {
+	m := observe.New(observe.Options{Process: true})
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, f := range families {
+		name := strings.TrimSuffix(f.GetName(), "_total")
+		if other := seen[name]; other != "" {
+			t.Errorf("%s and %s are one family in OpenMetrics", other, f.GetName())
+		}
+		seen[name] = f.GetName()
+	}
+	if len(seen) < 20 {
+		t.Errorf("%d families; want those of the process", len(seen))
 	}
 }

@@ -177,17 +177,17 @@ func partitionWindow() []panel {
 			kind: series, title: "Windows and lost samples", unit: rate, w: 6,
 			about: "Sample windows closed per second, and latencies per second that taught nothing: from before a change (stale) or beyond what makes sense (discarded).",
 			queries: []query{
-				{sum("", per("admitd_algorithm_state", part+`,state="windows_total"`)), "windows"},
-				{sum("", per("admitd_algorithm_state", part+`,state="stale_samples_total"`)), "stale"},
-				{sum("", per("admitd_algorithm_state", part+`,state="discarded_samples_total"`)), "discarded"},
+				{sum("", per("admitd_algorithm_events_total", part+`,event="windows"`)), "windows"},
+				{sum("", per("admitd_algorithm_events_total", part+`,event="stale_samples"`)), "stale"},
+				{sum("", per("admitd_algorithm_events_total", part+`,event="discarded_samples"`)), "discarded"},
 			},
 		},
 		{
 			kind: series, title: "Base measured anew, and faults", unit: count, w: 12,
 			about: "How often the base was found to be out of date and measured anew, and how often the formula failed and was put aside. Since the start.",
 			queries: []query{
-				{most("", state("remeasured_total")), "measured anew"},
-				{most("", state("faults_total")), "faults"},
+				{most("", is("admitd_algorithm_events_total", part+`,event="remeasured"`)), "measured anew"},
+				{most("", is("admitd_algorithm_events_total", part+`,event="faults"`)), "faults"},
 			},
 		},
 		{
