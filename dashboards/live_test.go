@@ -53,6 +53,8 @@ func empty() map[string]string {
 		"alert AdmitdCallersLeave":            "few callers leave",
 		"alert AdmitdRetryStorm":              "one request in four is a retry",
 		"alert AdmitdInvalidRequests":         "few requests are invalid",
+		"alert AdmitdFleetPartly":             "the scene's group answers for all that is shared, or not at all",
+		"alert AdmitdFleetFilesDiffer":        "the gates of the scene share no rate of which their files differ",
 		"alert AdmitdTunerReverted":           "nothing is changed, so that nothing is taken back",
 	}
 }
