@@ -285,7 +285,7 @@ func wirePhases() (all []*phase) {
 				refused: refusal{"concurrency_limit", "partition", "default"},
 			},
 			&phase{
-				name: name + "-rate", protocol: p, work: well(20 * ms), ingress: "requests: { rate: 40 }", streams: []stream{{rate: 100}},
+				name: name + "-rate", protocol: p, work: well(20 * ms), ingress: "requests: { rate: 40 }, partitions: { default: { " + fixed(1000) + " } }", streams: []stream{{rate: 100}},
 				verdict: []string{"refusing"}, says: []string{"request rate"}, refused: refusal{"request_rate", "ingress", "default"},
 			},
 			&phase{
