@@ -292,6 +292,22 @@ func TestKneeBursts(t *testing.T) {
 	}
 }
 
+// A baseline that was learned while a queue stood from the first moment on, without a
+// refusal, is told by a drain: the limit does not stay where the queue fits it for ever.
+func TestKneeStandingQueue(t *testing.T) {
+	k := knee.New(knee.Options{})
+	const rate, callers = 5, 33 // answers per second whatever is in flight; nobody is refused
+	now, inside := int64(0), 0
+	for now < int64(10*time.Minute) {
+		inside = min(callers, k.Current())
+		now += int64(time.Second) / rate
+		k.Observe(now, time.Duration(inside)*time.Second/rate, inside, false)
+	}
+	if base := k.BaseRTT(); base > time.Second {
+		t.Errorf("limit %d, baseline %v: it is the latency of a queue of %d", k.Current(), base, inside)
+	}
+}
+
 // Batches leave permits idle in between: the limit does not follow what is at work on
 // average down to where most of them are refused.
 func TestKneeBatches(t *testing.T) {

@@ -17,6 +17,10 @@ const sureAfter = 100
 // takes a drain.
 const mostRise = 1.5
 
+// worthChecking is how many must be in flight on average for a baseline that was learned
+// without a refusal to be told by a drain. A queue among fewer does little harm.
+const worthChecking = 16
+
 // baseline is the latency without a queue, and what it was learned from.
 type baseline struct {
 	mean       float64  // ns; 0 = unknown
@@ -25,6 +29,7 @@ type baseline struct {
 	age        float64  // ns that were looked at
 	least      float64  // the lowest of the last minutes
 	spread     float64  // squared variation of a latency, as the means of windows show it; about 1 of exponential ones
+	proven     bool     // it is no queue that stood from the beginning
 	held       bool     // it is kept below what the last window showed: a drain is to tell
 	contrast   contrast // of windows that refused next to nothing
 	remeasured int      // how often the backend had become slower
@@ -37,6 +42,7 @@ func (b *baseline) sure() bool { return b.known >= sureAfter }
 // like, of which the quick ones are back first, does not replace it.
 func (b *baseline) recall(base time.Duration) {
 	b.mean, b.known, b.age = float64(base), math.Max(b.known, sureAfter), float64(10*parts.MaxLatency)
+	b.proven = true
 }
 
 // learn takes the latency of a window that refused next to nothing. Where it
@@ -82,6 +88,19 @@ func (b *baseline) learn(w *window, rate float64, shared bool) {
 // of exponential ones.
 func (b *baseline) doubt(n float64) float64 {
 	return math.Sqrt(math.Max(0, b.spread-1) / math.Max(n, 1))
+}
+
+// prove takes a window that refused next to nothing, and reports whether a drain is to
+// tell what was learned so far. It may be a queue that stood from the beginning, as that
+// of callers who wait for their answers and outnumber the workers: not if little was in
+// flight once, nor where latency stays the same whatever is in flight.
+func (b *baseline) prove(w *window) (drain bool) {
+	if b.proven || !b.sure() {
+		return false
+	}
+	e, ok := b.contrast.elasticity()
+	b.proven = ok && e < 0.4 || w.latency/w.elapsed < worthChecking
+	return !b.proven
 }
 
 // lower takes a window whose latency, beyond its noise, is below the baseline, and

@@ -27,6 +27,7 @@ type drain struct {
 	top   float64 // throughput before it
 	slow  float64 // latency before it
 	deep  bool    // it began without a throughput to compare with
+	free  bool    // it began while nothing was refused
 	met   int64   // when gates last drained together
 
 	n, t, l           float64 // completions, time and latencies of the probe so far
@@ -89,6 +90,15 @@ func (s *state) startDrain(o Options, latency, rate float64) {
 	}
 	s.drain.begin(math.Max(level, float64(o.MinLimit)), latency, rate)
 	s.pace = pace{span: 1, quota: int64(s.limit + 0.5), calm: -1}
+}
+
+// check lowers the limit although nothing is refused, to half of what is in flight.
+func (s *state) check(o Options, w *window) string {
+	level := math.Min(s.limit, w.latency/w.elapsed) / 2
+	s.drain.begin(math.Max(level, float64(o.MinLimit)), w.mean(), s.flow.rate)
+	s.drain.deep, s.drain.free = false, true
+	s.pace = pace{span: 1, quota: int64(w.peak), calm: -1}
+	return parts.WhyDrain
 }
 
 // meet has the gates that share a backend drain together, at common moments: the
@@ -172,7 +182,10 @@ func (s *state) probed(o Options, w *window) string {
 func (s *state) queued(o Options, w *window, x, r float64) string {
 	d := &s.drain
 	d.top = (x + d.top) / 2
-	wrong := !s.base.sure() || r < 0.6*s.base.mean
+	wrong := !s.base.sure() || r < 0.6*s.base.mean || d.free && r < stood*s.base.mean
+	if d.free {
+		s.lasting = 1 // the queue stood, and absorbed nothing: it is to stay short
+	}
 	if o.Gates > 1 {
 		s.flow.work = 0 // of all of them
 	}
@@ -227,8 +240,8 @@ func (s *state) slower(o Options, w *window, r float64) string {
 
 // finish ends a drain.
 func (s *state) finish(o Options) {
-	s.drain.phase = gather
-	s.base.contrast, s.base.held = contrast{}, false
+	s.drain.phase, s.drain.free = gather, false
+	s.base.contrast, s.base.held, s.base.proven = contrast{}, false, true
 	s.flow.verified = s.drain.top
 	s.episode.await(s.queue(o))
 	s.base.known = math.Max(s.base.known, sureAfter)

@@ -108,6 +108,9 @@ func (s *state) free(o Options, w *window, share float64) string {
 		s.refused *= 0.6 // a burst is no overload
 	} else {
 		s.learn(o, w)
+		if o.Gates == 1 && !o.Others && s.base.prove(w) {
+			return s.check(o, w)
+		}
 	}
 	want := s.flow.rate*s.base.mean + s.queue(o)
 	used := math.Max(float64(o.InitialLimit), 1.2*want)
