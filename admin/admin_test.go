@@ -50,7 +50,7 @@ func (d *daemon) Snapshot(only string, o limiter.StatusOptions) press.Snapshot {
 		Config: status.Config{LastSuccessful: true},
 		Ingresses: []press.Ingress{{
 			Name: "orders", Protocol: "http", Listen: "127.0.0.1:8462", Backend: "http://127.0.0.1:9000",
-			Gate: d.gate.Page(o), Glances: d.gate.Glances(), Rows: d.gate.Rows, Connections: &ingress.Status{Open: 3, MaxOpen: 10, Refused: []uint64{0, 2}, Tokens: 1},
+			Gate: d.gate.Page(o), Glances: d.gate.Briefs(), Rows: d.gate.Rows, Connections: &ingress.Status{Open: 3, MaxOpen: 10, Refused: []uint64{0, 2}, Tokens: 1},
 		}},
 	}
 }

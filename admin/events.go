@@ -17,13 +17,13 @@ const (
 )
 
 // seats are the places of readers of GET /v1/events.
-type seats struct {
+type eventReaders struct {
 	bound   int64
 	readers atomic.Int64
 }
 
 // join takes a place among the readers.
-func (s *seats) join() bool {
+func (s *eventReaders) join() bool {
 	if s.readers.Add(1) > s.bound {
 		s.leave()
 		return false
@@ -32,12 +32,12 @@ func (s *seats) join() bool {
 }
 
 // leave gives the place back.
-func (s *seats) leave() { s.readers.Add(-1) }
+func (s *eventReaders) leave() { s.readers.Add(-1) }
 
 // events streams the status as server-sent events: the whole at once, then once
 // per second what changed. Both are worded once for all readers. A reader that does not take an event within 5 s is
 // cut off; it reconnects and begins anew.
-func (s *window) events(w http.ResponseWriter, r *http.Request) {
+func (s *readHandlers) events(w http.ResponseWriter, r *http.Request) {
 	if !s.seats.join() {
 		w.Header().Set("Retry-After", "5")
 		answers.Fail(w, http.StatusServiceUnavailable, "as many readers as may be are connected: "+strconv.FormatInt(s.seats.bound, 10))
@@ -54,8 +54,8 @@ func (s *window) events(w http.ResponseWriter, r *http.Request) {
 	defer ticker.Stop()
 	var before *press.Frame
 	for {
-		turned := s.press.Next()
-		f, err := s.press.Frame(time.Now())
+		turned := s.cache.Next()
+		f, err := s.cache.Frame(time.Now())
 		if err != nil || f != before && sendEvent(w, f, before) != nil {
 			return
 		}

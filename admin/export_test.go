@@ -9,10 +9,10 @@ import (
 )
 
 // Beat takes one reading, as every second does.
-func (s *Server) Beat(now time.Time) { s.press.Beat(now) }
+func (s *Server) Beat(now time.Time) { s.cache.Beat(now) }
 
 // Pulse takes one each second.
-func (s *Server) Pulse(ctx context.Context) { s.press.Pulse(ctx) }
+func (s *Server) Pulse(ctx context.Context) { s.cache.Pulse(ctx) }
 
 // Endpoints lists what GET /v1/ lists, as "METHOD path".
 func Endpoints() (all []string) {

@@ -8,12 +8,12 @@ import (
 )
 
 // healthz answers that the process is alive.
-func (*window) healthz(w http.ResponseWriter, _ *http.Request) {
+func (*readHandlers) healthz(w http.ResponseWriter, _ *http.Request) {
 	answers.JSON(w, http.StatusOK, map[string]string{"status": "alive"})
 }
 
 // readyz answers whether traffic should be sent here.
-func (s *window) readyz(w http.ResponseWriter, _ *http.Request) {
+func (s *readHandlers) readyz(w http.ResponseWriter, _ *http.Request) {
 	h := s.o.State.Health()
 	status, code := "ready", http.StatusOK
 	switch {
@@ -29,17 +29,17 @@ func (s *window) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // config answers with the effective configuration.
-func (s *window) config(w http.ResponseWriter, _ *http.Request) {
+func (s *readHandlers) config(w http.ResponseWriter, _ *http.Request) {
 	answers.JSON(w, http.StatusOK, s.o.Settings.Config())
 }
 
 // changes tells what was changed at run time.
-func (s *window) changes(w http.ResponseWriter, _ *http.Request) {
+func (s *readHandlers) changes(w http.ResponseWriter, _ *http.Request) {
 	answers.JSON(w, http.StatusOK, map[string]any{"changes": s.o.Settings.Changes()})
 }
 
 // lines answers with the last lines of the log.
-func (s *window) lines(w http.ResponseWriter, _ *http.Request) {
+func (s *readHandlers) lines(w http.ResponseWriter, _ *http.Request) {
 	if s.o.Lines == nil {
 		answers.Fail(w, http.StatusNotFound, "no log is kept here")
 		return
@@ -49,7 +49,7 @@ func (s *window) lines(w http.ResponseWriter, _ *http.Request) {
 }
 
 // fleet answers with how the daemon stands in its group.
-func (s *window) fleet(w http.ResponseWriter, _ *http.Request) {
+func (s *readHandlers) fleet(w http.ResponseWriter, _ *http.Request) {
 	if s.o.Fleet != nil {
 		if f := s.o.Fleet(); f != nil {
 			answers.JSON(w, http.StatusOK, f)

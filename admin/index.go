@@ -53,6 +53,6 @@ func endpoints() []endpoint {
 }
 
 // index lists the endpoints.
-func (*window) index(w http.ResponseWriter, _ *http.Request) {
+func (*readHandlers) index(w http.ResponseWriter, _ *http.Request) {
 	answers.JSON(w, http.StatusOK, map[string]any{"endpoints": endpoints()})
 }

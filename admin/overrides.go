@@ -212,7 +212,7 @@ func newOverride(o *Override) overrideDocument {
 }
 
 // override changes one key, for a time.
-func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p Patch) {
+func (s *changeHandlers) override(w http.ResponseWriter, r *http.Request, name string, p Patch) {
 	if s.o.Overrides == nil || len(p.Overrides) != 1 {
 		answers.Fail(w, http.StatusBadRequest, "overrides: want one key at a time, and nothing else beside it")
 		return
@@ -230,7 +230,7 @@ func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p P
 			s.failWith(w, r, err)
 			return
 		}
-		s.press.Forget()
+		s.cache.Forget()
 		s.book.Mark(time.Now(), name, "override of "+key+" by "+p.By)
 		d := newOverride(&after)
 		answers.JSON(w, http.StatusOK, struct {
@@ -245,7 +245,7 @@ func (s *desk) override(w http.ResponseWriter, r *http.Request, name string, p P
 }
 
 // overrideOf returns what the overrides of a key come to, nil when it has none.
-func (s *desk) overrideOf(ingress, key string) *overrideDocument {
+func (s *changeHandlers) overrideOf(ingress, key string) *overrideDocument {
 	all, _ := s.o.Overrides.Overrides(ingress) // an unknown ingress has none
 	var of []Override
 	for i := range all {
@@ -263,7 +263,7 @@ func (s *desk) overrideOf(ingress, key string) *overrideDocument {
 }
 
 // overrides lists what is overridden.
-func (s *desk) overrides(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) overrides(w http.ResponseWriter, r *http.Request) {
 	if s.o.Overrides == nil {
 		answers.Fail(w, http.StatusNotFound, "there are no overrides here")
 		return
@@ -281,7 +281,7 @@ func (s *desk) overrides(w http.ResponseWriter, r *http.Request) {
 }
 
 // undo takes one override back.
-func (s *desk) undo(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) undo(w http.ResponseWriter, r *http.Request) {
 	if s.o.Overrides == nil {
 		answers.Fail(w, http.StatusNotFound, "there are no overrides here")
 		return
@@ -292,7 +292,7 @@ func (s *desk) undo(w http.ResponseWriter, r *http.Request) {
 		s.failWith(w, r, err)
 		return
 	}
-	s.press.Forget()
+	s.cache.Forget()
 	s.book.Mark(time.Now(), name, "override of "+old.Key+" undone")
 	answers.JSON(w, http.StatusOK, struct {
 		Undone  overrideDocument `json:"undone"`

@@ -19,7 +19,7 @@ import (
 
 // explain answers why the limit of a partition is what it is; without a key, of
 // the partition "default".
-func (s *window) explain(w http.ResponseWriter, r *http.Request) {
+func (s *readHandlers) explain(w http.ResponseWriter, r *http.Request) {
 	key := chi.URLParam(r, "*")
 	if plain, err := url.PathUnescape(key); err == nil && r.URL.RawPath != "" {
 		key = plain // the router kept what was escaped
@@ -52,7 +52,7 @@ func (s *window) explain(w http.ResponseWriter, r *http.Request) {
 
 // history answers what happened in the last half hour. ?ingress= narrows it to
 // one; ?since= is a time (RFC 3339) or how long ago, such as 5m.
-func (s *window) history(w http.ResponseWriter, r *http.Request) {
+func (s *readHandlers) history(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	after := now.Add(-vitals.Kept)
 	if q := r.URL.Query().Get("since"); q != "" {

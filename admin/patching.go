@@ -60,7 +60,7 @@ func readPatch(w http.ResponseWriter, r *http.Request) (p Patch, ok bool) {
 }
 
 // ingress answers with the settings of an ingress, as a patch.
-func (s *desk) ingress(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) ingress(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "name")
 	settings, err := s.o.Settings.Ingress(name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *desk) ingress(w http.ResponseWriter, r *http.Request) {
 
 // tag returns what changes whenever the settings of an ingress do, in the form of
 // an ETag; "" when there is none of that name.
-func (s *desk) tag(name string) string {
+func (s *changeHandlers) tag(name string) string {
 	settings, err := s.o.Settings.Ingress(name)
 	if err != nil {
 		return ""
@@ -96,7 +96,7 @@ func (s *desk) tag(name string) string {
 
 // unchanged returns what checks that the settings are still those that the request
 // was made for; nil when it does not say.
-func (s *desk) unchanged(name string, r *http.Request) func() error {
+func (s *changeHandlers) unchanged(name string, r *http.Request) func() error {
 	wanted := r.Header.Values("If-Match")
 	if len(wanted) == 0 {
 		return nil
@@ -114,7 +114,7 @@ func (s *desk) unchanged(name string, r *http.Request) func() error {
 
 // patch changes one ingress while it runs. What changes nothing is no change: it
 // is neither marked nor logged.
-func (s *desk) patch(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) patch(w http.ResponseWriter, r *http.Request) {
 	p, ok := readPatch(w, r)
 	if !ok {
 		return
@@ -131,7 +131,7 @@ func (s *desk) patch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !reflect.DeepEqual(before, after) {
-		s.press.Forget()
+		s.cache.Forget()
 		s.book.Mark(time.Now(), name, "settings changed by "+p.By)
 	}
 	tag := s.tag(name)
@@ -147,7 +147,7 @@ func (s *desk) patch(w http.ResponseWriter, r *http.Request) {
 
 // pending waits until the gates of the group have what was changed, and returns
 // what to say when they have not; "" = they have.
-func (s *desk) pending(r *http.Request) string {
+func (s *changeHandlers) pending(r *http.Request) string {
 	if s.o.Pending == nil {
 		return ""
 	}
@@ -155,14 +155,14 @@ func (s *desk) pending(r *http.Request) string {
 }
 
 // reload reads the configuration now, and answers with what that changed.
-func (s *desk) reload(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) reload(w http.ResponseWriter, r *http.Request) {
 	by := s.guard.who(r)
 	moves, err := s.o.Settings.Reload(r.Context(), by)
 	if err != nil {
 		s.failWith(w, r, err)
 		return
 	}
-	s.press.Forget()
+	s.cache.Forget()
 	s.book.Mark(time.Now(), "", "configuration reloaded by "+by)
 	if moves == nil {
 		moves = []Move{}

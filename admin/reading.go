@@ -21,7 +21,7 @@ import (
 // What is not asked for so is read once a second for all who ask, or when a
 // setting has changed. The rest takes time proportional to the partitions, and is
 // done for one caller at a time: anyone may ask for it.
-func (s *window) status(w http.ResponseWriter, r *http.Request) {
+func (s *readHandlers) status(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	name := q.Get("ingress")
 	if q.Get("partitions") != "" || q.Get("after") != "" || q.Get("find") != "" {
@@ -31,9 +31,9 @@ func (s *window) status(w http.ResponseWriter, r *http.Request) {
 	var f *press.Frame
 	var err error
 	if name == "" {
-		f, err = s.press.Fresh(time.Now(), press.FrameAge)
+		f, err = s.cache.Fresh(time.Now(), press.FrameAge)
 	} else {
-		f, err = s.press.FreshOne(time.Now())
+		f, err = s.cache.FreshOne(time.Now())
 	}
 	if err != nil {
 		answers.Fail(w, http.StatusInternalServerError, err.Error())
@@ -54,7 +54,7 @@ func (s *window) status(w http.ResponseWriter, r *http.Request) {
 }
 
 // statusPage answers with the partitions that the caller chose.
-func (s *window) statusPage(w http.ResponseWriter, r *http.Request, name string, q url.Values) {
+func (s *readHandlers) statusPage(w http.ResponseWriter, r *http.Request, name string, q url.Values) {
 	o := limiter.StatusOptions{After: q.Get("after"), Contains: q.Get("find"), Partitions: press.ListedKeys}
 	none := false
 	switch bound := q.Get("partitions"); bound {
@@ -87,7 +87,7 @@ func (s *window) statusPage(w http.ResponseWriter, r *http.Request, name string,
 		}
 	}
 	for i := range snapshot.Ingresses {
-		snapshot.Ingresses[i].ETag = s.press.Tag(snapshot.Ingresses[i].Name)
+		snapshot.Ingresses[i].ETag = s.cache.Tag(snapshot.Ingresses[i].Name)
 	}
 	answers.Packed(w, r, press.Words(&snapshot, time.Now(), s.book))
 }

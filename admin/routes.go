@@ -65,13 +65,13 @@ func (s *Server) reads(r chi.Router) {
 	r.Get("/v1/", s.window.index)
 	r.Get("/v1/config", s.window.config)
 	r.Get("/v1/changes", s.window.changes)
-	r.Get("/v1/ingresses/{name}", s.desk.ingress)
-	r.Get("/v1/ingresses/{name}/overrides", s.desk.overrides)
+	r.Get("/v1/ingresses/{name}", s.changes.ingress)
+	r.Get("/v1/ingresses/{name}/overrides", s.changes.overrides)
 	r.Get("/v1/events", s.window.events)
-	r.Get("/v1/tuner", s.desk.tunerState)
-	r.Get("/v1/shadow", s.desk.candidates)
+	r.Get("/v1/tuner", s.changes.tunerState)
+	r.Get("/v1/shadow", s.changes.candidates)
 	r.Get("/v1/fleet", s.window.fleet)
-	r.Get("/v1/tuner/records/{id}", s.desk.tunerRecord)
+	r.Get("/v1/tuner/records/{id}", s.changes.tunerRecord)
 	if s.o.Metrics != nil {
 		r.Method(http.MethodGet, "/metrics", s.o.Metrics)
 	}
@@ -80,15 +80,15 @@ func (s *Server) reads(r chi.Router) {
 // changing routes what changes something, behind the token.
 func (s *Server) changing(r chi.Router) {
 	r.Use(sameOrigin, s.guard.authorize, jsonOnly)
-	r.Post("/v1/reload", s.desk.reload)
-	r.Patch("/v1/ingresses/{name}", s.desk.patch)
-	r.Delete("/v1/ingresses/{name}/overrides/{id}", s.desk.undo)
-	r.Post("/v1/tuner/freeze", s.desk.freezeTuner)
-	r.Post("/v1/shadow/{name}/promote", s.desk.promote)
-	r.Delete("/v1/shadow/promotions/{id}", s.desk.demote)
-	r.Post("/v1/tuner/unfreeze", s.desk.unfreezeTuner)
-	r.Post("/v1/tuner/revert", s.desk.revertTuner)
-	r.Post("/v1/tuner/revert/{id}", s.desk.revertTuner)
+	r.Post("/v1/reload", s.changes.reload)
+	r.Patch("/v1/ingresses/{name}", s.changes.patch)
+	r.Delete("/v1/ingresses/{name}/overrides/{id}", s.changes.undo)
+	r.Post("/v1/tuner/freeze", s.changes.freezeTuner)
+	r.Post("/v1/shadow/{name}/promote", s.changes.promote)
+	r.Delete("/v1/shadow/promotions/{id}", s.changes.demote)
+	r.Post("/v1/tuner/unfreeze", s.changes.unfreezeTuner)
+	r.Post("/v1/tuner/revert", s.changes.revertTuner)
+	r.Post("/v1/tuner/revert/{id}", s.changes.revertTuner)
 	if s.o.Decisions == nil {
 		return
 	}

@@ -36,9 +36,9 @@ type Server struct {
 	o       Options
 	guard   guard
 	book    vitals.Book
-	press   *press.Press
-	window  window
-	desk    desk
+	cache   *press.Cache
+	window  readHandlers
+	changes changeHandlers
 	handler http.Handler
 
 	stopping chan struct{} // closed when streams must end
@@ -47,24 +47,24 @@ type Server struct {
 }
 
 // window is where those are answered who look.
-type window struct {
-	voice
+type readHandlers struct {
+	errorText
 
 	o        *Options
 	book     *vitals.Book
-	press    *press.Press
-	seats    seats
+	cache    *press.Cache
+	seats    eventReaders
 	pages    sync.Mutex // held while one caller is given a page of the status
 	stopping <-chan struct{}
 }
 
 // desk is where those are answered who change something.
-type desk struct {
-	voice
+type changeHandlers struct {
+	errorText
 
 	o     *Options
 	book  *vitals.Book
-	press *press.Press
+	cache *press.Cache
 	guard *guard
 }
 
@@ -80,11 +80,11 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, stopping: make(chan struct{})}
-	spoken := voice{o.Log, s.book.Names}
+	spoken := errorText{o.Log, s.book.Names}
 	s.guard.o, s.guard.callers.most = &s.o, int64(o.MaxCallers)
-	s.press = press.New(o.State.Snapshot, &s.book, s.desk.tag)
-	s.desk = desk{voice: spoken, o: &s.o, book: &s.book, press: s.press, guard: &s.guard}
-	s.window.voice, s.window.o, s.window.book, s.window.press = spoken, &s.o, &s.book, s.press
+	s.cache = press.New(o.State.Snapshot, &s.book, s.changes.tag)
+	s.changes = changeHandlers{errorText: spoken, o: &s.o, book: &s.book, cache: s.cache, guard: &s.guard}
+	s.window.errorText, s.window.o, s.window.book, s.window.cache = spoken, &s.o, &s.book, s.cache
 	s.window.seats.bound, s.window.stopping = int64(o.MaxSubscribers), s.stopping
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
 	s.guard.exposed.Store(o.Address != nil && !answers.IsLoopback(o.Address))
@@ -135,7 +135,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	pulse, still := context.WithCancel(base)
 	var pulsing sync.WaitGroup
-	pulsing.Go(func() { s.press.Pulse(pulse) })
+	pulsing.Go(func() { s.cache.Pulse(pulse) })
 	defer pulsing.Wait()
 	defer still()
 	bound := answers.NewListener(ln, s.o.MaxCallers+othersShare)

@@ -36,7 +36,7 @@ type Promotion struct {
 }
 
 // candidates answers with what every candidate would have done.
-func (s *desk) candidates(w http.ResponseWriter, _ *http.Request) {
+func (s *changeHandlers) candidates(w http.ResponseWriter, _ *http.Request) {
 	list := []status.Candidate{}
 	if s.o.Shadow != nil {
 		list = s.o.Shadow.Candidates()
@@ -45,7 +45,7 @@ func (s *desk) candidates(w http.ResponseWriter, _ *http.Request) {
 }
 
 // promote puts a candidate in force.
-func (s *desk) promote(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) promote(w http.ResponseWriter, r *http.Request) {
 	if s.o.Shadow == nil {
 		answers.Fail(w, http.StatusNotFound, "there are no candidates")
 		return
@@ -64,7 +64,7 @@ func (s *desk) promote(w http.ResponseWriter, r *http.Request) {
 }
 
 // demote takes a promotion back.
-func (s *desk) demote(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) demote(w http.ResponseWriter, r *http.Request) {
 	if s.o.Shadow == nil {
 		answers.Fail(w, http.StatusNotFound, "there are no candidates")
 		return
@@ -78,7 +78,7 @@ func (s *desk) demote(w http.ResponseWriter, r *http.Request) {
 	answers.JSON(w, http.StatusOK, p)
 }
 
-func (s *desk) failToPromote(w http.ResponseWriter, r *http.Request, err error) {
+func (s *changeHandlers) failToPromote(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		answers.Fail(w, http.StatusNotFound, err.Error())
@@ -90,8 +90,8 @@ func (s *desk) failToPromote(w http.ResponseWriter, r *http.Request, err error) 
 }
 
 // promoted marks and logs what became of a candidate.
-func (s *desk) promoted(r *http.Request, p *Promotion, what string) {
-	s.press.Forget()
+func (s *changeHandlers) promoted(r *http.Request, p *Promotion, what string) {
+	s.cache.Forget()
 	s.book.Mark(time.Now(), p.Ingress, "candidate "+p.Candidate+" "+what)
 	s.o.Log.InfoContext(r.Context(), "candidate changed", slog.String("what", what), slog.String("id", p.ID),
 		slog.String("candidate", p.Candidate), slog.String("ingress", p.Ingress), slog.String("by", s.guard.who(r)))

@@ -20,7 +20,7 @@ const (
 // top answers with who makes the load: ?ingress= one, ?by= one kind of client,
 // application, user and operation, ?order=refused instead of received, ?n= how
 // many of each.
-func (s *window) top(w http.ResponseWriter, r *http.Request) {
+func (s *readHandlers) top(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	kinds := askers.Kinds()
 	if by := askers.Kind(q.Get("by")); by != "" {
@@ -43,7 +43,7 @@ func (s *window) top(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	boards := s.press.Boards(q.Get("ingress"))
+	boards := s.cache.Boards(q.Get("ingress"))
 	if len(boards) == 0 && q.Get("ingress") != "" {
 		s.noIngress(w)
 		return

@@ -43,7 +43,7 @@ type Tuner interface {
 const defaultRecords = 50
 
 // tunerState answers with the tuner's state and its newest decisions.
-func (s *desk) tunerState(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) tunerState(w http.ResponseWriter, r *http.Request) {
 	n := defaultRecords
 	if q := r.URL.Query().Get("records"); q != "" {
 		var err error
@@ -55,23 +55,23 @@ func (s *desk) tunerState(w http.ResponseWriter, r *http.Request) {
 	s.answerTuner(w, r, func() (any, error) { return s.o.Tuner.Tuner(n) })
 }
 
-func (s *desk) tunerRecord(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) tunerRecord(w http.ResponseWriter, r *http.Request) {
 	s.answerTuner(w, r, func() (any, error) { return s.o.Tuner.TunerRecord(chi.URLParam(r, "id")) })
 }
 
-func (s *desk) freezeTuner(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) freezeTuner(w http.ResponseWriter, r *http.Request) {
 	s.answerTuner(w, r, func() (any, error) { return map[string]bool{"frozen": true}, s.o.Tuner.FreezeTuner(s.guard.who(r)) })
 }
 
 // unfreezeTuner releases everything, or what ?name= names.
-func (s *desk) unfreezeTuner(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) unfreezeTuner(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	s.answerTuner(w, r, func() (any, error) {
 		return map[string]bool{"released": true}, s.o.Tuner.UnfreezeTuner(s.guard.who(r), name)
 	})
 }
 
-func (s *desk) revertTuner(w http.ResponseWriter, r *http.Request) {
+func (s *changeHandlers) revertTuner(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	s.answerTuner(w, r, func() (any, error) {
 		settings, err := s.o.Tuner.RevertTuner(ctx, s.guard.who(r), chi.URLParam(r, "id"))
@@ -83,7 +83,7 @@ func (s *desk) revertTuner(w http.ResponseWriter, r *http.Request) {
 }
 
 // answerTuner answers with what ask returns.
-func (s *desk) answerTuner(w http.ResponseWriter, r *http.Request, ask func() (any, error)) {
+func (s *changeHandlers) answerTuner(w http.ResponseWriter, r *http.Request, ask func() (any, error)) {
 	v, err := any(nil), ErrNoTuner
 	if s.o.Tuner != nil {
 		v, err = ask()

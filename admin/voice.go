@@ -9,15 +9,15 @@ import (
 	"github.com/admitd/admitd/answers"
 )
 
-// voice words what went wrong.
-type voice struct {
+// errorText words what went wrong.
+type errorText struct {
 	log   *slog.Logger
 	names func() []string // of the ingresses that are there, as far as they were seen
 }
 
 // noIngress answers that no ingress has the name that was asked for, and which
 // names there are: it is mostly a slip of the hand.
-func (s *voice) noIngress(w http.ResponseWriter) {
+func (s *errorText) noIngress(w http.ResponseWriter) {
 	detail := "no such ingress"
 	if names := s.names(); len(names) > 0 {
 		detail += "; there is " + strings.Join(names, ", ")
@@ -26,7 +26,7 @@ func (s *voice) noIngress(w http.ResponseWriter) {
 }
 
 // failWith answers with what err means.
-func (s *voice) failWith(w http.ResponseWriter, r *http.Request, err error) {
+func (s *errorText) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	invalid, isInvalid := errors.AsType[*Invalid](err)
 	switch {
 	case isInvalid:

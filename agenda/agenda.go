@@ -1,9 +1,9 @@
 // Package agenda keeps what is to happen in virtual time, earliest first.
 package agenda
 
-// An Agenda holds values and the times at which they are due. The zero value is
+// An Queue holds values and the times at which they are due. The zero value is
 // empty. It allocates only to grow, and is not safe for concurrent use.
-type Agenda[T any] struct {
+type Queue[T any] struct {
 	items []item[T] // a heap: container/heap would allocate for each
 	seq   uint64
 }
@@ -16,7 +16,7 @@ type item[T any] struct {
 }
 
 // Add adds a value that is due at a time.
-func (a *Agenda[T]) Add(at int64, value T) {
+func (a *Queue[T]) Add(at int64, value T) {
 	a.seq++
 	a.items = append(a.items, item[T]{at, a.seq, value})
 	for i := len(a.items) - 1; i > 0; {
@@ -31,7 +31,7 @@ func (a *Agenda[T]) Add(at int64, value T) {
 
 // Next returns the time at which the next value is due. ok is false when there is
 // none.
-func (a *Agenda[T]) Next() (at int64, ok bool) {
+func (a *Queue[T]) Next() (at int64, ok bool) {
 	if len(a.items) == 0 {
 		return 0, false
 	}
@@ -41,7 +41,7 @@ func (a *Agenda[T]) Next() (at int64, ok bool) {
 // Take removes the value that is due next and returns it with its time. Values that
 // are due at one time come in the order in which they were added. The agenda must
 // not be empty.
-func (a *Agenda[T]) Take() (at int64, value T) {
+func (a *Queue[T]) Take() (at int64, value T) {
 	h := a.items
 	first, last := h[0], len(h)-1
 	h[0], h[last] = h[last], item[T]{}
@@ -63,7 +63,7 @@ func (a *Agenda[T]) Take() (at int64, value T) {
 }
 
 // before reports whether item i comes before item j.
-func (a *Agenda[T]) before(i, j int) bool {
+func (a *Queue[T]) before(i, j int) bool {
 	x, y := &a.items[i], &a.items[j]
 	return x.at < y.at || x.at == y.at && x.seq < y.seq
 }

@@ -18,9 +18,9 @@ type entry struct {
 
 // Whatever is added and taken in whatever order, the agenda gives what a sorted list
 // would: the earliest first, and of one time the one that was added first.
-func TestAgendaIsASortedList(t *testing.T) {
+func TestEventQueueIsASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var a agenda.Agenda[int]
+		var a agenda.Queue[int]
 		var list []entry
 		added := 0
 		t.Repeat(map[string]func(*rapid.T){
@@ -52,8 +52,8 @@ func TestAgendaIsASortedList(t *testing.T) {
 }
 
 // What was taken is not kept alive, and what stays small does not allocate.
-func TestAgendaAllocatesToGrowOnly(t *testing.T) {
-	var a agenda.Agenda[func()]
+func TestEventQueueAllocatesToGrowOnly(t *testing.T) {
+	var a agenda.Queue[func()]
 	for i := range 100 {
 		a.Add(int64(i), func() {})
 	}

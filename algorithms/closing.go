@@ -138,7 +138,7 @@ func (w *Window) feedLocked(s summary, dropped bool) int {
 		return w.Current()
 	}
 	if w.form.ignoresDrop {
-		estimated = w.brake.hold(estimated, w.Current(), w.form.low, dropped)
+		estimated = w.dropCap.hold(estimated, w.Current(), w.form.low, dropped)
 	}
 	return w.clamp(estimated)
 }
@@ -159,12 +159,12 @@ func (w *Window) raiseLocked(s summary, dropped bool) {
 }
 
 // brake holds down the limit of a formula that ignores drops.
-type brake struct{ ceiling float64 } // 0 = none
+type dropCap struct{ ceiling float64 } // 0 = none
 
 // hold lowers the ceiling to a tenth below what was enforced in a bad window, raises
 // it by a tenth in a good one, and forgets it where it no longer binds. It returns
 // the limit under it.
-func (b *brake) hold(estimated, enforced, low int, dropped bool) int {
+func (b *dropCap) hold(estimated, enforced, low int, dropped bool) int {
 	switch {
 	case dropped:
 		top := float64(enforced)

@@ -8,7 +8,7 @@ import (
 )
 
 // gathered is the samples of one window, from many goroutines at a time.
-type gathered struct {
+type windowSamples struct {
 	peak      atomic.Int64  // of permits in flight
 	plain     parts.Sum     // of good samples, unless bins counts them
 	bad       parts.Sum     // of dropped samples
@@ -22,14 +22,14 @@ type gathered struct {
 }
 
 // meet keeps the highest in flight.
-func (g *gathered) meet(inFlight int64) {
+func (g *windowSamples) meet(inFlight int64) {
 	for peak := g.peak.Load(); inFlight > peak && !g.peak.CompareAndSwap(peak, inFlight); {
 		peak = g.peak.Load()
 	}
 }
 
 // add adds a good sample and reports whether the window is full.
-func (g *gathered) add(latency time.Duration) (full bool) {
+func (g *windowSamples) add(latency time.Duration) (full bool) {
 	if g.bins != nil {
 		g.bins.add(latency)
 		return false
@@ -41,7 +41,7 @@ func (g *gathered) add(latency time.Duration) (full bool) {
 // addBad adds a sample that speaks against the limit. Permits granted before
 // the last cut were granted under a limit that is gone, so what became of them
 // must not cut again.
-func (g *gathered) addBad(now int64, latency time.Duration, dropped bool, cut int64) (full bool) {
+func (g *windowSamples) addBad(now int64, latency time.Duration, dropped bool, cut int64) (full bool) {
 	latency = min(max(latency, 1), parts.MaxLatency)
 	switch {
 	case now-int64(latency) < cut:
@@ -56,7 +56,7 @@ func (g *gathered) addBad(now int64, latency time.Duration, dropped bool, cut in
 }
 
 // count returns the good and the dropped samples so far.
-func (g *gathered) count() (good, bad int) {
+func (g *windowSamples) count() (good, bad int) {
 	if g.bins != nil {
 		return g.bins.count(), int(g.bad.Count())
 	}
@@ -66,7 +66,7 @@ func (g *gathered) count() (good, bad int) {
 // drain empties the window. Samples that arrive meanwhile belong to one window or
 // the other, never to both. good and bad are the sums of the latencies, in
 // nanoseconds.
-func (g *gathered) drain(elapsed time.Duration, q float64) (s summary, good, bad float64) {
+func (g *windowSamples) drain(elapsed time.Duration, q float64) (s summary, good, bad float64) {
 	s = summary{elapsed: elapsed, peak: int(g.peak.Swap(0)), slow: int(g.slow.Swap(0))}
 	s.bad, bad = g.bad.Drain()
 	if g.bins != nil {

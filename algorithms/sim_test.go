@@ -72,9 +72,9 @@ type event struct {
 }
 
 // agenda is a binary heap by time.
-type agenda []event
+type eventQueue []event
 
-func (a *agenda) push(e event) {
+func (a *eventQueue) push(e event) {
 	h := append(*a, e)
 	i := len(h) - 1
 	for i > 0 {
@@ -89,7 +89,7 @@ func (a *agenda) push(e event) {
 	*a = h
 }
 
-func (a *agenda) pop() event {
+func (a *eventQueue) pop() event {
 	h := *a
 	top, last := h[0], h[len(h)-1]
 	h = h[:len(h)-1]
@@ -142,7 +142,7 @@ type door struct {
 type run struct {
 	world
 	random   *rand.Rand
-	todo     agenda
+	todo     eventQueue
 	requests []request
 	free     []int
 	doors    []*door

@@ -83,7 +83,7 @@ type form struct {
 //     anew, or, where the formula has none but a target, the cutting ends.
 type Window struct {
 	published
-	gathered
+	windowSamples
 
 	limit core.Limit
 	o     WindowOptions
@@ -93,7 +93,7 @@ type Window struct {
 	demand     parts.Demand
 	started    bool
 	last       summary
-	brake      brake
+	dropCap    dropCap
 	floor      floor
 	plateau    plateau
 	background background // drops that the limit has no part in
@@ -211,7 +211,7 @@ func (w *Window) State() map[string]float64 {
 	state["enforced_limit"] = float64(w.Current())
 	state["min_limit"] = float64(w.form.low)
 	state["max_limit"] = float64(w.form.high)
-	state["ceiling"] = w.brake.ceiling
+	state["ceiling"] = w.dropCap.ceiling
 	state["floor"] = w.floor.limit
 	state["sample_rtt_seconds"] = w.last.rtt / 1e9
 	state["sample_count"] = float64(w.last.total())

@@ -4,13 +4,13 @@ import "sync"
 
 // Crowd is who asks, by ingress. A server that replaces another counts on. The zero
 // value is empty and ready; it is safe for concurrent use.
-type Crowd struct {
+type Counter struct {
 	mu     sync.Mutex // guards the field below
 	boards map[string]*Board
 }
 
 // Of returns the board of an ingress.
-func (c *Crowd) Of(ingress string) *Board {
+func (c *Counter) Of(ingress string) *Board {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.boards[ingress]

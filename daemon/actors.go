@@ -54,12 +54,12 @@ func runActors(ctx context.Context, actors []actor) error {
 }
 
 // caught are the signals that arrived.
-type caught struct{ hup, term chan os.Signal }
+type caughtSignals struct{ hup, term chan os.Signal }
 
 // catchSignals takes the signals that the daemon answers. It takes SIGHUP for
 // good: while the daemon drains it must not end the process.
-func catchSignals() caught {
-	c := caught{hup: make(chan os.Signal, 1), term: make(chan os.Signal, 2)}
+func catchSignals() caughtSignals {
+	c := caughtSignals{hup: make(chan os.Signal, 1), term: make(chan os.Signal, 2)}
 	signal.Notify(c.hup, syscall.SIGHUP)
 	signal.Notify(c.term, syscall.SIGTERM, syscall.SIGINT)
 	return c
@@ -129,7 +129,7 @@ func (d *Daemon) watchdog(ctx context.Context) error {
 	ticker := time.NewTicker(every / 2)
 	defer ticker.Stop()
 	for {
-		if d.face.Health().Listening {
+		if d.view.Health().Listening {
 			_, _ = sd.SdNotify(false, sd.SdNotifyWatchdog)
 		}
 		select {

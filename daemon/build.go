@@ -158,14 +158,14 @@ func shapesOf(in *config.Ingress) int {
 }
 
 // share marks the rates of a policy that the configuration shares.
-func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
+func (fs *runningIngresses) share(in *config.Ingress, p *limiter.Policy) {
 	gates := max(fs.sharers, 1)
 	if in.Requests.Shared && p.Rate.PerSecond > 0 {
-		p.Rate.Sharers, p.Rate.Sharing = gates, &fs.club.sharing
+		p.Rate.Sharers, p.Rate.Sharing = gates, &fs.fleet.sharing
 	}
 	mark := func(shared bool, r *limiter.Rate) {
 		if shared && r.PerSecond > 0 {
-			r.Sharers, r.Sharing = gates, &fs.club.sharing
+			r.Sharers, r.Sharing = gates, &fs.fleet.sharing
 		}
 	}
 	mark(in.Partitions.Default.Shared, &p.Default.Rate)
@@ -191,7 +191,7 @@ func (fs *fronts) share(in *config.Ingress, p *limiter.Policy) {
 
 // pool gives a partition its part of a limit that all gates share, if the
 // configuration says so.
-func (fs *fronts) pool(in *config.Ingress, l *config.Limit, p *limiter.PartitionPolicy) {
+func (fs *runningIngresses) pool(in *config.Ingress, l *config.Limit, p *limiter.PartitionPolicy) {
 	if !l.Shared || p.NewLimit == nil {
 		return
 	}

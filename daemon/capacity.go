@@ -80,7 +80,7 @@ func unboundedKnee() int {
 }
 
 // capacities are the backends that several ingresses stand before. They are
-// guarded by fronts.change.
+// guarded by runningIngresses.change.
 type capacities struct {
 	backends map[string]*limiter.Backend // by address
 	of       map[string]capacity         // by ingress, of the configuration that is planned
@@ -120,7 +120,7 @@ func (c *capacities) plan(cfg *config.Config) {
 
 // poolCommon makes the common limit one that all gates of the fleet share, if the
 // configuration says so.
-func (fs *fronts) poolCommon(in *config.Ingress, p *limiter.Policy) {
+func (fs *runningIngresses) poolCommon(in *config.Ingress, p *limiter.Policy) {
 	if c, ok := fs.capacities.of[in.Name]; ok {
 		in = c.lead
 	}
@@ -133,7 +133,7 @@ func (fs *fronts) poolCommon(in *config.Ingress, p *limiter.Policy) {
 }
 
 // pooled returns what makes this gate's part of a limit of all gates.
-func (fs *fronts) pooled(s algorithms.Settings) func() limiter.Limit {
+func (fs *runningIngresses) pooled(s algorithms.Settings) func() limiter.Limit {
 	s.Gates, s.Others = 1, false // who they are is seen
 	fs.meet(&s)
 	return func() limiter.Limit {

@@ -20,12 +20,12 @@ import (
 	"github.com/admitd/admitd/status"
 )
 
-// club is the group that this daemon shares rates with, if any. A reload may
+// fleetMember is the group that this daemon shares rates with, if any. A reload may
 // change it for another.
-type club struct {
+type fleetMember struct {
 	*shared
 
-	fronts  *fronts
+	fronts  *runningIngresses
 	sharing limiter.Sharing // of every rate that is shared
 	other   chan struct{}   // has room for one: group is another
 
@@ -34,15 +34,15 @@ type club struct {
 	cfg   config.Fleet
 }
 
-// newClub returns a club of which this daemon is no member yet.
-func newClub(sh *shared, fs *fronts) *club {
-	return &club{shared: sh, fronts: fs, other: make(chan struct{}, 1)}
+// newClub returns a fleetMember of which this daemon is no member yet.
+func newFleetMember(sh *shared, fs *runningIngresses) *fleetMember {
+	return &fleetMember{shared: sh, fronts: fs, other: make(chan struct{}, 1)}
 }
 
 // prepare builds what a configuration needs, and returns what puts it in force
 // once the gates are there, which cannot fail. anew says that it was read from a
 // file.
-func (c *club) prepare(cfg *config.Config, anew bool) (join func(), err error) {
+func (c *fleetMember) prepare(cfg *config.Config, anew bool) (join func(), err error) {
 	c.mu.Lock()
 	group, old := c.group, c.cfg
 	c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *club) prepare(cfg *config.Config, anew bool) (join func(), err error) {
 }
 
 // newGroup builds the group; it connects to nobody yet.
-func (c *club) newGroup(f *config.Fleet) (*fleet.Group, error) {
+func (c *fleetMember) newGroup(f *config.Fleet) (*fleet.Group, error) {
 	r := fleet.Redis{
 		Addresses: f.Redis.Addresses, Master: f.Redis.Master, Cluster: f.Redis.Cluster,
 		Username: f.Redis.Username, PasswordFile: f.Redis.PasswordFile,
@@ -84,14 +84,14 @@ func (c *club) newGroup(f *config.Fleet) (*fleet.Group, error) {
 }
 
 // settings are what a group can be told while it runs.
-func (c *club) settings(f *config.Fleet) fleet.Settings {
+func (c *fleetMember) settings(f *config.Fleet) fleet.Settings {
 	return fleet.Settings{
 		Interval: time.Duration(f.Interval), Lease: time.Duration(f.Lease), Gates: f.Gates, Fallback: fleet.Fallback(f.Fallback),
 	}
 }
 
 // rates lists the shared rates of a configuration, and the overrides over them.
-func (c *club) rates(cfg *config.Config) (list []fleet.Setting) {
+func (c *fleetMember) rates(cfg *config.Config) (list []fleet.Setting) {
 	add := func(shared bool, name string, rate, burstSeconds float64) {
 		if shared && rate > 0 {
 			r := limiter.Rate{PerSecond: rate, BurstSeconds: burstSeconds}
@@ -129,7 +129,7 @@ const takenWithin = time.Second
 // pending waits until the group has taken what this gate was told last, and
 // returns what to say when it has not: this gate goes by it then, and the others
 // do when the group is back.
-func (c *club) pending(ctx context.Context) string {
+func (c *fleetMember) pending(ctx context.Context) string {
 	g := c.current()
 	if g == nil {
 		return ""
@@ -143,7 +143,7 @@ func (c *club) pending(ctx context.Context) string {
 }
 
 // join goes on with a group, nil = none.
-func (c *club) join(g *fleet.Group, cfg config.Fleet) {
+func (c *fleetMember) join(g *fleet.Group, cfg config.Fleet) {
 	c.mu.Lock()
 	changed := c.group != g
 	c.group, c.cfg = g, cfg
@@ -160,14 +160,14 @@ func (c *club) join(g *fleet.Group, cfg config.Fleet) {
 }
 
 // current returns the group, nil = there is none.
-func (c *club) current() *fleet.Group {
+func (c *fleetMember) current() *fleet.Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.group
 }
 
 // run is the actor that keeps shared buckets filled.
-func (c *club) run(ctx context.Context) error {
+func (c *fleetMember) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		g := c.current()
 		if g == nil {
@@ -193,14 +193,14 @@ func (c *club) run(ctx context.Context) error {
 }
 
 // running lists the ingresses.
-func (c *club) running() []*front {
+func (c *fleetMember) running() []*runningIngress {
 	c.fronts.mu.RLock()
 	defer c.fronts.mu.RUnlock()
 	return slices.Collect(maps.Values(c.fronts.running))
 }
 
 // limits lists every limit that is shared, as all gates call it.
-func (c *club) limits(yield func(name string, l *pool.Limit) bool) {
+func (c *fleetMember) limits(yield func(name string, l *pool.Limit) bool) {
 	for _, f := range c.running() {
 		if in := c.fronts.ingress(f.name); in == nil || !in.Partitions.SharesLimit() {
 			continue
@@ -213,7 +213,7 @@ func (c *club) limits(yield func(name string, l *pool.Limit) bool) {
 }
 
 // buckets lists every bucket whose rate is shared, as all gates call it.
-func (c *club) buckets(yield func(name, label string, b *limiter.Bucket) bool) {
+func (c *fleetMember) buckets(yield func(name, label string, b *limiter.Bucket) bool) {
 	for _, f := range c.running() {
 		more := true
 		f.gate.Shared(func(name, label string, b *limiter.Bucket) bool {
@@ -234,7 +234,7 @@ func (c *club) buckets(yield func(name, label string, b *limiter.Bucket) bool) {
 }
 
 // status returns how this daemon stands in its group, nil without one.
-func (c *club) status() *status.Fleet {
+func (c *fleetMember) status() *status.Fleet {
 	g := c.current()
 	if g == nil {
 		return nil
@@ -245,7 +245,7 @@ func (c *club) status() *status.Fleet {
 
 // details are what /readyz says of the group: that it does not answer, and that
 // files of gates differ.
-func (c *club) details() (list []string) {
+func (c *fleetMember) details() (list []string) {
 	g := c.current()
 	if g == nil {
 		return nil
@@ -318,20 +318,20 @@ func firstOf(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// clubCollector reads the group when somebody scrapes. Every label value comes
+// fleetCollector reads the group when somebody scrapes. Every label value comes
 // from the configuration or a closed set.
-type clubCollector struct {
-	club                                              *club
+type fleetCollector struct {
+	fleet                                             *fleetMember
 	share, gates, age, mode, calls, failures, seconds *prometheus.Desc
 	known, differ, pending                            *prometheus.Desc
 }
 
-func newClubCollector(c *club) *clubCollector {
+func newFleetCollector(c *fleetMember) *fleetCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("admitd_fleet_"+name, help, labels, nil)
 	}
-	return &clubCollector{
-		club:     c,
+	return &fleetCollector{
+		fleet:    c,
 		share:    desc("share", "Part of a shared rate that this gate was lent last, tokens per second.", "quota"),
 		gates:    desc("gates", "Gates of the group as this one saw it last."),
 		known:    desc("known_gates", "Gates of the group, and those that are expected or fell silent, whose part is kept back."),
@@ -346,15 +346,15 @@ func newClubCollector(c *club) *clubCollector {
 }
 
 // Describe implements [prometheus.Collector].
-func (c *clubCollector) Describe(ch chan<- *prometheus.Desc) {
+func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.share, c.gates, c.age, c.mode, c.calls, c.failures, c.seconds, c.known, c.differ, c.pending} {
 		ch <- d
 	}
 }
 
 // Collect implements [prometheus.Collector].
-func (c *clubCollector) Collect(ch chan<- prometheus.Metric) {
-	g := c.club.current()
+func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
+	g := c.fleet.current()
 	if g == nil {
 		return
 	}

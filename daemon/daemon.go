@@ -60,12 +60,12 @@ type Options struct {
 type Daemon struct {
 	*shared
 
-	fronts   *fronts
-	settings *settings
-	face     *face
-	steward  *steward.Steward
-	counter  *counter
-	desk     *decide.Desk
+	fronts      *runningIngresses
+	settings    *settings
+	view        *adminView
+	tunerRunner *steward.Runner
+	counter     *counter
+	decider     *decide.Decider
 
 	first     *config.Config // in force when Run begins
 	loaded    watch.Hash
@@ -85,24 +85,24 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		sh.log.Info("the heap is kept within the memory limit of the control group", slog.Int64("bytes", o.MemoryLimit))
 	}
 	d := &Daemon{shared: sh, first: cfg, loaded: o.Loaded, kill: o.Kill, up: make(chan struct{})}
-	d.fronts = &fronts{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1), stages: newStages()}
-	d.fronts.club = newClub(sh, d.fronts)
+	d.fronts = &runningIngresses{shared: sh, inherited: maps.Clone(o.Sockets), failed: make(chan error, 1), stages: newStages()}
+	d.fronts.fleet = newFleetMember(sh, d.fronts)
 	d.settings = &settings{shared: sh, fronts: d.fronts, path: o.Path, env: o.Env}
 	d.fronts.overrides = &overrides{settings: d.settings}
-	d.fronts.memory = &memory{shared: sh, running: d.settings.running, soon: make(chan struct{}, 1)}
-	d.face = &face{shared: sh, fronts: d.fronts, settings: d.settings}
-	kit := sh.kit(d.face.hello)
+	d.fronts.memory = &stateFile{shared: sh, running: d.settings.running, soon: make(chan struct{}, 1)}
+	d.view = &adminView{shared: sh, fronts: d.fronts, settings: d.settings}
+	kit := sh.kit(d.view.hello)
 	d.counter = &counter{fronts: d.fronts, kit: kit}
-	d.desk = decide.NewDesk(d.counter, 0)
-	d.steward = steward.New(sh.log, &tuned{settings: d.settings}, d.settings.running, d.fronts.memory.changed)
-	d.fronts.memory.kept, d.fronts.memory.restore = d.steward.Kept, d.steward.Restore
-	d.face.steward = d.steward
-	d.settings.reloaded = d.steward.Reloaded
+	d.decider = decide.NewDecider(d.counter, 0)
+	d.tunerRunner = steward.New(sh.log, &tunerGate{settings: d.settings}, d.settings.running, d.fronts.memory.changed)
+	d.fronts.memory.kept, d.fronts.memory.restore = d.tunerRunner.Kept, d.tunerRunner.Restore
+	d.view.tunerRunner = d.tunerRunner
+	d.settings.reloaded = d.tunerRunner.Reloaded
 	if d.fronts.protocols, err = protocol.OpenAll(kit, append(protocol.All(), o.Protocols...)); err != nil {
 		return nil, err
 	}
-	return d, errors.Join(sh.metrics.Register(steward.NewCollector(d.steward)), sh.metrics.Register(d.fronts.overrides),
-		sh.metrics.Register(newStagesCollector(d.fronts.stages)), sh.metrics.Register(newClubCollector(d.fronts.club)), sh.metrics.Register(askedCollector{d.desk}))
+	return d, errors.Join(sh.metrics.Register(steward.NewCollector(d.tunerRunner)), sh.metrics.Register(d.fronts.overrides),
+		sh.metrics.Register(newShadowCollector(d.fronts.stages)), sh.metrics.Register(newFleetCollector(d.fronts.fleet)), sh.metrics.Register(askedCollector{d.decider}))
 }
 
 // Check builds everything that can be built without listening, and returns every
@@ -115,7 +115,7 @@ func Check(cfg *config.Config) error {
 	problems := []error{err, noToken, noTuner, noKeys}
 	if err == nil {
 		_, noCast := d.fronts.cast(cfg)
-		_, noClub := d.fronts.club.prepare(cfg, true)
+		_, noClub := d.fronts.fleet.prepare(cfg, true)
 		problems = append(problems, noCast, noClub)
 	}
 	for i := 0; err == nil && i < len(cfg.Ingresses); i++ {
@@ -195,7 +195,7 @@ func (d *Daemon) run(ctx context.Context, hup <-chan os.Signal) (err error) {
 
 	err = runActors(ctx, d.actors(open, hup))
 	open.admin.Close()
-	d.desk.Close()
+	d.decider.Close()
 	return err
 }
 
@@ -226,10 +226,10 @@ func (d *Daemon) actors(open ports, hup <-chan os.Signal) []actor {
 		{"reloads", func(ctx context.Context) error { return d.reloads(ctx, hup) }},
 		{"tokens", d.settings.followTokens},
 		{"lame duck", d.lameDuck},
-		{"tuner", d.steward.Run},
+		{"tuner", d.tunerRunner.Run},
 		{"decisions", open.hatch.run}, // before gates drain: who asks finds nobody, and goes on without, instead of being refused
 		{"ingresses", d.runFronts},
-		{"fleet", d.fronts.club.run},
+		{"fleet", d.fronts.fleet.run},
 		{"admin", func(ctx context.Context) error { return open.admin.Serve(ctx, open.ln) }},
 		{"memory", d.fronts.memory.run},
 		{"shadow", d.fronts.stages.run},
@@ -287,9 +287,9 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname()                                               // without one the machine is known by its addresses
 	s = admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d.face, Settings: d.settings, Decisions: d.desk.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.steward, Shadow: &promotions{settings: d.settings}, Fleet: d.fronts.club.status, Pending: d.fronts.club.pending, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d.view, Settings: d.settings, Decisions: d.decider.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.tunerRunner, Shadow: &promotions{settings: d.settings}, Fleet: d.fronts.fleet.status, Pending: d.fronts.fleet.pending, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
-		Hello: func() (labels.Hello, bool) { return d.face.hello("") },
+		Hello: func() (labels.Hello, bool) { return d.view.hello("") },
 	})
 	d.metrics.WatchLimits(func() (out []observe.LimitChanges) {
 		for _, c := range s.LimitChanges() {
@@ -321,10 +321,10 @@ func (d *Daemon) awaitPermits(start time.Time) (clean bool) {
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for d.desk.Held() > 0 && time.Since(start) < patience {
+	for d.decider.Held() > 0 && time.Since(start) < patience {
 		<-ticker.C
 	}
-	n := d.desk.Held()
+	n := d.decider.Held()
 	if n > 0 {
 		d.log.Warn("drain was cut short", slog.Int("permits_held_by_callers", n))
 	}

@@ -29,7 +29,7 @@ import (
 // counter is the daemon as those who ask for decisions see it. It implements
 // [decide.Gates].
 type counter struct {
-	fronts *fronts
+	fronts *runningIngresses
 	kit    *protocol.Kit
 
 	mu    sync.Mutex             // guards the field below; held while one is built
@@ -109,7 +109,7 @@ func setClass(in *config.Ingress, a *decide.Ask, req *limiter.Request) {
 	}
 	req.Class = a.Class
 	if a.Class == labels.Unclassed {
-		req.Class, _ = classes.Of(&ingress.Claimant{Key: req.Key, Operation: func(rule int) bool {
+		req.Class, _ = classes.Of(&ingress.ClassFacts{Key: req.Key, Operation: func(rule int) bool {
 			return slices.Contains(classes.Rules[rule].Operations, a.Operation)
 		}})
 	}
@@ -187,7 +187,7 @@ func (c *counter) Quota(name, partition string) (q envoy.Quota, ok bool) {
 // part is what this gate may give away of a rate.
 func (c *counter) part(rate limiter.Rate) limiter.Rate {
 	if gates := rate.Sharers; gates > 0 {
-		if group := c.fronts.club.status(); group != nil {
+		if group := c.fronts.fleet.status(); group != nil {
 			gates = max(group.Gates, 1)
 		}
 		rate.PerSecond /= float64(gates)
@@ -204,7 +204,7 @@ type decisions struct {
 // newDecisions builds the server and opens its address.
 func (d *Daemon) newDecisions(ctx context.Context, cfg *config.Config) (out decisions, err error) {
 	o := decide.Options{Insecure: cfg.Decisions.Insecure, Log: d.log, Ready: func() bool {
-		h := d.face.Health()
+		h := d.view.Health()
 		return h.Listening && !h.Draining
 	}}
 	if o.Token, err = readToken("decisions", cfg.Decisions.TokenFile); err != nil || cfg.Decisions.Listen == "" {
@@ -223,9 +223,9 @@ func (d *Daemon) newDecisions(ctx context.Context, cfg *config.Config) (out deci
 	}
 	var server *decide.Server
 	out.ln = d.bounded(out.ln, "decisions", 2, false, func() bool { return server.CloseIdle() })
-	services := envoy.New(d.desk, envoy.Options{Quotas: d.counter, Ready: o.Ready})
+	services := envoy.New(d.decider, envoy.Options{Quotas: d.counter, Ready: o.Ready})
 	o.GRPC, o.Stopping = services, services.Close
-	server = decide.NewServer(d.desk, o)
+	server = decide.NewServer(d.decider, o)
 	out.server = server
 	return out, nil
 }
@@ -289,7 +289,7 @@ func readToken(section, file string) (string, error) {
 }
 
 // askedCollector tells metrics what the desk decided.
-type askedCollector struct{ desk *decide.Desk }
+type askedCollector struct{ decider *decide.Decider }
 
 //nolint:gochecknoglobals // constants
 var (
@@ -306,9 +306,9 @@ func (askedCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c askedCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, via := range decide.Ways() {
-		admitted, refused := c.desk.Counts(via)
+		admitted, refused := c.decider.Counts(via)
 		ch <- prometheus.MustNewConstMetric(askedDecisions, prometheus.CounterValue, float64(admitted), via.String(), "admitted")
 		ch <- prometheus.MustNewConstMetric(askedDecisions, prometheus.CounterValue, float64(refused), via.String(), "refused")
 	}
-	ch <- prometheus.MustNewConstMetric(askedPermits, prometheus.GaugeValue, float64(c.desk.Held()))
+	ch <- prometheus.MustNewConstMetric(askedPermits, prometheus.GaugeValue, float64(c.decider.Held()))
 }

@@ -18,7 +18,7 @@ func Standing(cfg *config.Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	running := map[string]*front{}
+	running := map[string]*runningIngress{}
 	for i := range cfg.Ingresses {
 		f, err := d.fronts.newFront(&cfg.Ingresses[i])
 		if err != nil {
@@ -44,7 +44,7 @@ func Build(cfg *config.Config, in *config.Ingress) (server bool, prepare func() 
 }
 
 // Hello is hello, for tests.
-func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.face.hello(name) }
+func (d *Daemon) Hello(name string) (labels.Hello, bool) { return d.view.hello(name) }
 
 // Quota is what Envoys may share, for tests.
 func (d *Daemon) Quota(ingress, partition string) (envoy.Quota, bool) {

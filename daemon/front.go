@@ -18,7 +18,7 @@ import (
 )
 
 // front is one ingress that runs: a gate, and the protocol's server before it.
-type front struct {
+type runningIngress struct {
 	name   string
 	gate   *limiter.Gate
 	server *protocol.Server // nil for an ingress that serves the decision API only
@@ -27,15 +27,15 @@ type front struct {
 	serve    func(ln net.Listener) // serves one more listener
 	stop     context.CancelFunc
 	serving  sync.WaitGroup // the listeners that are served
-	patience time.Duration  // of a drain; guarded by fronts.change
+	patience time.Duration  // of a drain; guarded by runningIngresses.change
 	undo     []func()       // undoes what was registered elsewhere
 
-	trace    config.Trace // that the gate is recorded to; guarded by fronts.change
+	trace    config.Trace // that the gate is recorded to; guarded by runningIngresses.change
 	untraced func()       // ends the recording; nil = there is none
 }
 
 // newFront builds an ingress without listening.
-func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
+func (fs *runningIngresses) newFront(in *config.Ingress) (*runningIngress, error) {
 	if _, known := fs.protocols[in.Protocol]; !known {
 		return nil, fmt.Errorf("ingress %s: protocol %s is not known", in.Name, in.Protocol)
 	}
@@ -43,7 +43,7 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &front{name: in.Name, stop: func() {}, patience: protocol.DrainTimeout(in)}
+	f := &runningIngress{name: in.Name, stop: func() {}, patience: protocol.DrainTimeout(in)}
 	f.gate = limiter.New(in.Name, policy, limiter.Options{
 		Clock: fs.clock, Observer: fs.metrics.Gate(in.Name), Recall: fs.memory.of(in),
 	})
@@ -57,7 +57,7 @@ func (fs *fronts) newFront(in *config.Ingress) (*front, error) {
 }
 
 // start serves from ln and reports to the metrics.
-func (fs *fronts) start(ctx context.Context, f *front, ln net.Listener) {
+func (fs *runningIngresses) start(ctx context.Context, f *runningIngress, ln net.Listener) {
 	f.undo = append(f.undo, fs.metrics.Watch(f.name, f.gate))
 	if f.server == nil {
 		return
@@ -78,7 +78,7 @@ func (fs *fronts) start(ctx context.Context, f *front, ln net.Listener) {
 
 // serveFront serves one listener to its end. Profiles say of which ingress the
 // goroutines are.
-func (fs *fronts) serveFront(ctx context.Context, f *front, ln net.Listener) {
+func (fs *runningIngresses) serveFront(ctx context.Context, f *runningIngress, ln net.Listener) {
 	var err error
 	pprof.Do(ctx, pprof.Labels("ingress", f.name), func(ctx context.Context) { err = f.server.Serve(ctx, ln) })
 	if err == nil {
@@ -93,7 +93,7 @@ func (fs *fronts) serveFront(ctx context.Context, f *front, ln net.Listener) {
 
 // drainFront stops one ingress: no new connections, new requests refused, what is in
 // progress finishes within patience.
-func (fs *fronts) drainFront(ctx context.Context, f *front, patience time.Duration) (err error) {
+func (fs *runningIngresses) drainFront(ctx context.Context, f *runningIngress, patience time.Duration) (err error) {
 	f.gate.Drain()
 	if f.server != nil {
 		ctx, cancel := context.WithTimeout(ctx, patience)
@@ -119,8 +119,8 @@ type doorOf struct{ s *protocol.Server }
 // Status implements [observe.DoorReader].
 func (d doorOf) Status() ingress.Status { return d.s.Connections() }
 
-// listen opens what fronts are to listen on from now on, or nothing.
-func (fs *fronts) listen(ctx context.Context, plan []planned) (err error) {
+// listen opens what runningIngresses are to listen on from now on, or nothing.
+func (fs *runningIngresses) listen(ctx context.Context, plan []planned) (err error) {
 	for i := range plan {
 		p := &plan[i]
 		if !p.listens {
@@ -142,7 +142,7 @@ func (fs *fronts) listen(ctx context.Context, plan []planned) (err error) {
 
 // listenOn opens the ingress's address, or takes over the socket that a front
 // listens on already.
-func (fs *fronts) listenOn(ctx context.Context, in *config.Ingress) (net.Listener, error) {
+func (fs *runningIngresses) listenOn(ctx context.Context, in *config.Ingress) (net.Listener, error) {
 	if held := fs.holder(in); held != nil {
 		if ln, err := duplicate(held); err == nil {
 			return ln, nil
@@ -181,7 +181,7 @@ func duplicate(ln net.Listener) (net.Listener, error) {
 
 // traceTo has a front's gate recorded, or not any more. A gate that cannot record
 // serves all the same.
-func (fs *fronts) traceTo(f *front, t config.Trace) {
+func (fs *runningIngresses) traceTo(f *runningIngress, t config.Trace) {
 	if f.trace == t {
 		return
 	}

@@ -22,38 +22,38 @@ import (
 // probeTimeout bounds how long a backend may take to say what it is.
 const probeTimeout = 3 * time.Second
 
-// fronts are the ingresses that run, and the configuration that they run by: it
+// runningIngresses are the ingresses that run, and the configuration that they run by: it
 // is planned, then applied, and in the end drained. It is safe for concurrent
 // use.
-type fronts struct {
+type runningIngresses struct {
 	*shared
-	standing
+	runningState
 
 	protocols  map[string]protocol.Opened
 	inherited  map[string][]net.Listener // by ingress; opened by systemd; guarded by change
 	recordings trace.Files
 	overrides  *overrides
 	capacities capacities
-	memory     *memory
-	stages     *stages
-	club       *club
+	memory     *stateFile
+	stages     *shadowStages
+	fleet      *fleetMember
 	sharers    int // gates that are expected to share rates; guarded by change
 	failed     chan error
 
 	change  sync.Mutex     // held while a configuration is applied, never by readers
-	leaving sync.WaitGroup // fronts that drain; joined while change is held
+	leaving sync.WaitGroup // runningIngresses that drain; joined while change is held
 }
 
 // apply puts a configuration in force: builds everything that is new, and only
 // then changes anything. anew says that it was read, not patched: what was patched
 // changes ingresses that run in what may change at run time, and reads no file.
 // fs.change is held.
-func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) error {
+func (fs *runningIngresses) apply(ctx context.Context, cfg *config.Config, anew bool) error {
 	if fs.isDraining() {
 		return admin.ErrDraining
 	}
 	fs.sharers = cfg.Fleet.Gates
-	join, err := fs.club.prepare(cfg, anew)
+	join, err := fs.fleet.prepare(cfg, anew)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (fs *fronts) apply(ctx context.Context, cfg *config.Config, anew bool) erro
 	if err != nil {
 		return err
 	}
-	next := make(map[string]*front, len(plan))
+	next := make(map[string]*runningIngress, len(plan))
 	for _, p := range plan {
 		next[p.in.Name] = p.front
 		p.policy.Witness = fs.stages.set(p.in, p.front.gate, p.candidates)
@@ -103,7 +103,7 @@ type planned struct {
 	// candidates that play beside the policy; none = nobody watches it.
 	candidates []shadow.Candidate
 
-	front     *front
+	front     *runningIngress
 	isNew     bool
 	change    protocol.Change // of a front that stays
 	listens   bool            // it is to serve another listener
@@ -113,7 +113,7 @@ type planned struct {
 
 // plan builds what cfg needs and opens its listeners. When anything fails
 // nothing has changed.
-func (fs *fronts) plan(ctx context.Context, cfg *config.Config, anew bool) ([]planned, error) {
+func (fs *runningIngresses) plan(ctx context.Context, cfg *config.Config, anew bool) ([]planned, error) {
 	fs.capacities.plan(cfg)
 	cast, err := fs.cast(cfg)
 	if err != nil {
@@ -134,7 +134,7 @@ func (fs *fronts) plan(ctx context.Context, cfg *config.Config, anew bool) ([]pl
 
 // planOne keeps the front that runs when it can take the change over, and else
 // builds a new one.
-func (fs *fronts) planOne(in *config.Ingress, anew bool) (p planned, err error) {
+func (fs *runningIngresses) planOne(in *config.Ingress, anew bool) (p planned, err error) {
 	old := fs.ingress(in.Name)
 	p = planned{in: in, front: fs.front(in.Name)}
 	if p.policy, err = fs.policy(in); err != nil {
@@ -162,7 +162,7 @@ func (fs *fronts) planOne(in *config.Ingress, anew bool) (p planned, err error) 
 
 // policy returns what an ingress is to enforce: what is configured, and the
 // overrides over it.
-func (fs *fronts) policy(in *config.Ingress) (*limiter.Policy, error) {
+func (fs *runningIngresses) policy(in *config.Ingress) (*limiter.Policy, error) {
 	p, err := Policy(in, fs.meet)
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (fs *fronts) policy(in *config.Ingress) (*limiter.Policy, error) {
 // probe asks the backends that are new, all at once, whether clients could walk
 // around the gate. A backend that does not answer is no reason not to start: the
 // gate checks again when it does.
-func (fs *fronts) probe(ctx context.Context, plan []planned) error {
+func (fs *runningIngresses) probe(ctx context.Context, plan []planned) error {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	found := make([]error, len(plan))
@@ -220,7 +220,7 @@ func (fs *fronts) probe(ctx context.Context, plan []planned) error {
 
 // drain stops every ingress and waits for all, those that a reload replaced
 // included.
-func (fs *fronts) drain(ctx context.Context) (clean bool) {
+func (fs *runningIngresses) drain(ctx context.Context) (clean bool) {
 	fs.change.Lock() // a configuration that is being applied comes first
 	fs.mu.Lock()
 	running := fs.running

@@ -19,7 +19,7 @@ const memoryInterval = time.Minute
 
 // memory keeps what limits have learned, and what people asked of the tuner, over
 // restarts, where the configuration says so.
-type memory struct {
+type stateFile struct {
 	*shared
 
 	path    string // "" = nowhere
@@ -38,7 +38,7 @@ type memory struct {
 }
 
 // read takes what was kept. What cannot be believed is left alone, and said.
-func (m *memory) read(path string) {
+func (m *stateFile) read(path string) {
 	if m.path = path; path == "" {
 		return
 	}
@@ -59,7 +59,7 @@ func (m *memory) read(path string) {
 }
 
 // changed has what is kept written soon. It does not wait.
-func (m *memory) changed() {
+func (m *stateFile) changed() {
 	select {
 	case m.soon <- struct{}{}:
 	default:
@@ -67,7 +67,7 @@ func (m *memory) changed() {
 }
 
 // of returns what a limit of an ingress is told when it is made.
-func (m *memory) of(in *config.Ingress) func(partition string, key bool, algorithm string) time.Duration {
+func (m *stateFile) of(in *config.Ingress) func(partition string, key bool, algorithm string) time.Duration {
 	if m.path == "" {
 		return nil
 	}
@@ -82,14 +82,14 @@ func (m *memory) of(in *config.Ingress) func(partition string, key bool, algorit
 }
 
 // remember takes what the limits believe before a reload, which may end ingresses.
-func (m *memory) remember() {
+func (m *stateFile) remember() {
 	if m.path != "" {
 		m.known.Saw(m.believed(time.Now()))
 	}
 }
 
 // told returns the same for who explains it.
-func (m *memory) told(in *config.Ingress) func(partition string, key bool) (vitals.Baseline, bool) {
+func (m *stateFile) told(in *config.Ingress) func(partition string, key bool) (vitals.Baseline, bool) {
 	if m.path == "" {
 		return nil
 	}
@@ -117,7 +117,7 @@ func algorithmOf(in *config.Ingress, partition string, key bool) string {
 
 // run writes what was learned every minute, and in the end; what people asked of the
 // tuner at once.
-func (m *memory) run(ctx context.Context) error {
+func (m *stateFile) run(ctx context.Context) error {
 	if m.path == "" {
 		<-ctx.Done()
 		return nil
@@ -144,7 +144,7 @@ func (m *memory) run(ctx context.Context) error {
 }
 
 // write writes what is believed now. A disk that fails is told of once.
-func (m *memory) write(now time.Time) {
+func (m *stateFile) write(now time.Time) {
 	var err error
 	if m.unlock == nil { // while another daemon has the file, nothing is written
 		m.unlock, err = baseline.Lock(m.path)
@@ -167,14 +167,14 @@ func (m *memory) write(now time.Time) {
 }
 
 // detail is what /readyz says of the state file; "" = it can be written, or there is none.
-func (m *memory) detail() string {
+func (m *stateFile) detail() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.problem
 }
 
 // believed returns what the limits of every ingress believe.
-func (m *memory) believed(now time.Time) []baseline.Ingress {
+func (m *stateFile) believed(now time.Time) []baseline.Ingress {
 	cfg := m.running()
 	out := make([]baseline.Ingress, 0, len(cfg.Ingresses))
 	for i := range cfg.Ingresses {

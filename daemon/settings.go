@@ -21,7 +21,7 @@ import (
 type settings struct {
 	*shared
 
-	fronts   *fronts
+	fronts   *runningIngresses
 	path     string                   // of the file; "" = built in
 	env      []string                 // overrides of the file
 	watcher  *watch.Watcher           // nil without a file
@@ -30,8 +30,8 @@ type settings struct {
 	setDecisionsToken func(token string) error
 	reloaded          func() // told of a configuration that was read
 
-	sources sources // where the file says what is in force
-	worded  worded  // settings of ingresses, as patches
+	sources sources      // where the file says what is in force
+	worded  settingsText // settings of ingresses, as patches
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	applied  time.Time
@@ -257,7 +257,7 @@ func (s *settings) patchUnlessRead(ctx context.Context, generation uint64, name 
 	return err
 }
 
-// patch is [settings.Patch]. The fronts' change is held.
+// patch is [settings.Patch]. The runningIngresses' change is held.
 func (s *settings) patch(ctx context.Context, name string, p admin.Patch) (before, after any, err error) {
 	if p.Check != nil {
 		if err := p.Check(); err != nil {

@@ -30,7 +30,7 @@ type shared struct {
 	zero    int64 // of the clock, at started
 	metrics *observe.Metrics
 	files   *descriptors.Account // of the process
-	crowd   *askers.Crowd
+	crowd   *askers.Counter
 	counts  ingress.AllCounts
 	tail    *observe.Tail   // the last lines of the log
 	spool   *observe.Spool  // through which they go out
@@ -69,7 +69,7 @@ func newShared(cfg *config.Config, o *Options) (*shared, error) {
 		log.Warn("lines of the log were lost while nobody read it", slog.Uint64("lines", lines))
 	}
 	s := &shared{
-		spool: spool, version: o.Version, started: time.Now(), log: log, level: level, files: descriptors.New(nil), crowd: &askers.Crowd{}, tail: tail,
+		spool: spool, version: o.Version, started: time.Now(), log: log, level: level, files: descriptors.New(nil), crowd: &askers.Counter{}, tail: tail,
 		metrics: observe.New(observe.Options{Version: o.Version, Process: true}),
 	}
 	s.clock = clock.New(clock.Options{Mode: mode, Shortest: shortest(cfg), Fault: o.Fault, OnChange: s.clockChanged})
@@ -138,7 +138,7 @@ func (sh *shared) retune(cfg *config.Config) {
 // kit returns what sh lends to who builds servers.
 func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *protocol.Kit {
 	return &protocol.Kit{
-		Log: sh.log, Clock: sh.clock, Descriptors: sh.files, Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), Askers: sh.crowd.Of, Counts: sh.counts.Of, Own: sh.metrics.Own,
+		Log: sh.log, Clock: sh.clock, Descriptors: sh.files, Hello: hello, HTTPObserver: protocol.Traced(func() *tracing.Tracer { return sh.tracer }, sh.metrics), TopKeys: sh.crowd.Of, Counts: sh.counts.Of, Own: sh.metrics.Own,
 		Register: func(all ...prometheus.Collector) error {
 			for _, c := range all {
 				if err := sh.metrics.Register(c); err != nil {
@@ -154,7 +154,7 @@ func (sh *shared) kit(hello func(ingress string) (labels.Hello, bool)) *protocol
 // that it gets some also when clients have all of theirs. yield closes one of its
 // connections that is idle, and reports whether there was one.
 func (sh *shared) bounded(ln net.Listener, name string, part int64, spare bool, yield func() bool) net.Listener {
-	var seldom ingress.Seldom
+	var seldom ingress.LogLimiter
 	return sh.files.Listen(ln, descriptors.Share{Part: part, Spare: spare, Yield: yield, Refused: func() {
 		if n := seldom.Due(int64(time.Since(sh.started))); n > 0 {
 			sh.log.Warn("connections refused: too few file descriptors", slog.String("listener", name), slog.Int64("connections", n))

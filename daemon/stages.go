@@ -19,7 +19,7 @@ const settleEvery = 10 * time.Millisecond
 
 // stages are where the candidates of the configuration play, one per gate that
 // has any. It is safe for concurrent use.
-type stages struct {
+type shadowStages struct {
 	mu      sync.Mutex // guards the field below
 	list    []*stage
 	changed chan struct{} // has room for one: there are other stages
@@ -33,10 +33,10 @@ type stage struct {
 	gate    *limiter.Gate
 }
 
-func newStages() *stages { return &stages{changed: make(chan struct{}, 1)} }
+func newStages() *shadowStages { return &shadowStages{changed: make(chan struct{}, 1)} }
 
 // cast returns the candidates of every ingress.
-func (fs *fronts) cast(cfg *config.Config) (map[string][]shadow.Candidate, error) {
+func (fs *runningIngresses) cast(cfg *config.Config) (map[string][]shadow.Candidate, error) {
 	all := map[string][]shadow.Candidate{}
 	for i := range cfg.Shadow {
 		c := &cfg.Shadow[i]
@@ -56,7 +56,7 @@ func (fs *fronts) cast(cfg *config.Config) (map[string][]shadow.Candidate, error
 
 // set puts the candidates of an ingress on its stage, and returns it as the
 // gate's witness; nil = there are none.
-func (st *stages) set(in *config.Ingress, g *limiter.Gate, list []shadow.Candidate) limiter.Witness {
+func (st *shadowStages) set(in *config.Ingress, g *limiter.Gate, list []shadow.Candidate) limiter.Witness {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	var here *stage
@@ -89,7 +89,7 @@ func (st *stages) set(in *config.Ingress, g *limiter.Gate, list []shadow.Candida
 }
 
 // keep forgets the stages of ingresses that there are no more.
-func (st *stages) keep(running map[string]*front) {
+func (st *shadowStages) keep(running map[string]*runningIngress) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	var left []*stage
@@ -102,14 +102,14 @@ func (st *stages) keep(running map[string]*front) {
 }
 
 // all returns the stages.
-func (st *stages) all() []*stage {
+func (st *shadowStages) all() []*stage {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return append([]*stage(nil), st.list...)
 }
 
 // run is the actor that has the candidates play. Without any it sleeps.
-func (st *stages) run(ctx context.Context) error {
+func (st *shadowStages) run(ctx context.Context) error {
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
 	for {
@@ -132,7 +132,7 @@ func (st *stages) run(ctx context.Context) error {
 
 // reports returns what the candidates of an ingress would have done, or of all
 // ("").
-func (st *stages) reports(ingress string) []status.Candidate {
+func (st *shadowStages) reports(ingress string) []status.Candidate {
 	out := []status.Candidate{}
 	for _, s := range st.all() {
 		if ingress == "" || ingress == s.ingress {
@@ -142,15 +142,15 @@ func (st *stages) reports(ingress string) []status.Candidate {
 	return out
 }
 
-// stagesCollector reads the candidates when somebody scrapes. Every label value
+// shadowCollector reads the candidates when somebody scrapes. Every label value
 // comes from the configuration or a closed set.
-type stagesCollector struct {
-	stages            *stages
+type shadowCollector struct {
+	stages            *shadowStages
 	rejected, offered *prometheus.Desc
 }
 
-func newStagesCollector(st *stages) *stagesCollector {
-	return &stagesCollector{
+func newShadowCollector(st *shadowStages) *shadowCollector {
+	return &shadowCollector{
 		stages:   st,
 		rejected: prometheus.NewDesc("admitd_shadow_rejected_total", "Requests that a candidate would have rejected.", []string{"candidate", "reason"}, nil),
 		offered:  prometheus.NewDesc("admitd_shadow_offered_total", "Requests that a candidate decided on.", []string{"candidate"}, nil),
@@ -158,13 +158,13 @@ func newStagesCollector(st *stages) *stagesCollector {
 }
 
 // Describe implements [prometheus.Collector].
-func (c *stagesCollector) Describe(ch chan<- *prometheus.Desc) {
+func (c *shadowCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.rejected
 	ch <- c.offered
 }
 
 // Collect implements [prometheus.Collector].
-func (c *stagesCollector) Collect(ch chan<- prometheus.Metric) {
+func (c *shadowCollector) Collect(ch chan<- prometheus.Metric) {
 	list := c.stages.reports("")
 	for i := range list {
 		r := &list[i]

@@ -11,27 +11,27 @@ import (
 
 // standing is what runs, and the configuration that it runs by. It is safe for
 // concurrent use; who changes it sees to the order.
-type standing struct {
+type runningState struct {
 	mu       sync.RWMutex // guards the fields below; never held across a wait
 	cfg      *config.Config
 	asRead   *config.Config // before it was changed at run time
 	changes  []admin.Change // cfg against asRead
 	readings uint64         // how often cfg was read anew
-	running  map[string]*front
+	running  map[string]*runningIngress
 	draining bool
 	// leavingSoon: the end is coming, everything is still served.
 	leavingSoon bool
 }
 
 // front returns a running ingress, nil when there is none of that name.
-func (s *standing) front(name string) *front {
+func (s *runningState) front(name string) *runningIngress {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.running[name]
 }
 
 // inForce returns the configuration in force, and how often one was read.
-func (s *standing) inForce() (*config.Config, uint64) {
+func (s *runningState) inForce() (*config.Config, uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.cfg, s.readings
@@ -39,7 +39,7 @@ func (s *standing) inForce() (*config.Config, uint64) {
 
 // keep has cfg told as the one in force, which differs from the one applied in
 // what cannot change at run time.
-func (s *standing) keep(cfg *config.Config) {
+func (s *runningState) keep(cfg *config.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cfg, s.asRead, s.changes = cfg, cfg, nil
@@ -47,7 +47,7 @@ func (s *standing) keep(cfg *config.Config) {
 
 // stand has next run by cfg from now on, and returns what ran before. anew says
 // that cfg was read, not patched.
-func (s *standing) stand(next map[string]*front, cfg *config.Config, anew bool) (before map[string]*front) {
+func (s *runningState) stand(next map[string]*runningIngress, cfg *config.Config, anew bool) (before map[string]*runningIngress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before = s.running
@@ -63,7 +63,7 @@ func (s *standing) stand(next map[string]*front, cfg *config.Config, anew bool) 
 }
 
 // ingress returns the settings of an ingress that runs, nil when it does not.
-func (s *standing) ingress(name string) *config.Ingress {
+func (s *runningState) ingress(name string) *config.Ingress {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.cfg == nil {
@@ -80,7 +80,7 @@ func (s *standing) ingress(name string) *config.Ingress {
 // holder returns the listener that runs on the ingress's address, nil when
 // there is none. It may be another ingress's, which was renamed or has another
 // address from now on. Port 0 means a port of one's own.
-func (s *standing) holder(in *config.Ingress) net.Listener {
+func (s *runningState) holder(in *config.Ingress) net.Listener {
 	_, port, _ := net.SplitHostPort(in.Listen) // the configuration was validated
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -98,7 +98,7 @@ func (s *standing) holder(in *config.Ingress) net.Listener {
 
 // hold notes what a front listens on from now on, and returns what it listened on
 // before.
-func (s *standing) hold(f *front, ln net.Listener) (before net.Listener) {
+func (s *runningState) hold(f *runningIngress, ln net.Listener) (before net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, f.ln = f.ln, ln
@@ -106,7 +106,7 @@ func (s *standing) hold(f *front, ln net.Listener) (before net.Listener) {
 }
 
 // address returns where an ingress listens, nil when it does not run or listen.
-func (s *standing) address(name string) net.Addr {
+func (s *runningState) address(name string) net.Addr {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if f := s.running[name]; f != nil && f.ln != nil {
@@ -116,7 +116,7 @@ func (s *standing) address(name string) net.Addr {
 }
 
 // onPort returns which ingress runs on the port of in, and where; "" = none does.
-func (s *standing) onPort(in *config.Ingress) (name, addr string) {
+func (s *runningState) onPort(in *config.Ingress) (name, addr string) {
 	_, port, _ := net.SplitHostPort(in.Listen) // the configuration was validated
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -133,28 +133,28 @@ func (s *standing) onPort(in *config.Ingress) (name, addr string) {
 
 // leave notes that the end is coming: clients and balancers are told to go
 // elsewhere, and are still served.
-func (s *standing) leave() {
+func (s *runningState) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leavingSoon = true
 }
 
 // isLeaving reports whether the end is coming or has begun.
-func (s *standing) isLeaving() bool {
+func (s *runningState) isLeaving() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.leavingSoon || s.draining
 }
 
 // isDraining reports whether the end has begun.
-func (s *standing) isDraining() bool {
+func (s *runningState) isDraining() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.draining
 }
 
 // gates lists the gates for the summary of refusals.
-func (s *standing) gates() []observe.StatusReader {
+func (s *runningState) gates() []observe.StatusReader {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	list := make([]observe.StatusReader, 0, len(s.running))

@@ -16,17 +16,17 @@ import (
 
 // face is the daemon as the admin port and clients that ask see it. It
 // implements [admin.State].
-type face struct {
+type adminView struct {
 	*shared
 
-	fronts   *fronts
-	settings *settings
-	steward  *steward.Steward
-	loads    loads
+	fronts      *runningIngresses
+	settings    *settings
+	tunerRunner *steward.Runner
+	loads       loads
 }
 
 // Health implements [admin.State].
-func (fc *face) Health() admin.Health {
+func (fc *adminView) Health() admin.Health {
 	h := admin.Health{}
 	fc.fronts.mu.RLock()
 	h.Listening, h.Draining = fc.fronts.running != nil, fc.fronts.draining
@@ -42,7 +42,7 @@ func (fc *face) Health() admin.Health {
 	if pending := fc.settings.awaiting(); len(pending) > 0 {
 		h.Detail = append(h.Detail, "the configuration on disk differs in what takes effect after a restart only: "+strings.Join(pending, ", "))
 	}
-	h.Detail = append(h.Detail, fc.fronts.club.details()...)
+	h.Detail = append(h.Detail, fc.fronts.fleet.details()...)
 	if detail := fc.fronts.memory.detail(); detail != "" {
 		h.Detail = append(h.Detail, detail)
 	}
@@ -53,13 +53,13 @@ func (fc *face) Health() admin.Health {
 }
 
 // Snapshot implements [admin.State].
-func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot {
+func (fc *adminView) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot {
 	c := fc.clock.Status()
 	applied, problems := fc.settings.last()
 	fs := fc.fronts
 	overridden := fs.overrides.count()
 	// Both have locks under which they ask which ingresses there are.
-	group, tuned := fs.club.status(), fc.steward.Brief()
+	group, tuned := fs.fleet.status(), fc.tunerRunner.Brief()
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	s := press.Snapshot{
@@ -84,8 +84,8 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot
 			continue
 		}
 		f := fs.running[in.Name]
-		row := press.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Glances(), Rows: f.gate.Rows}
-		row.Askers = fc.crowd.Of(in.Name)
+		row := press.Ingress{Name: in.Name, Protocol: in.Protocol, Listen: in.Listen, Backend: in.Backend, Gate: f.gate.Page(o), Glances: f.gate.Briefs(), Rows: f.gate.Rows}
+		row.TopKeys = fc.crowd.Of(in.Name)
 		row.Source = fc.settings.sourceOf(in)
 		row.Pinned = fs.overrides.worded(in.Name)
 		row.Elsewhere = elsewhere(group, in.Name)
@@ -113,7 +113,7 @@ func (fc *face) Snapshot(ingress string, o limiter.StatusOptions) press.Snapshot
 
 // latencies returns what counts the latencies of an ingress, over all labels of
 // its partitions.
-func (fc *face) latencies(name string, parts []limiter.LabelStatus) func() map[float64]uint64 {
+func (fc *adminView) latencies(name string, parts []limiter.LabelStatus) func() map[float64]uint64 {
 	return func() map[float64]uint64 {
 		sum := map[float64]uint64{}
 		for i := range parts {
@@ -126,7 +126,7 @@ func (fc *face) latencies(name string, parts []limiter.LabelStatus) func() map[f
 }
 
 // clockFaults counts what was found wrong with the clock.
-func (fc *face) clockFaults() map[string]uint64 {
+func (fc *adminView) clockFaults() map[string]uint64 {
 	out := map[string]uint64{}
 	for reason, n := range fc.clock.Status().Counts {
 		out[string(reason)] = n
@@ -136,7 +136,7 @@ func (fc *face) clockFaults() map[string]uint64 {
 
 // hello describes one ingress, or with an empty name the whole daemon, to
 // clients that select servers.
-func (fc *face) hello(name string) (labels.Hello, bool) {
+func (fc *adminView) hello(name string) (labels.Hello, bool) {
 	load := fc.loads.of(name, fc.measure)
 	fs := fc.fronts
 	fs.mu.RLock()
@@ -149,7 +149,7 @@ func (fc *face) hello(name string) (labels.Hello, bool) {
 }
 
 // measure sums the load of one ingress, or with an empty name of all.
-func (fc *face) measure(name string) (load labels.Load) {
+func (fc *adminView) measure(name string) (load labels.Load) {
 	fs := fc.fronts
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // tuned is the daemon as the tuner sees it. It implements [tuner.Gate].
-type tuned struct {
+type tunerGate struct {
 	settings *settings
 
 	read     *config.Config // sections were made of it
@@ -19,7 +19,7 @@ type tuned struct {
 }
 
 // Read implements [tuner.Gate]. It is called by one goroutine.
-func (g *tuned) Read() tuner.State {
+func (g *tunerGate) Read() tuner.State {
 	cfg, generation := g.settings.fronts.inForce()
 	if cfg != g.read {
 		g.sections = make(map[string]map[string]any, len(cfg.Ingresses))
@@ -28,7 +28,7 @@ func (g *tuned) Read() tuner.State {
 		}
 		g.read = cfg
 	}
-	st := tuner.State{Generation: generation, Settings: g.sections, Vitals: map[string]tuner.Vitals{}}
+	st := tuner.State{Generation: generation, Settings: g.sections, Vitals: map[string]tuner.Measurements{}}
 	switch {
 	case g.settings.fronts.isDraining():
 		st.Hold = "the daemon drains"
@@ -48,12 +48,12 @@ func (g *tuned) Read() tuner.State {
 }
 
 // vitals reads one gate, as a whole and by the labels of its partitions.
-func (g *tuned) vitals(name string, f *front, out map[string]tuner.Vitals) {
+func (g *tunerGate) vitals(name string, f *runningIngress, out map[string]tuner.Measurements) {
 	status := f.gate.Page(limiter.StatusOptions{Partitions: limiter.NoKeys}) // the sums
-	all := tuner.Vitals{InFlight: status.InFlight, Queued: status.Queued, Latency: tuner.Latencies{}}
+	all := tuner.Measurements{InFlight: status.InFlight, Queued: status.Queued, Latency: tuner.Latencies{}}
 	for i := range status.Labels {
 		l := &status.Labels[i]
-		v := tuner.Vitals{
+		v := tuner.Measurements{
 			Offered: l.Counts.Received(), Refused: refusedOf(&l.Counts), InFlight: l.InFlight, Queued: l.Queued,
 			Latency: g.settings.metrics.Latencies(name, l.Label, limiter.Success),
 		}
@@ -75,7 +75,7 @@ func refusedOf(c *limiter.Counts) (n uint64) {
 }
 
 // Patch implements [tuner.Gate].
-func (g *tuned) Patch(ctx context.Context, generation uint64, ingress, by string, document []byte) error {
+func (g *tunerGate) Patch(ctx context.Context, generation uint64, ingress, by string, document []byte) error {
 	p := admin.Patch{Settings: document}
 	if p.By = "the tuner"; by != "" {
 		p.By = by + ", by the tuner"

@@ -17,7 +17,7 @@ import (
 
 // tuned is a configuration with a threshold policy on a document that a test
 // serves.
-func tuned(mode, url string) string {
+func tunerGate(mode, url string) string {
 	return fmt.Sprintf(`
 admin: { listen: "127.0.0.1:0" }
 tuner:
@@ -75,7 +75,7 @@ func TestTunerOfADaemon(t *testing.T) {
 		_, _ = io.WriteString(w, fmt.Sprintf(`{"lag": %d}`, lag.Load()))
 	}))
 	t.Cleanup(source.Close)
-	r := run(t, tuned("act", source.URL))
+	r := run(t, tunerGate("act", source.URL))
 	value := func(v float64) func(tunerState) bool {
 		return func(s tunerState) bool { return len(s.Settings) == 1 && s.Settings[0].Value == v }
 	}
@@ -107,7 +107,7 @@ func TestTunerOfADaemon(t *testing.T) {
 	if !value(10)(r.tuner()) {
 		t.Errorf("blind: %+v; want the setting where it was", r.tuner())
 	}
-	r.reload(tuned("advise", "http://127.0.0.1:1"))
+	r.reload(tunerGate("advise", "http://127.0.0.1:1"))
 	r.await("begun from the file, with its records", func(s tunerState) bool { return value(100)(s) && len(s.Records) > 0 })
 }
 
@@ -135,7 +135,7 @@ func TestNoTuner(t *testing.T) {
 // people took back too.
 func TestFreezeOutlivesARestart(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	text := "stateFile: " + state + tuned("act", "http://127.0.0.1:1")
+	text := "stateFile: " + state + tunerGate("act", "http://127.0.0.1:1")
 	r := run(t, text)
 	if status, answer := r.ask(http.MethodPost, "/v1/tuner/freeze", ""); status != http.StatusOK {
 		t.Fatalf("freeze = %d %s", status, answer)
@@ -161,7 +161,7 @@ func TestFreezeOutlivesARestart(t *testing.T) {
 // is another's, and changes nothing in it. It wiped what the first had kept.
 func TestOneDaemonKeepsAStateFile(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	text := "stateFile: " + state + tuned("act", "http://127.0.0.1:1")
+	text := "stateFile: " + state + tunerGate("act", "http://127.0.0.1:1")
 	readyz := func(r *running) string {
 		_, answer := r.ask(http.MethodGet, "/readyz", "")
 		return answer

@@ -15,27 +15,27 @@ import (
 
 // worded remembers the settings of ingresses in words, which take a while to make
 // and are asked for every second. The zero value is ready.
-type worded struct {
+type settingsText struct {
 	mu  sync.Mutex // guards the field below
-	all map[string]wordedIngress
+	all map[string]ingressText
 }
 
-type wordedIngress struct {
+type ingressText struct {
 	in   *config.Ingress // which never changes
 	text any
 }
 
 // of returns the settings of an ingress.
-func (w *worded) of(in *config.Ingress) any {
+func (w *settingsText) of(in *config.Ingress) any {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if old, ok := w.all[in.Name]; ok && old.in == in {
 		return old.text
 	}
 	if w.all == nil {
-		w.all = map[string]wordedIngress{}
+		w.all = map[string]ingressText{}
 	}
-	w.all[in.Name] = wordedIngress{in, in.Runtime()}
+	w.all[in.Name] = ingressText{in, in.Runtime()}
 	return w.all[in.Name].text
 }
 

@@ -85,7 +85,7 @@ func (s *api) admit(w http.ResponseWriter, r *http.Request) {
 	ask, ttl := a.ask()
 	ask.MaxWait = patience(r)
 	answers.Extend(w, maxPatience+writeTimeout) // the request may wait in a queue
-	id, err := s.desk.Hold(r.Context(), ask, Hold{TTL: ttl, Expired: limiter.Dropped})
+	id, err := s.decider.Hold(r.Context(), ask, Hold{TTL: ttl, Expired: limiter.Dropped})
 	if err != nil {
 		s.refuse(w, r, ask, err)
 		return
@@ -111,7 +111,7 @@ func (s *api) release(w http.ResponseWriter, r *http.Request) {
 		answers.Fail(w, http.StatusBadRequest, "outcome: want success, ignored or dropped")
 		return
 	}
-	if !s.desk.End(chi.URLParam(r, "permit"), outcome) {
+	if !s.decider.End(chi.URLParam(r, "permit"), outcome) {
 		answers.Fail(w, http.StatusNotFound, "no such permit: it never was, was returned, or expired")
 		return
 	}

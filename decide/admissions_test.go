@@ -264,7 +264,7 @@ func TestAdmissionBound(t *testing.T) {
 	}
 	giveBack(t, s, g.Permit, "success")
 	grant(t, s, `{"ingress":"orders"}`)
-	s.desk.Close()
+	s.decider.Close()
 	if n := d.gate.Status().InFlight; n != 0 {
 		t.Errorf("in flight after Close = %d; want 0", n)
 	}

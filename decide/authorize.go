@@ -84,9 +84,9 @@ func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.grant(w, r, &a)
 	} else {
-		s.desk.counts.note(a.ask.Via, err)
+		s.decider.counts.note(a.ask.Via, err)
 	}
-	doc, form, refused := s.desk.Refusal(&a.ask, err)
+	doc, form, refused := s.decider.Refusal(&a.ask, err)
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
@@ -109,13 +109,13 @@ func (s *api) authorize(w http.ResponseWriter, r *http.Request) {
 // grant asks the gate, and holds the permit or gives it back at once.
 func (s *api) grant(w http.ResponseWriter, r *http.Request, a *authorization) error {
 	if a.hold > 0 {
-		id, err := s.desk.Hold(r.Context(), &a.ask, Hold{TTL: a.hold, Expired: limiter.Ignored})
+		id, err := s.decider.Hold(r.Context(), &a.ask, Hold{TTL: a.hold, Expired: limiter.Ignored})
 		if err == nil {
 			w.Header().Set(HeaderPermit, id)
 		}
 		return err
 	}
-	permit, err := s.desk.Admit(r.Context(), &a.ask)
+	permit, err := s.decider.Admit(r.Context(), &a.ask)
 	if err == nil {
 		permit.End(limiter.Ignored)
 	}

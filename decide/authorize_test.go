@@ -109,7 +109,7 @@ func TestAuthorizeRefusesWhatTheGateRefuses(t *testing.T) {
 			if text := w.Body.String(); !strings.Contains(text, `"detail":"the request target is no URI"`) {
 				t.Errorf("the body is %s; want what is wrong", text)
 			}
-			if _, refused := s.desk.Counts(decide.ViaAuthorize); refused != 1 {
+			if _, refused := s.decider.Counts(decide.ViaAuthorize); refused != 1 {
 				t.Errorf("%d refusals are counted; want 1", refused)
 			}
 		}
@@ -176,7 +176,7 @@ func TestCountsByWay(t *testing.T) {
 	for via, want := range map[decide.Via][2]uint64{
 		decide.ViaAdmissions: {1, 2}, decide.ViaAuthorize: {0, 1}, decide.ViaRateLimit: {}, decide.ViaAuthorization: {},
 	} {
-		if admitted, refused := s.desk.Counts(via); [2]uint64{admitted, refused} != want {
+		if admitted, refused := s.decider.Counts(via); [2]uint64{admitted, refused} != want {
 			t.Errorf("by %v: %d admitted, %d refused; want %v", via, admitted, refused, want)
 		}
 	}

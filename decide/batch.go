@@ -67,7 +67,7 @@ func (s *api) batch(w http.ResponseWriter, r *http.Request) {
 	ended := make([]bool, len(b.End))
 	for i, e := range b.End {
 		outcome, _ := parseOutcome(e.Outcome) // checked above
-		ended[i] = s.desk.End(e.Permit, outcome)
+		ended[i] = s.decider.End(e.Permit, outcome)
 	}
 	admitted := make([]result, len(b.Admit))
 	for i := range b.Admit {
@@ -80,11 +80,11 @@ func (s *api) batch(w http.ResponseWriter, r *http.Request) {
 func (s *api) admitOne(r *http.Request, a *admission) result {
 	ask, ttl := a.ask()
 	ask.MaxWait = limiter.NoWait
-	id, err := s.desk.Hold(r.Context(), ask, Hold{TTL: ttl, Expired: limiter.Dropped})
+	id, err := s.decider.Hold(r.Context(), ask, Hold{TTL: ttl, Expired: limiter.Dropped})
 	if err == nil {
 		return result{Status: http.StatusCreated, grant: &grant{id, ttl.Milliseconds()}}
 	}
-	if doc, form, ok := s.desk.Refusal(ask, err); ok {
+	if doc, form, ok := s.decider.Refusal(ask, err); ok {
 		doc.HTTPFields(form) // gives it the status of the form
 		return result{Status: doc.Status, Rejection: doc.AppendJSON(nil)}
 	}

@@ -58,26 +58,26 @@ const (
 	maxPermits = 100_000
 )
 
-// Desk asks the gates and holds the permits that they grant, until they are
+// Decider asks the gates and holds the permits that they grant, until they are
 // returned or expire. It is safe for concurrent use.
-type Desk struct {
+type Decider struct {
 	gates   Gates
 	permits *permits
 	counts  counts
 }
 
-// NewDesk returns a desk that holds most permits at a time; 0 = 100,000.
-// [Desk.Close] ends those that it holds.
-func NewDesk(g Gates, most int) *Desk {
+// NewDecider returns a desk that holds most permits at a time; 0 = 100,000.
+// [Decider.Close] ends those that it holds.
+func NewDecider(g Gates, most int) *Decider {
 	if most <= 0 {
 		most = maxPermits
 	}
-	return &Desk{gates: g, permits: newPermits(most)}
+	return &Decider{gates: g, permits: newPermits(most)}
 }
 
 // Admit asks for a permit that the caller ends itself. The errors are those of
 // [Gates.Admit].
-func (d *Desk) Admit(ctx context.Context, a *Ask) (limiter.Permit, error) {
+func (d *Decider) Admit(ctx context.Context, a *Ask) (limiter.Permit, error) {
 	permit, err := d.gates.Admit(ctx, a)
 	d.counts.note(a.Via, err)
 	return permit, err
@@ -91,9 +91,9 @@ type Hold struct {
 }
 
 // Hold asks for a permit and keeps it for the caller, who returns it by the id
-// with [Desk.End]. A permit that is held under the same id already ends as
+// with [Decider.End]. A permit that is held under the same id already ends as
 // ignored. The error may also be [ErrFull].
-func (d *Desk) Hold(ctx context.Context, a *Ask, h Hold) (id string, err error) {
+func (d *Decider) Hold(ctx context.Context, a *Ask, h Hold) (id string, err error) {
 	if !d.permits.book(1) {
 		d.counts.note(a.Via, ErrFull)
 		return "", ErrFull
@@ -119,7 +119,7 @@ type Kept struct {
 
 // Keep holds permits that the caller has and moves them to the desk: all of them
 // or none. The error is [ErrFull]; the permits are then still the caller's.
-func (d *Desk) Keep(all []Kept) error {
+func (d *Decider) Keep(all []Kept) error {
 	if !d.permits.book(len(all)) {
 		return ErrFull
 	}
@@ -131,18 +131,18 @@ func (d *Desk) Keep(all []Kept) error {
 
 // End returns a permit that the desk holds. It reports false when there is none
 // of that id: never granted, returned already, or expired.
-func (d *Desk) End(id string, o limiter.Outcome) bool { return d.permits.end(id, o) }
+func (d *Decider) End(id string, o limiter.Outcome) bool { return d.permits.end(id, o) }
 
 // Held returns how many permits the desk holds.
-func (d *Desk) Held() int { return d.permits.held() }
+func (d *Decider) Held() int { return d.permits.held() }
 
 // Close ends, as ignored, every permit that the desk holds; from then on it
 // holds none.
-func (d *Desk) Close() { d.permits.close() }
+func (d *Decider) Close() { d.permits.close() }
 
 // Refusal returns the document and the form of what was refused; ok is false
 // for an error that is no refusal.
-func (d *Desk) Refusal(a *Ask, err error) (doc labels.Document, form labels.HTTPForm, ok bool) {
+func (d *Decider) Refusal(a *Ask, err error) (doc labels.Document, form labels.HTTPForm, ok bool) {
 	if errors.Is(err, ErrFull) {
 		return d.full(a)
 	}
@@ -156,7 +156,7 @@ func (d *Desk) Refusal(a *Ask, err error) (doc labels.Document, form labels.HTTP
 
 // full is the refusal of one permit too many. No work ran, and there will be
 // room when one is returned or expires.
-func (d *Desk) full(a *Ask) (labels.Document, labels.HTTPForm, bool) {
+func (d *Decider) full(a *Ask) (labels.Document, labels.HTTPForm, bool) {
 	partition := a.Partition
 	if partition == "" {
 		partition = limiter.DefaultPartition

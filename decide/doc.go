@@ -1,5 +1,5 @@
 // Package decide is the hatch for those who ask before their own work: callers
-// that cannot be proxied, and proxies that people already run. A [Desk] asks the
+// that cannot be proxied, and proxies that people already run. A [Decider] asks the
 // gates and holds the permits that it granted; over it stand the decision API
 // (POST and DELETE /v1/admissions, one by one or as a batch), GET /v1/authorize
 // for proxies that ask over HTTP, and, in decide/envoy, Envoy's services over

@@ -48,17 +48,17 @@ func (d *daemon) Form(string, string) labels.HTTPForm { return d.form }
 type server struct {
 	*decide.Server
 
-	desk *decide.Desk
+	decider *decide.Decider
 }
 
-func (s server) Permits() int { return s.desk.Held() }
+func (s server) Permits() int { return s.decider.Held() }
 
 // newServer returns a server over d that holds most permits; 0 = any number.
 func newServer(t *testing.T, d *daemon, most int) server {
 	t.Helper()
-	desk := decide.NewDesk(d, most)
-	t.Cleanup(desk.Close)
-	return server{decide.NewServer(desk, decide.Options{}), desk}
+	decider := decide.NewDecider(d, most)
+	t.Cleanup(decider.Close)
+	return server{decide.NewServer(decider, decide.Options{}), decider}
 }
 
 // call is one request and what came back.

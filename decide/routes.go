@@ -25,18 +25,18 @@ const HeaderToken = "X-Admitd-Token" //nolint:gosec // the name of the header, n
 
 // api answers over HTTP.
 type api struct {
-	desk *Desk
-	log  *slog.Logger // never nil
+	decider *Decider
+	log     *slog.Logger // never nil
 }
 
 // Admissions answers the decision API alone: POST /v1/admissions, the batch and
 // DELETE. Who may ask is up to its caller.
-func (d *Desk) Admissions(log *slog.Logger) http.Handler {
+func (d *Decider) Admissions(log *slog.Logger) http.Handler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	r := chi.NewRouter()
-	s := &api{desk: d, log: log}
+	s := &api{decider: d, log: log}
 	s.admissions(r)
 	return r
 }
@@ -50,7 +50,7 @@ func (s *api) admissions(r chi.Router) {
 
 // routes lists every path of the listener.
 func (s *Server) routes() http.Handler {
-	api := &api{desk: s.desk, log: s.o.Log}
+	api := &api{decider: s.decider, log: s.o.Log}
 	r := chi.NewRouter()
 	r.Use(answers.Bound(maxBody, writeTimeout))
 	r.NotFound(answers.NoSuchPath)
@@ -140,7 +140,7 @@ func (s *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // refuse answers with what the gate, or the way to it, said.
 func (s *api) refuse(w http.ResponseWriter, r *http.Request, a *Ask, err error) {
-	doc, form, ok := s.desk.Refusal(a, err)
+	doc, form, ok := s.decider.Refusal(a, err)
 	if !ok {
 		s.fail(w, r, err)
 		return

@@ -58,7 +58,7 @@ type Options struct {
 // Server answers on the decisions listener. It is safe for concurrent use.
 type Server struct {
 	o       Options
-	desk    *Desk
+	decider *Decider
 	token   token
 	digest  atomic.Pointer[[sha256.Size]byte] // nil = none
 	exposed atomic.Bool                       // others than this machine can ask
@@ -67,7 +67,7 @@ type Server struct {
 }
 
 // NewServer returns a server over d.
-func NewServer(d *Desk, o Options) *Server {
+func NewServer(d *Decider, o Options) *Server {
 	if o.MaxConnections <= 0 {
 		o.MaxConnections = maxConnections
 	}
@@ -77,7 +77,7 @@ func NewServer(d *Desk, o Options) *Server {
 	if o.Ready == nil {
 		o.Ready = func() bool { return true }
 	}
-	s := &Server{o: o, desk: d}
+	s := &Server{o: o, decider: d}
 	s.token = token{s.digest.Load}
 	_ = s.SetToken(o.Token) // there is none yet to be dropped
 	s.handler = s.routes()

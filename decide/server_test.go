@@ -59,9 +59,9 @@ func TestWhoMayAsk(t *testing.T) {
 
 // Who drains tells those who ask to go elsewhere.
 func TestNotReady(t *testing.T) {
-	desk := decide.NewDesk(newDaemon(one()), 0)
-	defer desk.Close()
-	s := decide.NewServer(desk, decide.Options{Ready: func() bool { return false }})
+	decider := decide.NewDecider(newDaemon(one()), 0)
+	defer decider.Close()
+	s := decide.NewServer(decider, decide.Options{Ready: func() bool { return false }})
 	if w := (call{method: "GET", path: "/readyz"}).do(t, s); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("readyz = %d; want 503", w.Code)
 	}
@@ -116,12 +116,12 @@ func TestServeExposed(t *testing.T) {
 		"insecure": {decide.Options{Insecure: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			desk := decide.NewDesk(newDaemon(one()), 0)
-			defer desk.Close()
+			decider := decide.NewDecider(newDaemon(one()), 0)
+			defer decider.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			ln := &exposed{closed: make(chan struct{})}
-			s := decide.NewServer(desk, tc.o)
+			s := decide.NewServer(decider, tc.o)
 			if err := s.Serve(ctx, ln); !errors.Is(err, tc.want) {
 				t.Errorf("Serve on 0.0.0.0 = %v; want %v", err, tc.want)
 			}

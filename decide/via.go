@@ -41,6 +41,6 @@ func (c *counts) note(v Via, err error) {
 }
 
 // Counts returns how many who asked by a way were admitted and refused.
-func (d *Desk) Counts(v Via) (admitted, refused uint64) {
+func (d *Decider) Counts(v Via) (admitted, refused uint64) {
 	return d.counts[v].admitted.Load(), d.counts[v].refused.Load()
 }

@@ -57,7 +57,7 @@ type Buckets func(yield func(name, label string, b *limiter.Bucket) bool)
 // book is one gate's state of its group. It knows no time but what it is told
 // and no network: that is the business of [Group]. It is not safe for concurrent
 // use.
-type book struct {
+type groupState struct {
 	Settings
 
 	id, name string
@@ -110,8 +110,8 @@ type calls struct {
 }
 
 // newBook returns the state of a gate that knows of nobody yet.
-func newBook(now int64, id, name string, s Settings, buckets Buckets) *book {
-	return &book{
+func newBook(now int64, id, name string, s Settings, buckets Buckets) *groupState {
+	return &groupState{
 		Settings: s.withDefaults(), id: id, name: name, buckets: buckets, dry: make(chan struct{}, 1),
 		rand: rand.Float64, quotas: map[string]*quota{}, failing: map[*quota]bool{}, rates: rates{name: name}, shards: 1,
 		calls: calls{heard: now, begun: now, next: now, soon: math.MaxInt64, pace: s.withDefaults().Interval},
@@ -119,10 +119,10 @@ func newBook(now int64, id, name string, s Settings, buckets Buckets) *book {
 }
 
 // span is for how long tokens are granted: a call may come late.
-func (b *book) span() time.Duration { return b.pace + b.pace/2 }
+func (b *groupState) span() time.Duration { return b.pace + b.pace/2 }
 
 // lease is for how long a share holds.
-func (b *book) lease() time.Duration { return max(b.Lease, 2*b.pace) }
+func (b *groupState) lease() time.Duration { return max(b.Lease, 2*b.pace) }
 
 // What a call costs Redis, about, and how much of one of its processors a group
 // may take before its gates call less often.
@@ -134,20 +134,20 @@ const (
 )
 
 // stretch sets the time between two calls for so many quotas.
-func (b *book) stretch(calls, asks int) {
+func (b *groupState) stretch(calls, asks int) {
 	cost := time.Duration(calls)*callCost + time.Duration(asks)*quotaCost
 	b.pace = max(b.Interval, min(time.Duration(float64(cost)*float64(b.live)/redisPart), maxPace))
 }
 
 // shardOf returns where the keys of a quota lie.
-func (b *book) shardOf(key string) int {
+func (b *groupState) shardOf(key string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key)) // never fails
 	return int(h.Sum32() % uint32(b.shards))
 }
 
 // look reads the buckets, and keeps them filled while the group is silent.
-func (b *book) look(now int64) {
+func (b *groupState) look(now int64) {
 	b.lookAtLimits(now)
 	b.list(now)
 	if b.rates.ended(now) {
@@ -156,7 +156,7 @@ func (b *book) look(now int64) {
 	lost := b.lost(now) || b.closed(now)
 	b.close(now)
 	b.sweep(now)
-	p := plight{interval: b.Interval, tick: b.tick(), gates: b.known(), fallback: b.Fallback, rates: &b.rates}
+	p := fallbackState{interval: b.Interval, tick: b.tick(), gates: b.known(), fallback: b.Fallback, rates: &b.rates}
 	active := b.active[:0]
 	for _, q := range b.active {
 		q.look(now, q.bucket)
@@ -181,7 +181,7 @@ const (
 
 // list takes the buckets that there are: where it is not told that some were made,
 // every time.
-func (b *book) list(now int64) {
+func (b *groupState) list(now int64) {
 	if b.sharing != nil {
 		made := b.sharing.Made()
 		asked := b.listNow || made != b.made && now-b.listedAt >= int64(listCost)*int64(len(b.order)) || now-b.listedAt >= int64(listEvery)
@@ -222,11 +222,11 @@ func (b *book) list(now int64) {
 }
 
 // newQuota enters a quota.
-func (b *book) newQuota(name, label string) *quota {
+func (b *groupState) newQuota(name, label string) *quota {
 	key := keyOf(name)
 	q := &quota{
 		key: key, label: label, setting: settingField(name), override: overrideField(name), shard: b.shardOf(key),
-		appetite: appetite{piece: 1, demand: -1}, standing: standing{mode: FairMode},
+		quotaDemand: quotaDemand{piece: 1, demand: -1}, standing: standing{mode: FairMode},
 	}
 	b.quotas[name] = q
 	b.order = append(b.order, name)
@@ -236,7 +236,7 @@ func (b *book) newQuota(name, label string) *quota {
 // sweep looks at some of the idle quotas, and at all whose lease has told that it
 // runs dry, and takes those back that have something to tell. Where nothing passes
 // without a lease it takes all back, whose tokens end.
-func (b *book) sweep(now int64) {
+func (b *groupState) sweep(now int64) {
 	if b.closed(now) {
 		b.active, b.idle = append(b.active, b.idle...), nil
 		return
@@ -268,21 +268,21 @@ func (b *book) sweep(now int64) {
 }
 
 // ranDry has the next look find the quota whose lease has told that it runs dry.
-func (b *book) ranDry() { b.scan = true }
+func (b *groupState) ranDry() { b.scan = true }
 
 // closed reports whether nothing passes without a lease, and none is to be had.
-func (b *book) closed(now int64) bool { return b.Fallback == Closed && (!b.ever || b.lost(now)) }
+func (b *groupState) closed(now int64) bool { return b.Fallback == Closed && (!b.ever || b.lost(now)) }
 
 // close has buckets that are made from now on hold nothing when nothing passes
 // without a lease.
-func (b *book) close(now int64) {
+func (b *groupState) close(now int64) {
 	if b.sharing != nil {
 		b.sharing.Close(b.closed(now))
 	}
 }
 
 // known returns how many gates there are, as far as this one knows.
-func (b *book) known() int {
+func (b *groupState) known() int {
 	if b.ever {
 		return max(b.gates, 1)
 	}
@@ -291,11 +291,11 @@ func (b *book) known() int {
 
 // lost reports whether nothing was heard of the group for longer than a grant
 // lasts.
-func (b *book) lost(now int64) bool { return now-b.heard > int64(b.span()) }
+func (b *groupState) lost(now int64) bool { return now-b.heard > int64(b.span()) }
 
 // wantsCall reports whether a call is due: the interval is over, or earlier when
 // a bucket ran dry and the last call is not of just now.
-func (b *book) wantsCall(now int64, dry bool) (due, early bool) {
+func (b *groupState) wantsCall(now int64, dry bool) (due, early bool) {
 	if now >= b.next {
 		return true, false
 	}
@@ -306,7 +306,7 @@ func (b *book) wantsCall(now int64, dry bool) (due, early bool) {
 // prepare words a call, in as many runs of the script as it takes; at least one,
 // so that the group hears of this gate. Before the interval is over only quotas
 // in need ask, and there is none when none is.
-func (b *book) prepare(now int64, early, leaving bool) []call {
+func (b *groupState) prepare(now int64, early, leaving bool) []call {
 	b.soon = math.MaxInt64
 	var calls []call
 	last := make([]int, b.shards) // call per shard, plus one
@@ -357,7 +357,7 @@ func (b *book) prepare(now int64, early, leaving bool) []call {
 }
 
 // empty returns a call without a quota.
-func (b *book) empty(shard int, leaving bool) call {
+func (b *groupState) empty(shard int, leaving bool) call {
 	return call{
 		id: b.id, name: b.name, interval: b.pace, span: b.span(), lease: b.lease(), shard: shard,
 		expected: b.Gates, leaving: leaving, live: max(b.live, 1), known: b.known(), keepBack: b.keepsBack(),
@@ -365,7 +365,7 @@ func (b *book) empty(shard int, leaving bool) call {
 }
 
 // landed takes what one run answered that was sent at sent.
-func (b *book) landed(now, sent int64, c *call, a *answer) {
+func (b *groupState) landed(now, sent int64, c *call, a *answer) {
 	b.heard, b.ever = sent, true
 	if c.hello > 0 {
 		b.live, b.gates = max(a.live, 1), max(a.gates, a.live, 1)
@@ -394,7 +394,7 @@ func (b *book) landed(now, sent int64, c *call, a *answer) {
 
 // ratesChanged has the quotas whose rate is another one by now ask at once,
 // however long they were to wait.
-func (b *book) ratesChanged(now int64) {
+func (b *groupState) ratesChanged(now int64) {
 	for _, q := range b.quotas {
 		if _, _, version := b.rates.inForce(now, q.setting, q.override); version != q.version {
 			q.notYet, q.changed, b.next = 0, true, now
@@ -409,7 +409,7 @@ func (b *book) ratesChanged(now int64) {
 }
 
 // problem returns why some quota is not answered; "" = all are.
-func (b *book) problem() string {
+func (b *groupState) problem() string {
 	for q := range b.failing {
 		return fmt.Sprintf("%d quotas are not answered, one of %s: %s", len(b.failing), q.label, q.problem)
 	}
@@ -417,7 +417,7 @@ func (b *book) problem() string {
 }
 
 // mode is what the gate as a whole goes by.
-func (b *book) mode(now int64) Mode {
+func (b *groupState) mode(now int64) Mode {
 	switch {
 	case b.ever && !b.lost(now) && b.problem() != "":
 		return Partly

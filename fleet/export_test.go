@@ -15,8 +15,8 @@ func Script() string { return quotasScript }
 
 // A Sim is one gate's book, played in virtual time.
 type Sim struct {
-	*book
-	board  *redisBoard
+	*groupState
+	board  *redisRunner
 	looked int64
 	again  int64
 	dryNow bool
@@ -30,7 +30,7 @@ func NewSim(now int64, id string, s Settings, buckets Buckets, r *Redis) (*Sim, 
 	if err != nil {
 		return nil, err
 	}
-	return &Sim{book: newBook(now, id, id, s, buckets), board: on, looked: now - int64(time.Hour)}, nil
+	return &Sim{groupState: newBook(now, id, id, s, buckets), board: on, looked: now - int64(time.Hour)}, nil
 }
 
 // Throw makes dice what the gate's own chance comes from, so that a world plays the

@@ -39,14 +39,14 @@ type Options struct {
 type Group struct {
 	o     Options
 	id    string
-	board board
+	board scriptRunner
 
 	interval time.Duration // which never changes
 	wake     chan struct{}
-	done     chan landing
+	done     chan callEnd
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
-	book     *book
+	book     *groupState
 	landed   chan struct{} // closed when a call has ended, and made anew
 	failure  string        // of the last call; "" = it was answered
 	failedAt time.Time
@@ -56,7 +56,7 @@ type Group struct {
 }
 
 // landing is the end of a call.
-type landing struct {
+type callEnd struct {
 	sent    int64
 	calls   []call
 	answers []answer // of the first calls, as far as they were made
@@ -90,11 +90,11 @@ func New(o Options) (*Group, error) {
 func timeout(s *Settings) time.Duration { return s.withDefaults().Interval / 2 }
 
 // newGroup returns a group whose script runs on the given board.
-func newGroup(o Options, on board) *Group {
+func newGroup(o Options, on scriptRunner) *Group {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	g := &Group{
-		o: o, id: hex.EncodeToString(id[:]), board: on, interval: o.Settings.withDefaults().Interval, wake: make(chan struct{}, 1), done: make(chan landing, 1), landed: make(chan struct{}),
+		o: o, id: hex.EncodeToString(id[:]), board: on, interval: o.Settings.withDefaults().Interval, wake: make(chan struct{}, 1), done: make(chan callEnd, 1), landed: make(chan struct{}),
 		book: newBook(o.Now(), hex.EncodeToString(id[:]), plainName(o.Gate), o.Settings, o.Buckets),
 	}
 	g.book.limits, g.book.sharing = o.Limits, o.Sharing
@@ -181,7 +181,7 @@ func (g *Group) Run(ctx context.Context) error {
 
 // step looks at the buckets, and returns the call that is due, if any, and when
 // to step again.
-func (g *Group) step(flying bool, dry *bool) (*landing, []sharedLimit, time.Duration) {
+func (g *Group) step(flying bool, dry *bool) (*callEnd, []sharedLimit, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.o.Now()
@@ -196,12 +196,12 @@ func (g *Group) step(flying bool, dry *bool) (*landing, []sharedLimit, time.Dura
 		if b.rates.due(now) && now >= g.again {
 			g.again = now + int64(b.pace) // unless it is answered
 			c := b.rates.prepare(now)
-			return &landing{sent: now, rates: &c}, nil, b.tick()
+			return &callEnd{sent: now, rates: &c}, nil, b.tick()
 		}
 		if due {
 			*dry = false
 			if calls := b.prepare(now, early, false); calls != nil {
-				l := &landing{sent: now, calls: calls, life: silentAfter * b.pace}
+				l := &callEnd{sent: now, calls: calls, life: silentAfter * b.pace}
 				if early {
 					return l, nil, b.tick()
 				}
@@ -220,7 +220,7 @@ func (g *Group) step(flying bool, dry *bool) (*landing, []sharedLimit, time.Dura
 }
 
 // fly makes a call. One is under way at a time.
-func (g *Group) fly(ctx context.Context, l *landing, shares []sharedLimit) {
+func (g *Group) fly(ctx context.Context, l *callEnd, shares []sharedLimit) {
 	begun := time.Now()
 	if l.rates != nil {
 		l.reply, l.err = g.runRates(ctx, l.rates)
@@ -268,7 +268,7 @@ func (g *Group) runOne(ctx context.Context, c *call) (answer, error) {
 const sayAgain = time.Minute
 
 // land takes the end of a call.
-func (g *Group) land(l landing) {
+func (g *Group) land(l callEnd) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer func() {

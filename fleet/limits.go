@@ -31,7 +31,7 @@ type sharedLimit struct {
 }
 
 // lookAtLimits lists the limits, and has those go on alone that hear nothing.
-func (b *book) lookAtLimits(now int64) {
+func (b *groupState) lookAtLimits(now int64) {
 	b.shares = b.shares[:0]
 	if b.limits == nil {
 		return

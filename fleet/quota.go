@@ -65,7 +65,7 @@ type quota struct {
 	problem           string  // why the group does not answer for it; "" = it does
 
 	standing
-	appetite
+	quotaDemand
 }
 
 // standing is what the group last said of a quota.
@@ -83,7 +83,7 @@ type standing struct {
 }
 
 // appetite is what is asked of a quota here, and what the gate has asked for.
-type appetite struct {
+type quotaDemand struct {
 	demand   float64 // tokens per second; negative before the first look
 	counted  float64 // spent and missed at the last look
 	looked   int64
@@ -208,7 +208,7 @@ func (q *quota) granted(now, sent int64, a *ask, g *grant, c *call, dry chan<- s
 // goOn keeps the bucket filled while the group does not answer: at the last share
 // until the lease ends, then by the fallback. lost says that nothing was heard of
 // the group, or of this quota, for longer than a grant lasts.
-func (q *quota) goOn(now int64, lost bool, p plight) {
+func (q *quota) goOn(now int64, lost bool, p fallbackState) {
 	if now+int64(p.tick) < q.until || !lost && (!q.flowing || now >= q.ends) {
 		return
 	}
@@ -241,8 +241,8 @@ func (q *quota) goOn(now int64, lost bool, p plight) {
 	q.bucket.Flow(now, part, until+int64(p.interval), most)
 }
 
-// plight is how a gate stands that hears nothing of its group.
-type plight struct {
+// fallbackState is how a gate stands that hears nothing of its group.
+type fallbackState struct {
 	interval time.Duration
 	tick     time.Duration
 	gates    int // that are there, fell silent, or are expected

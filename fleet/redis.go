@@ -35,13 +35,13 @@ type Redis struct {
 }
 
 // board is a notice board: where the script runs.
-type board interface {
+type scriptRunner interface {
 	run(ctx context.Context, s script, keys []string, args []any) ([]string, error)
 	close() error
 }
 
-// redisBoard runs the script in Redis.
-type redisBoard struct {
+// redisRunner runs the script in Redis.
+type redisRunner struct {
 	client  redis.UniversalClient
 	scripts [3]*redis.Script
 }
@@ -61,16 +61,16 @@ var errRefused = errors.New("fleet: redis")
 
 // silence keeps the client, which logs for the whole process, out of the log: what
 // fails is told by the calls.
-type silence struct{}
+type discardLogger struct{}
 
 // hush makes it so, once: clients read the logger without a lock.
-var hush = sync.OnceFunc(func() { redis.SetLogger(silence{}) }) //nolint:gochecknoglobals // the library's logger is one
+var hush = sync.OnceFunc(func() { redis.SetLogger(discardLogger{}) }) //nolint:gochecknoglobals // the library's logger is one
 
 // Printf implements the client's logger.
-func (silence) Printf(context.Context, string, ...any) {}
+func (discardLogger) Printf(context.Context, string, ...any) {}
 
 // newBoard returns the board; nothing connects yet. timeout bounds a call.
-func newBoard(r *Redis, timeout time.Duration) (*redisBoard, error) {
+func newBoard(r *Redis, timeout time.Duration) (*redisRunner, error) {
 	hush()
 	o := &redis.UniversalOptions{
 		Dialer: dialer(timeout, r.TLS),
@@ -89,7 +89,7 @@ func newBoard(r *Redis, timeout time.Duration) (*redisBoard, error) {
 		}
 		o.SentinelUsername, o.SentinelPassword = r.SentinelUsername, password
 	}
-	return &redisBoard{client: redis.NewUniversalClient(o), scripts: [...]*redis.Script{
+	return &redisRunner{client: redis.NewUniversalClient(o), scripts: [...]*redis.Script{
 		scriptQuotas: redis.NewScript(quotasScript), scriptRates: redis.NewScript(ratesScript), scriptLimits: redis.NewScript(limitsScript),
 	}}, nil
 }
@@ -119,7 +119,7 @@ func readSecret(file string) (string, error) {
 }
 
 // run implements board. A script that Redis has forgotten is sent again.
-func (b *redisBoard) run(ctx context.Context, s script, keys []string, args []any) ([]string, error) {
+func (b *redisRunner) run(ctx context.Context, s script, keys []string, args []any) ([]string, error) {
 	reply, err := b.scripts[s].Run(ctx, b.client, keys, args...).StringSlice()
 	var refused redis.Error
 	switch {
@@ -132,4 +132,4 @@ func (b *redisBoard) run(ctx context.Context, s script, keys []string, args []an
 }
 
 // close implements board.
-func (b *redisBoard) close() error { return b.client.Close() }
+func (b *redisRunner) close() error { return b.client.Close() }

@@ -37,15 +37,15 @@ type Trust struct {
 // ClassRule gives requests a class that match each of its lists; an empty list
 // matches every request.
 type ClassRule struct {
-	Operations   []string // as the gate spells them; see [Claimant.Operation]
+	Operations   []string // as the gate spells them; see [ClassFacts.Operation]
 	Applications []string // beginnings of names
 	Users        []string
 	Partitions   []string // keys; a trailing * stands for any rest
 	Class        labels.Class
 }
 
-// Claimant is what a gate knows of a request that may have a class.
-type Claimant struct {
+// ClassFacts is what a gate knows of a request that may have a class.
+type ClassFacts struct {
 	Claim       labels.Class // Unclassed = it claims none; [Classes.Classify] asks for it
 	Application string
 	User        string
@@ -80,7 +80,7 @@ func (c *Classes) CheckBy(forms ...string) error {
 // Classify puts its class into a request of which the key is known. claim tells
 // what an entry of By claims; the first that says anything counts. No classes, nil,
 // say nothing.
-func (c *Classes) Classify(req *limiter.Request, r *Claimant, claim func(by int) labels.Class) {
+func (c *Classes) Classify(req *limiter.Request, r *ClassFacts, claim func(by int) labels.Class) {
 	if c == nil {
 		return
 	}
@@ -96,7 +96,7 @@ func (c *Classes) Classify(req *limiter.Request, r *Claimant, claim func(by int)
 
 // Of returns the class of a request, and whether it claimed one that there is
 // not.
-func (c *Classes) Of(r *Claimant) (class labels.Class, unknown bool) {
+func (c *Classes) Of(r *ClassFacts) (class labels.Class, unknown bool) {
 	own := c.ruled(r)
 	switch {
 	case r.Claim == labels.Unclassed:
@@ -112,7 +112,7 @@ func (c *Classes) Of(r *Claimant) (class labels.Class, unknown bool) {
 }
 
 // ruled returns the class of a request that claims none.
-func (c *Classes) ruled(r *Claimant) labels.Class {
+func (c *Classes) ruled(r *ClassFacts) labels.Class {
 	for i := range c.Rules {
 		rule := &c.Rules[i]
 		if (len(rule.Operations) == 0 || r.Operation != nil && r.Operation(i)) && begins(rule.Applications, r.Application) &&
@@ -124,7 +124,7 @@ func (c *Classes) ruled(r *Claimant) labels.Class {
 }
 
 // believes reports whether any claim of the request's counts.
-func (t *Trust) believes(r *Claimant) bool {
+func (t *Trust) believes(r *ClassFacts) bool {
 	for _, n := range t.Names {
 		if r.User == n || r.Application != "" && strings.HasPrefix(r.Application, n) {
 			return true
@@ -146,9 +146,9 @@ func keyed(all []string, key string) bool {
 	})
 }
 
-// ClaimIn returns the class that a free text claims: a text that is the name of a
+// ClassIn returns the class that a free text claims: a text that is the name of a
 // class, or holds class=NAME, quoted or not. Any other text claims none.
-func ClaimIn[T ~string | ~[]byte](text T) labels.Class {
+func ClassIn[T ~string | ~[]byte](text T) labels.Class {
 	b := []byte(text) // does not escape
 	if c := labels.ParseClass(b); c != labels.UnknownClass {
 		return c

@@ -22,25 +22,25 @@ func TestClassOf(t *testing.T) {
 	}
 	probe := func(rule int) bool { return rule == 0 }
 	for name, tc := range map[string]struct {
-		who     ingress.Claimant
+		who     ingress.ClassFacts
 		want    labels.Class
 		unknown bool
 	}{
 		"nothing is known":             {want: labels.Critical},
-		"anybody lowers":               {who: ingress.Claimant{Claim: labels.Sheddable}, want: labels.Sheddable},
-		"nobody raises":                {who: ingress.Claimant{Claim: labels.CriticalPlus}, want: labels.Critical},
-		"nobody exempts itself":        {who: ingress.Claimant{Claim: labels.ExemptClass}, want: labels.Critical},
-		"no such class":                {who: ingress.Claimant{Claim: labels.UnknownClass}, want: labels.Critical, unknown: true},
-		"trusted by address":           {who: ingress.Claimant{Claim: labels.CriticalPlus, Client: netip.MustParseAddr("10.1.2.3")}, want: labels.CriticalPlus},
-		"another address":              {who: ingress.Claimant{Claim: labels.CriticalPlus, Client: netip.MustParseAddr("11.1.2.3")}, want: labels.Critical},
-		"trusted by application":       {who: ingress.Claimant{Claim: labels.ExemptClass, Application: "checkout/2"}, want: labels.ExemptClass},
-		"trusted by user":              {who: ingress.Claimant{Claim: labels.CriticalPlus, User: "checkout"}, want: labels.CriticalPlus},
-		"a user's name has no rest":    {who: ingress.Claimant{Claim: labels.CriticalPlus, User: "checkout2"}, want: labels.Critical},
-		"a rule by operation":          {who: ingress.Claimant{Operation: probe}, want: labels.ExemptClass},
-		"a claim below an exemption":   {who: ingress.Claimant{Operation: probe, Claim: labels.Sheddable}, want: labels.ExemptClass},
-		"a rule needs all of it":       {who: ingress.Claimant{Application: "batch-7", Key: "day-1"}, want: labels.Critical},
-		"a rule by name and partition": {who: ingress.Claimant{Application: "batch-7", Key: "night-1"}, want: labels.Sheddable},
-		"no claim above a rule":        {who: ingress.Claimant{User: "reports", Claim: labels.Critical}, want: labels.SheddablePlus},
+		"anybody lowers":               {who: ingress.ClassFacts{Claim: labels.Sheddable}, want: labels.Sheddable},
+		"nobody raises":                {who: ingress.ClassFacts{Claim: labels.CriticalPlus}, want: labels.Critical},
+		"nobody exempts itself":        {who: ingress.ClassFacts{Claim: labels.ExemptClass}, want: labels.Critical},
+		"no such class":                {who: ingress.ClassFacts{Claim: labels.UnknownClass}, want: labels.Critical, unknown: true},
+		"trusted by address":           {who: ingress.ClassFacts{Claim: labels.CriticalPlus, Client: netip.MustParseAddr("10.1.2.3")}, want: labels.CriticalPlus},
+		"another address":              {who: ingress.ClassFacts{Claim: labels.CriticalPlus, Client: netip.MustParseAddr("11.1.2.3")}, want: labels.Critical},
+		"trusted by application":       {who: ingress.ClassFacts{Claim: labels.ExemptClass, Application: "checkout/2"}, want: labels.ExemptClass},
+		"trusted by user":              {who: ingress.ClassFacts{Claim: labels.CriticalPlus, User: "checkout"}, want: labels.CriticalPlus},
+		"a user's name has no rest":    {who: ingress.ClassFacts{Claim: labels.CriticalPlus, User: "checkout2"}, want: labels.Critical},
+		"a rule by operation":          {who: ingress.ClassFacts{Operation: probe}, want: labels.ExemptClass},
+		"a claim below an exemption":   {who: ingress.ClassFacts{Operation: probe, Claim: labels.Sheddable}, want: labels.ExemptClass},
+		"a rule needs all of it":       {who: ingress.ClassFacts{Application: "batch-7", Key: "day-1"}, want: labels.Critical},
+		"a rule by name and partition": {who: ingress.ClassFacts{Application: "batch-7", Key: "night-1"}, want: labels.Sheddable},
+		"no claim above a rule":        {who: ingress.ClassFacts{User: "reports", Claim: labels.Critical}, want: labels.SheddablePlus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, unknown := classes.Of(&tc.who); got != tc.want || unknown != tc.unknown {
@@ -64,7 +64,7 @@ func TestClaimIn(t *testing.T) {
 		"class=":                       labels.UnknownClass,
 		"class=exempt;":                labels.ExemptClass,
 	} {
-		if got := ingress.ClaimIn(text); got != want {
+		if got := ingress.ClassIn(text); got != want {
 			t.Errorf("ClaimIn(%q) = %v; want %v", text, got, want)
 		}
 	}

@@ -21,15 +21,15 @@ type Door struct {
 	o     Options // of which Apply replaces some; those are in rules
 	rules atomic.Pointer[doorRules]
 
-	scarcer Seldom // connections that were refused for want of descriptors
+	scarcer LogLimiter // connections that were refused for want of descriptors
 
-	usher  Usher   // nil = nobody: clients are turned away without a word
-	counts *Counts // of all doors that the ingress has
+	refuser Refuser // nil = nobody: clients are turned away without a word
+	counts  *Counts // of all doors that the ingress has
 }
 
-// An Usher is a [Handler] that tells clients why they are turned away, in the
+// An Refuser is a [Handler] that tells clients why they are turned away, in the
 // words of its protocol.
-type Usher interface {
+type Refuser interface {
 	// TurnAway tells the client of c, which is closed when it returns and has a
 	// deadline of a second. It is called from many goroutines, but for no more
 	// than 64 clients at once, fewer where the process has few descriptors: others
@@ -37,7 +37,7 @@ type Usher interface {
 	TurnAway(c net.Conn, why Refusal)
 }
 
-const usherTimeout = time.Second
+const refuserTimeout = time.Second
 
 // doorRules are what [Door.Apply] and [Door.Limit] replace as a whole.
 type doorRules struct {
@@ -209,19 +209,19 @@ func (d *Door) refuse(c net.Conn, why Refusal) {
 // show closes a connection, after the usher had a word with its client, unless it
 // would take descriptors that others need as long.
 func (d *Door) show(c net.Conn, why Refusal) {
-	if d.usher == nil || why != OverRate && why != OverOpen && why != Draining || !d.o.Descriptors.Receive(c) {
+	if d.refuser == nil || why != OverRate && why != OverOpen && why != Draining || !d.o.Descriptors.Receive(c) {
 		_ = c.Close() // nothing to be done: the client is turned away
 		return
 	}
-	go d.usherOut(c, why)
+	go d.tellRefusal(c, why)
 }
 
-// usherOut lets the usher speak to one client.
-func (d *Door) usherOut(c net.Conn, why Refusal) {
+// tellRefusal lets the usher speak to one client.
+func (d *Door) tellRefusal(c net.Conn, why Refusal) {
 	defer d.o.Descriptors.Dismiss()
 	defer c.Close()
-	if c.SetDeadline(time.Now().Add(usherTimeout)) == nil {
-		d.usher.TurnAway(c, why)
+	if c.SetDeadline(time.Now().Add(refuserTimeout)) == nil {
+		d.refuser.TurnAway(c, why)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestDescriptorsOfWhoIsTurnedAway(t *testing.T) {
 	defer pipe.Close()
 	defer other.Close()
 	account.Promise(pipe, usable-1)
-	v := verger{in: make(chan bool, 1)}
+	v := refusingHandler{in: make(chan bool, 1)}
 	_, addr := start(t, v, ingress.Options{Descriptors: account, PerClient: 2})
 	for range 200 { // many more than are told at the same time
 		c := dial(t, addr)

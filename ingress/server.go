@@ -56,7 +56,7 @@ func NewServer(name string, h Handler, o Options) *Server {
 		Door: NewDoor(name, o), handler: h, conns: map[*conn]struct{}{},
 		drain: make(chan struct{}), over: make(chan struct{}),
 	}
-	s.usher, _ = h.(Usher)
+	s.refuser, _ = h.(Refuser)
 	return s
 }
 
@@ -68,7 +68,7 @@ func NewServer(name string, h Handler, o Options) *Server {
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := s.listen(ctx, ln, func(c *conn) { s.welcome(ctx, c) })
+	l := s.listen(ctx, ln, func(c *conn) { s.start(ctx, c) })
 	defer func() { _ = l.Close() }() // a second Close finds it closed
 	stop := context.AfterFunc(ctx, func() { _ = s.Drain(context.WithoutCancel(ctx)) })
 	defer stop()
@@ -96,7 +96,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 // welcome starts a goroutine for a connection that came in, unless the drain has
 // begun.
-func (s *Server) welcome(ctx context.Context, c *conn) {
+func (s *Server) start(ctx context.Context, c *conn) {
 	if !s.enlist(c) {
 		_ = c.Close()
 		return
@@ -156,7 +156,7 @@ func (s *Server) drained() error {
 }
 
 // visit is a connection with what serves it.
-type visit struct {
+type servedConn struct {
 	s     *Server
 	c     *conn
 	serve func() (over bool)
@@ -164,14 +164,14 @@ type visit struct {
 
 // serveConn runs the handler on one connection.
 func (s *Server) serveConn(ctx context.Context, c *conn) {
-	v := &visit{s: s, c: c}
+	v := &servedConn{s: s, c: c}
 	v.serve = func() bool { return s.begin(ctx, v) }
 	v.run()
 }
 
 // run serves until the connection is over, or sleeps. A panic ends that
 // connection and nothing else.
-func (v *visit) run() {
+func (v *servedConn) run() {
 	over := true
 	defer func() {
 		if !over {
@@ -187,7 +187,7 @@ func (v *visit) run() {
 }
 
 // begin speaks TLS, if that is asked for, and begins with the handler.
-func (s *Server) begin(ctx context.Context, v *visit) (over bool) {
+func (s *Server) begin(ctx context.Context, v *servedConn) (over bool) {
 	var c net.Conn = v.c
 	if conf := s.rules.Load().tls; conf != nil {
 		var err error

@@ -14,14 +14,14 @@ import (
 
 // napper is a [ingress.Sleeper] whose connections sleep once they were greeted. wakes
 // takes what wakes each of them.
-type napper struct {
+type idleHandler struct {
 	wakes chan func()
 	panic bool // when woken
 }
 
-func (n *napper) ServeConn(ctx context.Context, c net.Conn) { n.Begin(ctx, c, nil)() }
+func (n *idleHandler) ServeConn(ctx context.Context, c net.Conn) { n.Begin(ctx, c, nil)() }
 
-func (n *napper) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
+func (n *idleHandler) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
 	greeted, once := false, sync.Once{}
 	again := wake
 	wake = func() { once.Do(again) }
@@ -47,7 +47,7 @@ func TestSleepersStayConnections(t *testing.T) {
 	for name, panics := range map[string]bool{"over": false, "panic": true} {
 		t.Run(name, func(t *testing.T) {
 			events := newEvents()
-			n := &napper{wakes: make(chan func(), 1), panic: panics}
+			n := &idleHandler{wakes: make(chan func(), 1), panic: panics}
 			s, addr := start(t, n, ingress.Options{Observer: events})
 			c := dial(t, addr)
 			hello := make([]byte, 5)
@@ -69,7 +69,7 @@ func TestSleepersStayConnections(t *testing.T) {
 		})
 	}
 	t.Run("drain", func(t *testing.T) {
-		n := &napper{wakes: make(chan func(), 1)}
+		n := &idleHandler{wakes: make(chan func(), 1)}
 		s, addr := start(t, n, ingress.Options{DrainTimeout: time.Minute})
 		dial(t, addr)
 		<-n.wakes

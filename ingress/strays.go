@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// Strays keeps track of connections that no handler of net/http answers for: those
+// UnansweredConns keeps track of connections that no handler of net/http answers for: those
 // of clients that are served before it or have switched protocols, and those to the
 // backend that carry answers to nobody. It is safe for concurrent use.
-type Strays struct {
+type UnansweredConns struct {
 	mu       sync.Mutex // guards the fields below; never held across a wait
 	open     map[net.Conn]struct{}
 	draining bool
 	over     chan struct{} // closed when draining and none is open
 }
 
-// NewStrays returns an empty set.
-func NewStrays() *Strays {
-	return &Strays{open: map[net.Conn]struct{}{}, over: make(chan struct{})}
+// NewUnansweredConns returns an empty set.
+func NewUnansweredConns() *UnansweredConns {
+	return &UnansweredConns{open: map[net.Conn]struct{}{}, over: make(chan struct{})}
 }
 
 // Add takes c in, unless no new ones are wanted.
-func (s *Strays) Add(c net.Conn) bool {
+func (s *UnansweredConns) Add(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
@@ -34,7 +34,7 @@ func (s *Strays) Add(c net.Conn) bool {
 }
 
 // Remove forgets c.
-func (s *Strays) Remove(c net.Conn) {
+func (s *UnansweredConns) Remove(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, c)
@@ -42,7 +42,7 @@ func (s *Strays) Remove(c net.Conn) {
 }
 
 // Swap has c stand for old, which is in.
-func (s *Strays) Swap(old, c net.Conn) {
+func (s *UnansweredConns) Swap(old, c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, old)
@@ -51,7 +51,7 @@ func (s *Strays) Swap(old, c net.Conn) {
 
 // Drain wants no new ones and returns a channel that is closed when there are
 // none.
-func (s *Strays) Drain() <-chan struct{} {
+func (s *UnansweredConns) Drain() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = true
@@ -60,7 +60,7 @@ func (s *Strays) Drain() <-chan struct{} {
 }
 
 // checkLocked closes over when it is time to.
-func (s *Strays) checkLocked() {
+func (s *UnansweredConns) checkLocked() {
 	if !s.draining || len(s.open) > 0 {
 		return
 	}
@@ -72,21 +72,21 @@ func (s *Strays) checkLocked() {
 }
 
 // All returns those that are open.
-func (s *Strays) All() []net.Conn {
+func (s *UnansweredConns) All() []net.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.open))
 }
 
 // Count returns how many are open.
-func (s *Strays) Count() int {
+func (s *UnansweredConns) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open)
 }
 
 // Cut closes every one and returns how many there were.
-func (s *Strays) Cut() int {
+func (s *UnansweredConns) Cut() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {

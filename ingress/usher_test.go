@@ -12,19 +12,21 @@ import (
 )
 
 // verger says why, and who has a reserved place.
-type verger struct{ in chan bool }
+type refusingHandler struct{ in chan bool }
 
-func (v verger) ServeConn(_ context.Context, c net.Conn) {
+func (v refusingHandler) ServeConn(_ context.Context, c net.Conn) {
 	v.in <- ingress.Reserved(c)
 	_, _ = io.Copy(io.Discard, c)
 	_ = c.Close()
 }
 
-func (verger) TurnAway(c net.Conn, why ingress.Refusal) { _, _ = io.WriteString(c, why.String()) }
+func (refusingHandler) TurnAway(c net.Conn, why ingress.Refusal) {
+	_, _ = io.WriteString(c, why.String())
+}
 
 // The last places are marked, and who finds none is told why.
 func TestReservedPlacesAndLastWords(t *testing.T) {
-	v := verger{in: make(chan bool, 8)}
+	v := refusingHandler{in: make(chan bool, 8)}
 	s := ingress.NewServer("test", v, ingress.Options{Connections: ingress.Connections{MaxOpen: 3, Reserved: 1}})
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,7 +68,7 @@ func TestNoLastWordsForTheLastDescriptors(t *testing.T) {
 	}
 	for name, maxOpen := range map[string]int{"free places": 8, "no place": 1} {
 		t.Run(name, func(t *testing.T) {
-			v := verger{in: make(chan bool, 1)}
+			v := refusingHandler{in: make(chan bool, 1)}
 			var few atomic.Bool
 			account := descriptors.New(func() uint64 {
 				if few.Load() {

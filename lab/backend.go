@@ -190,10 +190,10 @@ func (b *Backend) set(h scenario.Health) {
 // sharing): with n of them inside each gets min(1, processors/n) of one processor.
 // Since all get the same, one counter of what each has received orders them.
 type shared struct {
-	received float64             // ns of service that a request inside from the beginning would have received
-	since    int64               // virtual ns up to which received counts
-	turn     uint64              // of the completion that is planned
-	inside   agenda.Agenda[*job] // by what received will be when they are done; those cancelled are still in it
+	received float64            // ns of service that a request inside from the beginning would have received
+	since    int64              // virtual ns up to which received counts
+	turn     uint64             // of the completion that is planned
+	inside   agenda.Queue[*job] // by what received will be when they are done; those cancelled are still in it
 }
 
 // share takes a request in.

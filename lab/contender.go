@@ -68,20 +68,20 @@ type Request struct {
 }
 
 // open is the door of the contender "none".
-type open struct{}
+type noGate struct{}
 
 // Enter implements [Door].
-func (open) Enter(_ Request, e Entrant) func() {
+func (noGate) Enter(_ Request, e Entrant) func() {
 	e.Admitted(EndFunc(func(limiter.Outcome) {}))
 	return nil
 }
 
 // Limit implements [Door].
-func (open) Limit() int { return 0 }
+func (noGate) Limit() int { return 0 }
 
 // None is the contender without a gate.
 func None() Contender {
-	return Contender{Name: "none", New: func(*World) Door { return open{} }}
+	return Contender{Name: "none", New: func(*World) Door { return noGate{} }}
 }
 
 // Gated returns a contender that is a real gate. policy is called once per

@@ -10,7 +10,7 @@ import (
 
 // flight is one request on its way, over all its attempts.
 type flight struct {
-	g        *game
+	g        *run
 	gate     int // that it comes to, in [0, gates)
 	key      string
 	noisy    bool
@@ -26,12 +26,12 @@ type flight struct {
 }
 
 // send starts one request of unit cost.
-func (g *game) send(key string, noisy bool) {
+func (g *run) send(key string, noisy bool) {
 	g.launch(&flight{gate: g.anyGate(), key: key, noisy: noisy, tokens: 1, work: 1})
 }
 
 // anyGate draws the gate that a request comes to.
-func (g *game) anyGate() int {
+func (g *run) anyGate() int {
 	if len(g.doors) == 1 {
 		return 0
 	}
@@ -39,7 +39,7 @@ func (g *game) anyGate() int {
 }
 
 // launch starts one request.
-func (g *game) launch(f *flight) {
+func (g *run) launch(f *flight) {
 	f.g, f.born, f.patience, f.state = g, g.w.now, g.patience(), client.State{Kind: client.Read}
 	if d := g.s.Clients.Deadline; d > 0 {
 		f.deadline = f.born + int64(d)

@@ -49,7 +49,7 @@ func Play(s *scenario.Scenario, c Contender, seed uint64, o PlayOptions) (*measu
 }
 
 // game is one run.
-type game struct {
+type run struct {
 	w       *World
 	s       *scenario.Scenario
 	seed    uint64
@@ -69,8 +69,8 @@ type game struct {
 }
 
 // newGame returns a run in which nothing is planned yet.
-func newGame(w *World, s *scenario.Scenario, seed uint64) *game {
-	g := &game{
+func newGame(w *World, s *scenario.Scenario, seed uint64) *run {
+	g := &run{
 		w: w, s: s, seed: seed, backend: newBackend(w, s.Backend), tally: newVirtualTally(s), capacity: s.Backend.Capacity(),
 		patience: s.Clients.Patience.Drawn(random(seed, 6), time.Duration(s.Timeout)),
 	}
@@ -79,7 +79,7 @@ func newGame(w *World, s *scenario.Scenario, seed uint64) *game {
 }
 
 // schedule plans everything that is known beforehand.
-func (g *game) schedule() {
+func (g *run) schedule() {
 	s := g.s
 	for _, h := range s.HealthSteps() {
 		g.w.At(int64(h.At), func() { g.backend.set(h.State(&s.Backend)) })
@@ -92,7 +92,7 @@ func (g *game) schedule() {
 }
 
 // plan plans the arrivals.
-func (g *game) plan() {
+func (g *run) plan() {
 	s := g.s
 	for i := range s.Tenants.Count {
 		g.keys = append(g.keys, "tenant-"+strconv.Itoa(i))
@@ -117,7 +117,7 @@ func (g *game) plan() {
 }
 
 // key draws the tenant of the next request.
-func (g *game) key() (key string, noisy bool) {
+func (g *run) key() (key string, noisy bool) {
 	if len(g.keys) == 0 {
 		return "", false
 	}
@@ -125,7 +125,7 @@ func (g *game) key() (key string, noisy bool) {
 }
 
 // every plays f again and again until the arrivals end.
-func (g *game) every(d time.Duration, f func()) {
+func (g *run) every(d time.Duration, f func()) {
 	g.w.After(d, func() {
 		f()
 		if g.w.now+int64(d) <= int64(g.s.For) {
@@ -135,7 +135,7 @@ func (g *game) every(d time.Duration, f func()) {
 }
 
 // reload applies every gate's policy again.
-func (g *game) reload() {
+func (g *run) reload() {
 	for _, d := range g.doors {
 		if r, ok := d.(interface{ Reload() }); ok {
 			r.Reload()
@@ -144,7 +144,7 @@ func (g *game) reload() {
 }
 
 // watch samples what is plotted over time.
-func (g *game) watch() {
+func (g *run) watch() {
 	limit := 0
 	for _, d := range g.doors {
 		limit += d.Limit()
@@ -155,7 +155,7 @@ func (g *game) watch() {
 // spare reports that the backend could serve all that is offered now, so that a
 // refusal is a false one. Callers of a pool offer what they would if each were
 // served at once.
-func (g *game) spare() bool {
+func (g *run) spare() bool {
 	h := &g.backend.now
 	alone := time.Duration(float64(g.s.Backend.Service.MeanAt(h.Share))*h.Speed) + h.Delay
 	return g.main.offered()+g.noisy.offered()+g.s.Callers.Asking(alone) < g.s.Backend.CapacityIn(*h)

@@ -26,7 +26,7 @@ windows: [{ name: all, from: 0s, to: 100s }]
 
 // turnstile is a door that does with each request what a test says, and counts
 // those that are inside.
-type turnstile struct {
+type gate struct {
 	w            *lab.World
 	inside, most int
 	asked        []int64 // virtual ns of each request
@@ -34,7 +34,7 @@ type turnstile struct {
 	refuses      bool
 }
 
-func (d *turnstile) Enter(r lab.Request, e lab.Entrant) func() {
+func (d *gate) Enter(r lab.Request, e lab.Entrant) func() {
 	d.asked = append(d.asked, d.w.Now())
 	d.keys[r.Key]++
 	if d.refuses {
@@ -47,14 +47,14 @@ func (d *turnstile) Enter(r lab.Request, e lab.Entrant) func() {
 	return nil
 }
 
-func (*turnstile) Limit() int { return 0 }
+func (*gate) Limit() int { return 0 }
 
 // playPool plays a scenario through turnstiles, and returns them.
-func playPool(t *testing.T, text string, refuses bool) (doors []*turnstile) {
+func playPool(t *testing.T, text string, refuses bool) (doors []*gate) {
 	t.Helper()
 	s := onlyVariant(t, text)
 	c := lab.Contender{Name: "turnstile", New: func(w *lab.World) lab.Door {
-		doors = append(doors, &turnstile{w: w, keys: map[string]int{}, refuses: refuses})
+		doors = append(doors, &gate{w: w, keys: map[string]int{}, refuses: refuses})
 		return doors[len(doors)-1]
 	}}
 	r, err := lab.Play(s, c, 1, lab.PlayOptions{})
@@ -228,9 +228,9 @@ func TestPoolIsRefusedFalsely(t *testing.T) {
 func TestPoolIsReproducible(t *testing.T) {
 	times := func(seed uint64) []int64 {
 		s := onlyVariant(t, pooled+"callers: { count: 3, think: 200ms }\n")
-		var d *turnstile
+		var d *gate
 		c := lab.Contender{Name: "turnstile", New: func(w *lab.World) lab.Door {
-			d = &turnstile{w: w, keys: map[string]int{}}
+			d = &gate{w: w, keys: map[string]int{}}
 			return d
 		}}
 		if _, err := lab.Play(s, c, seed, lab.PlayOptions{}); err != nil {

@@ -57,7 +57,7 @@ func Replay(t *trace.Trace, c Contender, o ReplayOptions) (*measure.Result, erro
 }
 
 // feed plans the arrivals, one after the other.
-func feed(t *trace.Trace, g *game, works []float64) {
+func feed(t *trace.Trace, g *run, works []float64) {
 	rates := map[int64]float64{}
 	for i := range t.Arrivals {
 		rates[t.Arrivals[i].At/int64(time.Second)] += works[i]

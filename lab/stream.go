@@ -8,7 +8,7 @@ import (
 
 // stream is a Poisson process whose rate changes.
 type stream struct {
-	g      *game
+	g      *run
 	key    func() (key string, noisy bool)
 	batch  int     // requests of one arrival; 0 = 1
 	rate   float64 // requests per second that the load asks for
@@ -45,7 +45,7 @@ func (s *stream) await(turn uint64) {
 }
 
 // swing turns the bursts of the load on and off.
-func (g *game) swing(high bool) {
+func (g *run) swing(high bool) {
 	a := &g.s.Arrivals
 	factor, mean := a.Low(), a.Off
 	if high {
@@ -61,7 +61,7 @@ func (g *game) swing(high bool) {
 }
 
 // burst plans requests that arrive at one instant.
-func (g *game) burst(b scenario.Burst) {
+func (g *run) burst(b scenario.Burst) {
 	g.w.At(int64(b.At), func() {
 		for range b.Requests {
 			g.arrive(g.key())
@@ -74,7 +74,7 @@ func (g *game) burst(b scenario.Burst) {
 
 // callers sends the pool off, each of them to think first. Its moments are of a
 // stream of their own, so that whatever else arrives comes as without it.
-func (g *game) callers() {
+func (g *run) callers() {
 	r := random(g.seed, 7)
 	for i := range g.s.Callers.Count {
 		key := ""

@@ -125,7 +125,7 @@ func (t *virtualTally) wasted(born int64) {
 }
 
 // result gathers the run.
-func (g *game) result(contender string, seed uint64) *measure.Result {
+func (g *run) result(contender string, seed uint64) *measure.Result {
 	r := g.tally.result(contender, seed)
 	for _, d := range g.doors {
 		if s, ok := d.(interface{ Status() limiter.Status }); ok {

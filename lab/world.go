@@ -13,7 +13,7 @@ import (
 // driven by one goroutine and is not safe for concurrent use.
 type World struct {
 	now    int64 // virtual ns since the start of the run
-	events agenda.Agenda[func()]
+	events agenda.Queue[func()]
 
 	// Separate streams, so that every contender meets the same arrivals.
 	arrivals, service, gates *rand.Rand

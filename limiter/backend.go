@@ -13,7 +13,7 @@ import (
 // before the same backend have the same one in their policies. The zero Backend is
 // ready. It is safe for concurrent use, and must not be copied.
 type Backend struct {
-	line line         // who waits
+	line waitQueue    // who waits
 	fair fairness     // who was given how much
 	shed shed.Shedder // of the common limit or a gate's total
 

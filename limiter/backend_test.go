@@ -76,7 +76,7 @@ func TestEveryTenantGetsItsPart(t *testing.T) {
 		"one storms, none can wait":   {append(equal(19, 0.5), 900), limiter.NoWait, 0.8, 0.9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := newYard(before(nil, 16), 1)
+			y := newSimGate(before(nil, 16), 1)
 			y.workers = 12
 			const span = 10 * time.Second
 			y.play(5*time.Second, crowdOf(tc.rates, tc.maxWait)...)
@@ -84,7 +84,7 @@ func TestEveryTenantGetsItsPart(t *testing.T) {
 			for range 3 {
 				clear(y.tally)
 				for i := range tc.rates {
-					y.tally[fmt.Sprintf("tenant %d", i)] = &fate{}
+					y.tally[fmt.Sprintf("tenant %d", i)] = &causeTotal{}
 				}
 				y.play(span)
 				var offered, served []float64

@@ -71,7 +71,7 @@ func BenchmarkAdmitEndClassed(b *testing.B) {
 // BenchmarkShed is the path of a request above the line.
 func BenchmarkShed(b *testing.B) {
 	const ms = time.Millisecond
-	y := newYard(classed(20), 1)
+	y := newSimGate(classed(20), 1)
 	y.play(3*time.Second, source{name: "low", req: limiter.Request{Class: labels.Sheddable}, rate: 20_000, hold: 10 * ms},
 		source{name: "critical", req: limiter.Request{}, rate: 1000, hold: 10 * ms})
 	b.ReportAllocs()

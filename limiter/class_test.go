@@ -141,7 +141,7 @@ func TestLastComesFirstWhenTheQueueStands(t *testing.T) {
 func TestALongQueueServesEverybodyInOrder(t *testing.T) {
 	const ms = time.Millisecond
 	p := queueing(0, 10, 1000, 250*ms)
-	y := newYard(p, 1)
+	y := newSimGate(p, 1)
 	got := y.play(20*time.Second, source{name: "a", clients: 68, hold: 20 * ms, pause: 5 * ms})["a"]
 	if float64(got.refused) > 0.01*float64(got.offered) {
 		t.Errorf("%v; want nobody refused: the queue is half as long as their patience", got)

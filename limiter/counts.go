@@ -25,7 +25,7 @@ type counts struct {
 	wasted           atomic.Uint64 // those of them whose work has ended
 	waits            atomic.Uint64 // admitted requests that waited
 	waiting          atomic.Int64  // ns that they did, added up
-	fates            fates
+	fates            causeTotals
 	gaveUp           atomic.Uint64 // gone while waiting
 	unserved         atomic.Uint64 // of these, the ones that waited for a permit
 	exempted         atomic.Uint64
@@ -43,7 +43,7 @@ func plus(c, o *atomic.Uint64) {
 }
 
 // add adds those of the counts of o that are marked.
-func (c *counts) add(o *counts, marked mark) {
+func (c *counts) add(o *counts, marked countBit) {
 	if n := o.busy.Load(); n != 0 {
 		c.busy.Add(n)
 	}
@@ -74,16 +74,16 @@ func (c *counts) add(o *counts, marked mark) {
 
 // mark is a set of counts: one bit for each cause, and one for those that lie
 // together.
-type mark uint32
+type countBit uint32
 
 const (
-	endMark  = mark(1) << causeCount // from dropped to waiting
-	restMark = endMark << 1          // from gaveUp on
+	endMark  = countBit(1) << causeCount // from dropped to waiting
+	restMark = endMark << 1              // from gaveUp on
 	anyMark  = restMark<<1 - 1
 )
 
 // causes lists the causes in the set.
-func (m mark) causes() iter.Seq[cause] {
+func (m countBit) causes() iter.Seq[cause] {
 	return func(yield func(cause) bool) {
 		for m &= endMark - 1; m != 0; m &= m - 1 {
 			if !yield(cause(bits.TrailingZeros32(uint32(m)))) {
@@ -96,17 +96,17 @@ func (m mark) causes() iter.Seq[cause] {
 // marks tell which counts of a partition are other than 0, so that who reads a
 // hundred thousand partitions reads one cache line of most. Who counts marks it
 // afterwards, the first time.
-type marks struct{ all atomic.Uint32 }
+type countBits struct{ all atomic.Uint32 }
 
 // set marks counts.
-func (m *marks) set(some mark) {
+func (m *countBits) set(some countBit) {
 	if all := m.all.Load(); all|uint32(some) != all {
 		m.all.Or(uint32(some))
 	}
 }
 
 // get returns what is marked.
-func (m *marks) get() mark { return mark(m.all.Load()) }
+func (m *countBits) get() countBit { return countBit(m.all.Load()) }
 
 // Counts are totals since the gate was made.
 type Counts struct {
@@ -159,8 +159,8 @@ func (c *counts) snapshot() Counts {
 			"clock": c.discarded[discardedClock].Load(), "epoch": c.discarded[discardedEpoch].Load(),
 		},
 	}
-	s.Rejected, s.RejectedBy = c.fates.snapshot((*fate).refused)
-	s.WouldReject, s.WouldRejectBy = c.fates.snapshot((*fate).passed)
+	s.Rejected, s.RejectedBy = c.fates.snapshot((*causeTotal).refused)
+	s.WouldReject, s.WouldRejectBy = c.fates.snapshot((*causeTotal).passed)
 	return s
 }
 
@@ -226,7 +226,7 @@ func (s *partitionSpec) classify(req *Request, why cause) {
 }
 
 // count counts what became of a request in p.
-func (l *ladder) count(p *partition, req *Request, why cause) {
+func (l *classOrder) count(p *partition, req *Request, why cause) {
 	d := decidedRejected
 	switch {
 	case why == admitted:
@@ -298,23 +298,23 @@ func Causes() []Cause {
 
 // fate is what one cause has done in a partition. What a refusal counts lies beside
 // what it answers, on one cache line for the causes that come in floods.
-type fate struct {
+type causeTotal struct {
 	rejected atomic.Uint64             // refused
 	told     atomic.Pointer[Rejection] // what they are told; made when first needed
 	spared   atomic.Uint64             // let through in shadow mode
 }
 
 // refused returns how many requests were refused for the cause.
-func (f *fate) refused() uint64 { return f.rejected.Load() }
+func (f *causeTotal) refused() uint64 { return f.rejected.Load() }
 
 // passed returns how many would have been, and passed in shadow mode.
-func (f *fate) passed() uint64 { return f.spared.Load() }
+func (f *causeTotal) passed() uint64 { return f.spared.Load() }
 
 // fates are those of every cause.
-type fates [causeCount]fate
+type causeTotals [causeCount]causeTotal
 
 // forPermit adds up the causes for which a request found no permit.
-func (f *fates) forPermit(of func(*fate) uint64) (n uint64) {
+func (f *causeTotals) forPermit(of func(*causeTotal) uint64) (n uint64) {
 	for i := fullPartition; i <= shedTotal; i++ {
 		n += of(&f[i])
 	}
@@ -322,7 +322,7 @@ func (f *fates) forPermit(of func(*fate) uint64) (n uint64) {
 }
 
 // sum adds up the marked causes.
-func (f *fates) sum(marked mark) (refused, passed uint64) {
+func (f *causeTotals) sum(marked countBit) (refused, passed uint64) {
 	for why := range marked.causes() {
 		refused += f[why].refused()
 		passed += f[why].passed()
@@ -332,7 +332,7 @@ func (f *fates) sum(marked mark) (refused, passed uint64) {
 
 // snapshot reads the counts by reason and by cause; of the latter those that
 // are not zero.
-func (f *fates) snapshot(of func(*fate) uint64) (byReason map[labels.Reason]uint64, byCause map[Cause]uint64) {
+func (f *causeTotals) snapshot(of func(*causeTotal) uint64) (byReason map[labels.Reason]uint64, byCause map[Cause]uint64) {
 	byReason = make(map[labels.Reason]uint64, len(labels.Reasons()))
 	for _, reason := range labels.Reasons() {
 		byReason[reason] = 0

@@ -25,14 +25,14 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 		}
 	}
 	if full && now == unread && s.holds(p.touched.at(), cost) {
-		s.unroomed(now, e, req.Shape)
+		s.noteNoPermit(now, e, req.Shape)
 		return Permit{}, nil, fullPartition
 	}
 	now = g.clock.at(now)
 	p.touched.note(now)
 	s.steered(now)
 	if full && s.holds(now, cost) {
-		s.unroomed(now, e, req.Shape)
+		s.noteNoPermit(now, e, req.Shape)
 		return Permit{}, nil, fullPartition
 	}
 	if !s.take(now, cost) {
@@ -49,7 +49,7 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 		if ok {
 			return p.grant(now, at, s, req.Shape), nil, admitted
 		}
-		p.stepBack(now, full)
+		p.undoAcquire(now, full)
 		if at, why, ok = p.borrowed(now, s, e, full); ok {
 			return p.grant(now, at, s, req.Shape), nil, admitted
 		}
@@ -62,7 +62,7 @@ func (s *partitionSpec) decide(now int64, req *Request) (Permit, *Ticket, cause)
 	if why == fullTotal {
 		s.common.backend.fair.refused(now, s)
 	}
-	s.unroomed(now, e, req.Shape)
+	s.noteNoPermit(now, e, req.Shape)
 	s.refund(cost) // no work ran (ADR 1)
 	return Permit{}, nil, why
 }
@@ -96,7 +96,7 @@ func (s *partitionSpec) special(now int64, req *Request) (permit Permit, e entry
 			return Permit{}, e, why, true
 		}
 	}
-	if req.Shape != nil && p.culprit.Capped(req.Shape) {
+	if req.Shape != nil && p.dominant.Capped(req.Shape) {
 		req.Shape.Refused()
 		return Permit{}, e, fullPartition, true
 	}
@@ -111,7 +111,7 @@ func (s *partitionSpec) borrow(now int64, req *Request) (*Ticket, cause) {
 	paid, wait, refused := Bill(dues[:]).Pay(now, req.MaxWait)
 	switch {
 	case refused != nil:
-		return nil, s.blame(refused, req.cost())
+		return nil, s.refusedBy(refused, req.cost())
 	case wait == 0:
 		return nil, admitted
 	}
@@ -179,7 +179,7 @@ func (s *partitionSpec) queue(now int64, req *Request, e entry) *Ticket {
 		return nil
 	}
 	if ticket.crowded {
-		s.unroomed(now, e, req.Shape)
+		s.noteNoPermit(now, e, req.Shape)
 	}
 	return ticket
 }
@@ -207,7 +207,7 @@ func (s *partitionSpec) pass(now int64, req *Request) Permit {
 	dues := s.dues(cost)
 	paid, _, refused := Bill(dues[:]).Pay(now, NoWait)
 	if refused != nil {
-		why = s.blame(refused, cost)
+		why = s.refusedBy(refused, cost)
 	} else {
 		at, full, ok := p.acquire(s, s.places(), entry{})
 		if ok {
@@ -233,15 +233,15 @@ func headroom(limit int64) int64 {
 	return max(limit/20, 1)
 }
 
-// ladder says who goes first when not everything fits. The zero ladder lets go first
+// classOrder says who goes first when not everything fits. The zero classOrder lets go first
 // who comes first.
-type ladder struct {
+type classOrder struct {
 	classes *Classes      // nil = there are none
 	shed    *shed.Shedder // of the limit that binds; nil = there are no classes
 }
 
 // rank returns the place of the request's class.
-func (l *ladder) rank(req *Request) rank {
+func (l *classOrder) rank(req *Request) rank {
 	if l.classes == nil {
 		return 0
 	}
@@ -249,7 +249,7 @@ func (l *ladder) rank(req *Request) rank {
 }
 
 // reach returns how many permits of a limit a request may be among.
-func (l *ladder) reach(limit int64, e entry) int64 {
+func (l *classOrder) reach(limit int64, e entry) int64 {
 	room := limit
 	if l.classes != nil && e.how != shed.ByFloor && e.rank.Sheddable() {
 		room -= headroom(limit)
@@ -291,9 +291,9 @@ func (s *partitionSpec) hasRoom() bool {
 	return (backend == 0 || 2*s.common.backend.pool().fresh(s.common.backend.held.held()) < backend) && (total == 0 || 2*s.part.gate.held.Load() < total)
 }
 
-// unroomed notes that a request passed the line and found no room. Those who only
+// noteNoPermit notes that a request passed the line and found no room. Those who only
 // wait behind a few others have found it.
-func (s *partitionSpec) unroomed(now int64, e entry, of *Shape) {
+func (s *partitionSpec) noteNoPermit(now int64, e entry, of *Shape) {
 	if of != nil || s.is(classed) {
 		s.part.lacks(now, s, e, of)
 	}
@@ -302,7 +302,7 @@ func (s *partitionSpec) unroomed(now int64, e entry, of *Shape) {
 // lacks tells of it those who make room.
 func (p *partition) lacks(now int64, s *partitionSpec, e entry, of *Shape) {
 	if of != nil {
-		p.culprit.Unroomed(of)
+		p.dominant.Unroomed(of)
 	}
 	if !s.is(classed) {
 		return

@@ -5,8 +5,8 @@
 // partition, whose concurrency [Limit] learns from the latency of every permit
 // that ends. What cannot pass is refused at once with a [*Rejection].
 //
-// The stops of a request have a file each: roster.go (who is a partition),
-// decide.go (may it pass), purse.go (what it pays), line.go (who is next),
+// The stops of a request have a file each: partitionTable.go (who is a partition),
+// decide.go (may it pass), bucketSet.go (what it pays), line.go (who is next),
 // permit.go (what it holds, and what it leaves behind).
 //
 // Tokens are spent; permits are held. A token is given back only when the

@@ -82,7 +82,7 @@ func TestCountsOutliveTheirPartitions(t *testing.T) {
 		}
 		before = sum
 		numbers := map[int]string{}
-		for v := range g.Glances() {
+		for v := range g.Briefs() {
 			if other, twice := numbers[v.Number]; twice || v.Number >= most+3 {
 				t.Errorf("%s has number %d, as %q; want one of the first %d", v.Name, v.Number, other, most+3)
 			}

@@ -13,19 +13,19 @@ import (
 // Gate admits or rejects the requests of one ingress: first by rate, then by
 // concurrency. It is safe for concurrent use.
 type Gate struct {
-	roster   roster // who is a partition
-	draining atomic.Bool
-	clock    timekeeper
-	tracer   atomic.Pointer[Tracer] // nil = nobody is told
-	dice     dice
-	name     string
+	partitions partitionTable // who is a partition
+	draining   atomic.Bool
+	clock      gateClock
+	tracer     atomic.Pointer[Tracer] // nil = nobody is told
+	dice       randomSource
+	name       string
 
-	own      Backend      // where the policy names none
-	_        [64]byte     // keeps what changes all the time off the lines that every request reads
-	held     atomic.Int64 // permits over all partitions, counted while there is a total
-	queued   atomic.Int64 // tickets
-	foremost atomic.Int32 // as of the line, of those that wait for the total
-	blocked  [ranks]crew  // lanes that wait for the gate's total; guarded by line.mu of its backend
+	own      Backend          // where the policy names none
+	_        [64]byte         // keeps what changes all the time off the lines that every request reads
+	held     atomic.Int64     // permits over all partitions, counted while there is a total
+	queued   atomic.Int64     // tickets
+	foremost atomic.Int32     // as of the line, of those that wait for the total
+	blocked  [ranks]classHeap // lanes that wait for the gate's total; guarded by line.mu of its backend
 	shapes   shape.Table
 	lastHint atomic.Int64 // ns that the last refused request was told to wait
 
@@ -34,12 +34,12 @@ type Gate struct {
 	endedTwice   atomic.Uint64 // permits, by copies of them
 	onEndedTwice func(partition string)
 
-	census census
+	census refusingPartitions
 }
 
 // New returns a gate that enforces p. The name appears in rejections.
 func New(name string, p *Policy, o Options) *Gate {
-	g := &Gate{name: name, clock: newTimekeeper(o.Clock), dice: o.Rand}
+	g := &Gate{name: name, clock: newGateClock(o.Clock), dice: o.Rand}
 	g.Trace(o.Tracer)
 	if g.dice == nil {
 		g.dice = rand.Uint64
@@ -49,7 +49,7 @@ func New(name string, p *Policy, o Options) *Gate {
 			log.Printf("limiter: a permit of partition %q of %q was ended twice, by a copy of it: more requests than the limit were in flight", partition, name)
 		}
 	}
-	g.roster.gate, g.roster.observer, g.roster.recall = g, o.Observer, o.Recall
+	g.partitions.gate, g.partitions.observer, g.partitions.recall = g, o.Observer, o.Recall
 	g.Apply(p)
 	return g
 }
@@ -85,11 +85,11 @@ func (g *Gate) Apply(policy *Policy) {
 	defer g.applying.Unlock()
 	now := g.clock.Now()
 	g.shapes.Apply(policy.Shapes)
-	if t := g.roster.table.Load(); t != nil && policy.backendOf(g) != t.backend() {
+	if t := g.partitions.table.Load(); t != nil && policy.backendOf(g) != t.backend() {
 		g.changeBackend(now, policy, t.backend())
 		return
 	}
-	g.roster.apply(now, policy)
+	g.partitions.apply(now, policy)
 	policy.backendOf(g).line.review(now, g)
 }
 
@@ -106,11 +106,11 @@ func (g *Gate) changeBackend(now int64, policy *Policy, before *Backend) {
 	defer from.mu.Unlock()
 	to.mu.Lock()
 	defer to.mu.Unlock()
-	g.roster.apply(now, policy)
+	g.partitions.apply(now, policy)
 	for _, t := range ticketsOf(from.lanesOfLocked(g)) {
-		from.quitLocked(t)
+		from.removeLocked(t)
 		t.line.Store(to)
-		t.spec = g.roster.resolve(now, t.req.Key)
+		t.spec = g.partitions.resolve(now, t.req.Key)
 		to.enterLocked(now, t)
 	}
 	from.serveLocked(now)
@@ -119,7 +119,7 @@ func (g *Gate) changeBackend(now int64, policy *Policy, before *Backend) {
 
 // line returns where the requests of the gate wait. A partition that is retired may know
 // an earlier one.
-func (g *Gate) line() *line { return &g.roster.table.Load().backend().line }
+func (g *Gate) line() *waitQueue { return &g.partitions.table.Load().backend().line }
 
 // Admit decides about one request, waiting in the queues that the policy
 // allows. The error is a [*Rejection], or ctx.Err() when the caller went away
@@ -157,11 +157,11 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 	}
 	asked := req.Cost
 	for {
-		version := g.roster.version.Load()
-		s := g.roster.find(req.Key)
+		version := g.partitions.version.Load()
+		s := g.partitions.find(req.Key)
 		if s == nil {
 			now = g.clock.at(now)
-			s = g.roster.resolve(now, req.Key)
+			s = g.partitions.resolve(now, req.Key)
 		}
 		if s.is(witnessed) {
 			now = g.clock.at(now)
@@ -170,7 +170,7 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 			req.Cost = s.priced(tokens(asked) * g.shapes.Cost(req.Shape))
 		}
 		permit, ticket, why := s.decide(now, req)
-		settled := why == admitted || version&1 == 0 && version == g.roster.version.Load()
+		settled := why == admitted || version&1 == 0 && version == g.partitions.version.Load()
 		if settled && s.is(witnessed) {
 			witnessing(s.witness, now, req, ticket != nil, why)
 		}
@@ -184,14 +184,14 @@ func (g *Gate) offer(now int64, req *Request) (Permit, *Ticket, error) {
 			s.classify(req, why)
 			return Permit{}, nil, s.reject(why)
 		}
-		g.roster.settle()
+		g.partitions.settle()
 	}
 }
 
 // Rate returns the rate that binds a partition's requests: its own, or the
 // gate's where it has none. The zero Rate = unlimited.
 func (g *Gate) Rate(name string) Rate {
-	t := g.roster.table.Load()
+	t := g.partitions.table.Load()
 	s := t.byName(name)
 	if s == nil {
 		s = t.lookup(name)
@@ -210,7 +210,7 @@ func (g *Gate) Rate(name string) Rate {
 // without making the key a partition. The zero Rate = unlimited; blocked says that
 // every request of the key is refused.
 func (g *Gate) Rates(key string) (own, gate Rate, blocked bool) {
-	t := g.roster.table.Load()
+	t := g.partitions.table.Load()
 	s := t.lookup(key)
 	if s == nil && (key == DefaultPartition || key == OverflowPartition) {
 		s = t.overflow

@@ -9,28 +9,30 @@ import (
 
 // lane is the queue of one class in one partition. Its fields but n are guarded by
 // line.mu.
-type lane struct {
+type classQueue struct {
 	n       atomic.Int64 // tickets; read without line.mu
 	part    *partition   // set when somebody joins
 	rank    rank
 	auto    autoQueue
-	tickets chain[Ticket] // oldest first
-	since   int64         // monotonic ns since when there have been tickets
-	place   link[lane]    // among those aside
+	tickets list[Ticket]         // oldest first
+	since   int64                // monotonic ns since when there have been tickets
+	place   listNode[classQueue] // among those aside
 
-	in     *crew   // among the ready or the blocked; nil = in neither
-	at     int     // place there, from 1
-	tag    float64 // of the partition, when it was looked at; see fairness
-	serial uint64  // the lower of equals goes first
+	in     *classHeap // among the ready or the blocked; nil = in neither
+	at     int        // place there, from 1
+	tag    float64    // of the partition, when it was looked at; see fairness
+	serial uint64     // the lower of equals goes first
 }
 
 // lanes are who waits in a partition, by class. They are made when somebody first does:
 // of a hundred thousand partitions most never have a queue, and lanes are two fifths of
 // one.
-type lanes struct{ all atomic.Pointer[[ranks]lane] }
+type classQueues struct {
+	all atomic.Pointer[[ranks]classQueue]
+}
 
 // list returns the lanes, none as long as nobody has waited.
-func (l *lanes) list() []lane {
+func (l *classQueues) list() []classQueue {
 	if all := l.all.Load(); all != nil {
 		return all[:]
 	}
@@ -38,17 +40,17 @@ func (l *lanes) list() []lane {
 }
 
 // ofLocked returns the lane of a class. The caller holds line.mu.
-func (l *lanes) ofLocked(r rank) *lane {
+func (l *classQueues) ofLocked(r rank) *classQueue {
 	all := l.all.Load()
 	if all == nil {
-		all = &[ranks]lane{}
+		all = &[ranks]classQueue{}
 		l.all.Store(all)
 	}
 	return &all[r]
 }
 
 // shut reports whether the automatic queue of a class takes nobody at the moment.
-func (l *lanes) shut(now int64, r rank) bool {
+func (l *classQueues) shut(now int64, r rank) bool {
 	all := l.all.Load()
 	return all != nil && all[r].auto.shut(now)
 }
@@ -57,14 +59,14 @@ func (l *lanes) shut(now int64, r rank) bool {
 // more (compare autoQueue) and is longer than patience: it was not empty for long,
 // and who came first has used up three quarters of the time that he can wait. A
 // queue that is merely long, and serves everybody in time, goes on in order.
-func (q *lane) standing(now int64) bool {
+func (q *classQueue) standing(now int64) bool {
 	first := q.tickets.first.of
 	return now-q.since > int64(max(2*q.part.spec.Load().baseRTT(), minStand)) && now-first.began > (first.deadline-first.began)/4*3
 }
 
 // nextLocked returns the ticket of a lane whose turn it is, nil when there is none left;
 // those whose time is over leave.
-func (l *line) nextLocked(now int64, q *lane) *Ticket {
+func (l *waitQueue) nextLocked(now int64, q *classQueue) *Ticket {
 	for q.tickets.n > 0 {
 		t := q.tickets.first.of
 		if q.standing(now) {
@@ -73,50 +75,50 @@ func (l *line) nextLocked(now int64, q *lane) *Ticket {
 		if now < t.deadline {
 			return t
 		}
-		l.quitLocked(t) // its Step will say so
+		l.removeLocked(t) // its Step will say so
 	}
 	return nil
 }
 
 // asideLocked returns the lane's place among those aside.
-func (q *lane) asideLocked() *link[lane] {
+func (q *classQueue) asideLocked() *listNode[classQueue] {
 	q.place.of = q
 	return &q.place
 }
 
-// crew is lanes of one class, a heap: the first is that of the partition which was
+// classHeap is lanes of one class, a heap: the first is that of the partition which was
 // given the least.
-type crew struct {
-	lanes   []*lane
+type classHeap struct {
+	lanes   []*classQueue
 	tickets int   // in all of them
 	since   int64 // monotonic ns since when there are any
 }
 
 // Len implements [heap.Interface].
-func (c *crew) Len() int { return len(c.lanes) }
+func (c *classHeap) Len() int { return len(c.lanes) }
 
 // Less implements [heap.Interface].
-func (c *crew) Less(i, j int) bool {
+func (c *classHeap) Less(i, j int) bool {
 	a, b := c.lanes[i], c.lanes[j]
 	return a.tag < b.tag || a.tag == b.tag && a.serial < b.serial
 }
 
 // Swap implements [heap.Interface].
-func (c *crew) Swap(i, j int) {
+func (c *classHeap) Swap(i, j int) {
 	c.lanes[i], c.lanes[j] = c.lanes[j], c.lanes[i]
 	c.lanes[i].at, c.lanes[j].at = i+1, j+1
 }
 
 // Push implements [heap.Interface].
-func (c *crew) Push(x any) {
-	q := x.(*lane) //nolint:forcetypeassert // put alone calls it
+func (c *classHeap) Push(x any) {
+	q := x.(*classQueue) //nolint:forcetypeassert // put alone calls it
 	c.lanes = append(c.lanes, q)
 	q.at, q.in = len(c.lanes), c
 	c.tickets += q.tickets.n
 }
 
 // Pop implements [heap.Interface].
-func (c *crew) Pop() any {
+func (c *classHeap) Pop() any {
 	last := len(c.lanes) - 1
 	q := c.lanes[last]
 	c.lanes[last] = nil
@@ -127,7 +129,7 @@ func (c *crew) Pop() any {
 }
 
 // put enters a lane, or looks at it again when it is there: it keeps its turn.
-func (c *crew) put(now int64, q *lane, serial uint64) {
+func (c *classHeap) put(now int64, q *classQueue, serial uint64) {
 	q.look(now)
 	if q.in == c {
 		heap.Fix(c, q.at-1)
@@ -139,13 +141,13 @@ func (c *crew) put(now int64, q *lane, serial uint64) {
 }
 
 // look takes over the tag that the partition has by now.
-func (q *lane) look(now int64) {
+func (q *classQueue) look(now int64) {
 	s := q.part.spec.Load()
 	q.tag = s.common.backend.fair.rounded(now, s)
 }
 
 // fix moves a lane that is there behind its equals.
-func (q *lane) fix(now int64, serial uint64) {
+func (q *classQueue) fix(now int64, serial uint64) {
 	if q.in != nil {
 		q.look(now)
 		q.serial = serial
@@ -154,27 +156,27 @@ func (q *lane) fix(now int64, serial uint64) {
 }
 
 // drop takes a lane out of where it is.
-func (q *lane) drop() {
+func (q *classQueue) drop() {
 	if q.in != nil {
 		heap.Remove(q.in, q.at-1)
 	}
 }
 
 // count notes a ticket more or less.
-func (q *lane) count(n int) {
+func (q *classQueue) count(n int) {
 	if q.in != nil {
 		q.in.tickets += n
 	}
 }
 
 // lastTag is the tag of the last ticket of a lane: those before it go first.
-func (q *lane) lastTag() float64 {
+func (q *classQueue) lastTag() float64 {
 	s := q.part.spec.Load()
 	return q.tag + float64(q.tickets.n-1)*s.common.backend.fair.cost(s)
 }
 
 // worst returns the lane whose last ticket was given the most; nil when there is none.
-func (c *crew) worst() (q *lane, tag float64) {
+func (c *classHeap) worst() (q *classQueue, tag float64) {
 	for _, other := range c.lanes {
 		if t := other.lastTag(); q == nil || t > tag {
 			q, tag = other, t
@@ -200,31 +202,31 @@ func crowdedAt(limit int64) int64 {
 
 // expectLocked returns how long a request of s with so many ahead of it will wait, 0
 // when nobody knows.
-func (q *lane) expectLocked(now int64, s *partitionSpec, ahead int64) time.Duration {
+func (q *classQueue) expectLocked(now int64, s *partitionSpec, ahead int64) time.Duration {
 	if q.tickets.n > 0 && q.part != nil && q.standing(now) {
 		ahead = 0 // the last comes first
 	}
-	hold := math.Float64frombits(s.part.crowd.hold.Load())
+	hold := math.Float64frombits(s.part.retrying.hold.Load())
 	return time.Duration((float64(ahead) + 0.5) * hold / float64(max(s.part.limit(s), 1)))
 }
 
 // chain is a list of things that are in one place at most, so that joining,
 // leaving and serving take the same time however long it is. The links are part
 // of the things: nothing is allocated. The zero chain is empty.
-type chain[T any] struct {
-	first, last *link[T]
+type list[T any] struct {
+	first, last *listNode[T]
 	n           int
 }
 
 // link is a thing's place in a chain, the zero link in none.
-type link[T any] struct {
-	prev, next *link[T]
-	in         *chain[T]
+type listNode[T any] struct {
+	prev, next *listNode[T]
+	in         *list[T]
 	of         *T
 }
 
 // push puts l, which is in no chain, at the end.
-func (c *chain[T]) push(l *link[T]) {
+func (c *list[T]) push(l *listNode[T]) {
 	l.prev, l.next, l.in = c.last, nil, c
 	if c.last == nil {
 		c.first = l
@@ -236,7 +238,7 @@ func (c *chain[T]) push(l *link[T]) {
 }
 
 // leave takes l out of its chain, if it is in one.
-func (l *link[T]) leave() {
+func (l *listNode[T]) leave() {
 	c := l.in
 	if c == nil {
 		return

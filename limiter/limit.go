@@ -95,7 +95,7 @@ type estimate struct{ limit Limit }
 // what the limit before it learned, or else what was learned in an earlier life.
 func (e estimate) recall(before estimate, p *partition) {
 	if !e.recallOf(before) {
-		e.recallFrom(&p.gate.roster, p.name, p.isDynamic())
+		e.recallFrom(&p.gate.partitions, p.name, p.isDynamic())
 	}
 }
 
@@ -115,7 +115,7 @@ func (e estimate) recallOf(before estimate) bool {
 
 // recallFrom tells the limit, which was just made, what was learned in an earlier life
 // of the process.
-func (e estimate) recallFrom(r *roster, partition string, key bool) {
+func (e estimate) recallFrom(r *partitionTable, partition string, key bool) {
 	l, ok := e.limit.(interface{ Recall(base time.Duration) })
 	if !ok || r.recall == nil {
 		return
@@ -184,7 +184,7 @@ func (s *partitionSpec) mayAbandon(limit int64) bool {
 
 // common returns what all partitions of a policy share. Under [Policy.Shared] that is
 // the limit of Default.
-func (r *roster) common(old *table, policy *Policy) *common {
+func (r *partitionTable) common(old *policyTable, policy *Policy) *common {
 	c := &common{backend: policy.backendOf(r.gate), total: int64(min(max(policy.Total, 0), maxHeld))}
 	form := policy.Common
 	switch {
@@ -212,7 +212,7 @@ func (p *Policy) backendOf(g *Gate) *Backend {
 }
 
 // backend returns what the partitions share.
-func (t *table) backend() *Backend { return t.common.backend }
+func (t *policyTable) backend() *Backend { return t.common.backend }
 
 // whole returns the bound over all partitions, 0 = none.
 func (s *partitionSpec) whole() int64 {

@@ -23,14 +23,14 @@ import (
 // Nobody is woken in vain: a partition whose own limit is reached steps aside
 // until a permit of its own ends, and one whose gate has reached its total until a
 // permit of that gate ends, since no permit of the common limit would help it.
-type line struct {
+type waitQueue struct {
 	waiting  atomic.Int64         // tickets; read without mu by who has given a permit back
 	foremost atomic.Int32         // ranks less the first rank of which somebody waits for nothing but the common limit; 0 = nobody does
 	full     [ranks]atomic.Uint64 // float64 bits of the greatest tag in the automatic queue of a class; 0 = it is not full
 
-	mu     sync.Mutex  // guards the fields below and those of lanes and tickets that say so; never held across a wait
-	ready  [ranks]crew // lanes that wait for the common limit
-	aside  chain[lane] // lanes whose partition has reached a bound of its own
+	mu     sync.Mutex       // guards the fields below and those of lanes and tickets that say so; never held across a wait
+	ready  [ranks]classHeap // lanes that wait for the common limit
+	aside  list[classQueue] // lanes whose partition has reached a bound of its own
 	credit [ranks]int
 	serial uint64 // of the last lane that became ready
 }
@@ -81,7 +81,7 @@ func (t *Ticket) join(now int64) bool {
 }
 
 // lock locks the line in which the ticket is, or that it is to join, and returns it.
-func (t *Ticket) lock() *line {
+func (t *Ticket) lock() *waitQueue {
 	for {
 		l := t.line.Load()
 		l.mu.Lock()
@@ -94,10 +94,10 @@ func (t *Ticket) lock() *line {
 
 // lockToJoin is lock for a ticket that is in no line yet; it then has the spec that
 // its key finds by now, since the one it came with may be retired.
-func (t *Ticket) lockToJoin(now int64) *line {
+func (t *Ticket) lockToJoin(now int64) *waitQueue {
 	for {
 		l := t.lock()
-		t.spec = t.gate.roster.resolve(now, t.req.Key)
+		t.spec = t.gate.partitions.resolve(now, t.req.Key)
 		if t.spec.line() == l {
 			return l
 		}
@@ -110,7 +110,7 @@ func (t *Ticket) lockToJoin(now int64) *line {
 // request of s: its lane is open, or others were given more, and if it is full it holds
 // somebody who was given more. It is asked without the lock, so that a flood is refused
 // by reading.
-func (l *line) takes(now int64, s *partitionSpec, r rank) bool {
+func (l *waitQueue) takes(now int64, s *partitionSpec, r rank) bool {
 	fair := &s.common.backend.fair
 	full, q := l.full[r].Load(), s.part.lanes.list()
 	if full == 0 && q == nil {
@@ -130,7 +130,7 @@ func (l *line) takes(now int64, s *partitionSpec, r rank) bool {
 // may. One queue of all who wait for what they share absorbs bursts, as that of a
 // partition does (see autoQueue); when it is full the one of them who was given the
 // most makes room for who was given less.
-func (l *line) makeRoomLocked(now int64, s *partitionSpec, q *lane, r rank) bool {
+func (l *waitQueue) makeRoomLocked(now int64, s *partitionSpec, q *classQueue, r rank) bool {
 	if !l.takes(now, s, r) {
 		return false
 	}
@@ -147,17 +147,17 @@ func (l *line) makeRoomLocked(now int64, s *partitionSpec, q *lane, r rank) bool
 	if worst.standing(now) {
 		t = worst.tickets.first.of
 	}
-	l.quitLocked(t)
-	t.oustLocked()
+	l.removeLocked(t)
+	t.evictLocked()
 	return true
 }
 
 // depth is how many may wait in the automatic queue for what the partitions share: as
 // many as are served in one latency without load, which absorbs bursts, and while the
 // queue stands just enough to choose from.
-func (c *crew) depth(now int64, s *partitionSpec) int {
+func (c *classHeap) depth(now int64, s *partitionSpec) int {
 	whole := s.whole()
-	if c.stands(now, s) {
+	if c.isQueued(now, s) {
 		return autoDepth(whole)
 	}
 	return max(autoDepth(whole), int(whole))
@@ -165,12 +165,12 @@ func (c *crew) depth(now int64, s *partitionSpec) int {
 
 // stands reports whether the queue was not empty for so long that it absorbs no burst
 // any more.
-func (c *crew) stands(now int64, s *partitionSpec) bool {
+func (c *classHeap) isQueued(now int64, s *partitionSpec) bool {
 	return len(c.lanes) > 0 && now-c.since > int64(max(4*s.commonRTT(), minStand))
 }
 
 // enterLocked queues a ticket and has its lane looked at.
-func (l *line) enterLocked(now int64, t *Ticket) {
+func (l *waitQueue) enterLocked(now int64, t *Ticket) {
 	p := t.spec.part
 	q := p.lanes.ofLocked(t.spec.rank(&t.req))
 	q.part, q.rank = p, t.spec.rank(&t.req)
@@ -188,7 +188,7 @@ func (l *line) enterLocked(now int64, t *Ticket) {
 }
 
 // wakeLocked has a lane with tickets looked at again.
-func (l *line) wakeLocked(now int64, q *lane) {
+func (l *waitQueue) wakeLocked(now int64, q *classQueue) {
 	if q.tickets.n == 0 {
 		return
 	}
@@ -200,12 +200,12 @@ func (l *line) wakeLocked(now int64, q *lane) {
 	blocked := q.in != nil && q.in != &l.ready[q.rank]
 	l.ready[q.rank].put(now, q, l.serial)
 	if g := q.part.gate; blocked {
-		g.foremost.Store(foremost(&g.blocked))
+		g.foremost.Store(firstQueue(&g.blocked))
 	}
 }
 
 // next serves whom it helps that freed gave a permit back.
-func (l *line) next(now int64, freed *partition) {
+func (l *waitQueue) next(now int64, freed *partition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if freed.gate.line() == l { // else the gate has another backend since
@@ -219,7 +219,7 @@ func (l *line) next(now int64, freed *partition) {
 }
 
 // wakeAside has all lanes looked at again that stepped aside.
-func (l *line) wakeAside(now int64) {
+func (l *waitQueue) wakeAside(now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.aside.first != nil {
@@ -230,7 +230,7 @@ func (l *line) wakeAside(now int64) {
 
 // unblockLocked has the first lane of each class looked at again that waits for the
 // gate's total.
-func (l *line) unblockLocked(now int64, g *Gate) {
+func (l *waitQueue) unblockLocked(now int64, g *Gate) {
 	for r := range g.blocked {
 		if lanes := g.blocked[r].lanes; len(lanes) > 0 {
 			l.wakeLocked(now, lanes[0])
@@ -240,7 +240,7 @@ func (l *line) unblockLocked(now int64, g *Gate) {
 
 // serveLocked grants permits while there are any for those who wait. This is
 // the only place that says who goes first.
-func (l *line) serveLocked(now int64) {
+func (l *waitQueue) serveLocked(now int64) {
 	skip := [ranks]bool{} // classes that the common limit has no place for
 	for {
 		r, anew := l.turnLocked(&skip)
@@ -265,7 +265,7 @@ func (l *line) serveLocked(now int64) {
 				l.credit = quanta
 			}
 			l.credit[r]--
-			l.quitLocked(t)
+			l.removeLocked(t)
 			t.grantLocked(now, s, at)
 			if q.tickets.n > 0 && s.is(pooled) {
 				s.common.backend.fair.lacks(now, q.part)
@@ -290,17 +290,17 @@ func (l *line) serveLocked(now int64) {
 			}
 		}
 	}
-	l.tellLocked()
+	l.notifyLocked()
 }
 
 // blockLocked has a lane wait for a permit of the gate's total.
-func (g *Gate) blockLocked(now int64, q *lane) {
+func (g *Gate) blockLocked(now int64, q *classQueue) {
 	g.blocked[q.rank].put(now, q, q.serial)
-	g.foremost.Store(foremost(&g.blocked))
+	g.foremost.Store(firstQueue(&g.blocked))
 }
 
 // foremost returns ranks less the first rank that waits, 0 when none does.
-func foremost(all *[ranks]crew) int32 {
+func firstQueue(all *[ranks]classHeap) int32 {
 	for r := range all {
 		if len(all[r].lanes) > 0 {
 			return int32(ranks - r)
@@ -311,8 +311,8 @@ func foremost(all *[ranks]crew) int32 {
 
 // tellLocked says who waits for what the partitions share, to those who do not hold
 // the lock.
-func (l *line) tellLocked() {
-	l.foremost.Store(foremost(&l.ready))
+func (l *waitQueue) notifyLocked() {
+	l.foremost.Store(firstQueue(&l.ready))
 }
 
 // quanta are the places of a round that classes have when all of them wait.
@@ -320,7 +320,7 @@ var quanta = [ranks]int{8, 4, 2, 1} //nolint:gochecknoglobals // a constant tabl
 
 // turnLocked returns the class whose turn it is among those that wait, ranks when
 // nobody does, and whether a new round begins with it.
-func (l *line) turnLocked(skip *[ranks]bool) (turn rank, anew bool) {
+func (l *waitQueue) turnLocked(skip *[ranks]bool) (turn rank, anew bool) {
 	turn = ranks
 	for r := range l.ready {
 		if len(l.ready[r].lanes) == 0 || skip[r] {
@@ -339,7 +339,7 @@ func (l *line) turnLocked(skip *[ranks]bool) (turn rank, anew bool) {
 // urgentLocked reports whether somebody waits for whom places are kept free of
 // the sheddable classes: then it is the turns that share them, or a flood of
 // critical requests would leave nothing.
-func (l *line) urgentLocked(s *partitionSpec) bool {
+func (l *waitQueue) urgentLocked(s *partitionSpec) bool {
 	if s.is(pooled) {
 		return len(l.ready[0].lanes)+len(l.ready[1].lanes) > 0
 	}
@@ -353,15 +353,15 @@ func (t *Ticket) leave() (granted bool) {
 	l := t.lock()
 	defer l.mu.Unlock()
 	if !t.granted && t.place.in != nil {
-		l.quitLocked(t)
-		l.tellLocked()
+		l.removeLocked(t)
+		l.notifyLocked()
 	}
 	return t.granted
 }
 
-// quitLocked takes a ticket out of its lane, and that out of the line with its
+// removeLocked takes a ticket out of its lane, and that out of the line with its
 // last one.
-func (l *line) quitLocked(t *Ticket) {
+func (l *waitQueue) removeLocked(t *Ticket) {
 	q := t.lane
 	t.place.leave()
 	q.count(-1)
@@ -373,13 +373,13 @@ func (l *line) quitLocked(t *Ticket) {
 	if q.tickets.n == 0 {
 		q.drop()
 		q.place.leave()
-		t.gate.foremost.Store(foremost(&t.gate.blocked))
+		t.gate.foremost.Store(firstQueue(&t.gate.blocked))
 	}
 }
 
 // lanesOfLocked returns the lanes of a gate in which somebody waits.
-func (l *line) lanesOfLocked(g *Gate) (lanes []*lane) {
-	see := func(q *lane) {
+func (l *waitQueue) lanesOfLocked(g *Gate) (lanes []*classQueue) {
+	see := func(q *classQueue) {
 		if q.part.gate == g {
 			lanes = append(lanes, q)
 		}
@@ -397,7 +397,7 @@ func (l *line) lanesOfLocked(g *Gate) (lanes []*lane) {
 }
 
 // ticketsOf returns those who wait in some lanes, of each lane in their order.
-func ticketsOf(lanes []*lane) (all []*Ticket) {
+func ticketsOf(lanes []*classQueue) (all []*Ticket) {
 	for _, q := range lanes {
 		for ticket := q.tickets.first; ticket != nil; ticket = ticket.next {
 			all = append(all, ticket.of)
@@ -410,13 +410,13 @@ func ticketsOf(lanes []*lane) (all []*Ticket) {
 // whose key finds another partition than before, or whose class another rank, join
 // that one, in the order in which they stood, even beyond its depth: they were
 // promised a place.
-func (l *line) review(now int64, g *Gate) {
+func (l *waitQueue) review(now int64, g *Gate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lanes := l.lanesOfLocked(g)
 	for _, t := range ticketsOf(lanes) {
-		if s := g.roster.resolve(now, t.req.Key); s.part != t.spec.part || s.rank(&t.req) != t.lane.rank {
-			l.quitLocked(t)
+		if s := g.partitions.resolve(now, t.req.Key); s.part != t.spec.part || s.rank(&t.req) != t.lane.rank {
+			l.removeLocked(t)
 			t.spec = s
 			l.enterLocked(now, t)
 		}

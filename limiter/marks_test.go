@@ -85,7 +85,7 @@ func countEverything(t *testing.T, of *limiter.Classes) {
 			if diff := cmp.Diff(p.Counts, minus(after, before)); diff != "" {
 				t.Errorf("%s: what was added to the sums is not what the partition counts (-partition +sums):\n%s", key, diff)
 			}
-			for v := range g.Glances() {
+			for v := range g.Briefs() {
 				if v.Name != key {
 					continue
 				}
@@ -148,7 +148,7 @@ func TestNumbers(t *testing.T) {
 	g := limiter.New("g", policy, limiter.Options{Clock: clock})
 	numbers := func() map[string]int {
 		all, taken := map[string]int{}, map[int]string{}
-		for v := range g.Glances() {
+		for v := range g.Briefs() {
 			if other, twice := taken[v.Number]; twice || v.Number >= most+3 {
 				t.Errorf("%s has number %d, as %q; want one of the first %d", v.Name, v.Number, other, most+3)
 			}

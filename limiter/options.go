@@ -46,10 +46,10 @@ type Clock interface {
 	Epoch() uint32
 }
 
-// timekeeper is the [Clock] of a gate: the one it was given, or else the
+// gateClock is the [Clock] of a gate: the one it was given, or else the
 // process's monotonic clock, which is then read without calls through an
 // interface.
-type timekeeper struct {
+type gateClock struct {
 	given   Clock // nil = the monotonic clock
 	base    time.Time
 	sampler sampler // nil when the clock wants to hear of no samples
@@ -58,14 +58,14 @@ type timekeeper struct {
 // sampler is a clock that judges itself by the latencies measured with it.
 type sampler interface{ Sample(ok bool) }
 
-func newTimekeeper(given Clock) timekeeper {
-	t := timekeeper{given: given, base: time.Now()}
+func newGateClock(given Clock) gateClock {
+	t := gateClock{given: given, base: time.Now()}
 	t.sampler, _ = given.(sampler)
 	return t
 }
 
 // Now is [Clock.Now].
-func (t *timekeeper) Now() int64 {
+func (t *gateClock) Now() int64 {
 	if t.given == nil {
 		return int64(time.Since(t.base))
 	}
@@ -76,7 +76,7 @@ func (t *timekeeper) Now() int64 {
 const unread = math.MinInt64
 
 // at returns now, reading the clock when that was not done yet.
-func (t *timekeeper) at(now int64) int64 {
+func (t *gateClock) at(now int64) int64 {
 	if now == unread {
 		return t.Now()
 	}
@@ -84,10 +84,10 @@ func (t *timekeeper) at(now int64) int64 {
 }
 
 // Trusted is [Clock.Trusted].
-func (t *timekeeper) Trusted() bool { return t.given == nil || t.given.Trusted() }
+func (t *gateClock) Trusted() bool { return t.given == nil || t.given.Trusted() }
 
 // Epoch is [Clock.Epoch].
-func (t *timekeeper) Epoch() uint32 {
+func (t *gateClock) Epoch() uint32 {
 	if t.given == nil {
 		return 0
 	}

@@ -68,7 +68,7 @@ func (p *pager) list() []*partitionSpec {
 // prefer that have one, in that order, and then any. It costs little more than
 // the rows, however many partitions there are.
 func (g *Gate) Rows(prefer []string, n int) []PartitionStatus {
-	t, now := g.roster.table.Load(), g.clock.Now()
+	t, now := g.partitions.table.Load(), g.clock.Now()
 	chosen := make(map[*partition]*partitionSpec, min(n, len(t.keyed)))
 	for _, key := range prefer {
 		if len(chosen) >= n {
@@ -99,15 +99,15 @@ func (g *Gate) Rows(prefer []string, n int) []PartitionStatus {
 const breath = 512
 
 // breathe is called with the number of partitions that were read.
-func breathe(n int) {
+func yieldNow(n int) {
 	if n%breath == 0 {
 		runtime.Gosched()
 	}
 }
 
-// Glance is the little of a partition that can be read every second, of every
+// Brief is the little of a partition that can be read every second, of every
 // partition that there is. Counts only grow.
-type Glance struct {
+type Brief struct {
 	Name                    string
 	Key                     bool // as in [PartitionStatus]
 	Number                  int  // of a partition as long as it exists; small, for who keeps something of each
@@ -128,33 +128,33 @@ type Refusals interface {
 }
 
 // By implements [Refusals].
-func (f *fates) By(cause int) uint64 { return f[cause].refused() }
+func (f *causeTotals) By(cause int) uint64 { return f[cause].refused() }
 
-// Glances reads every partition, in no order. It allocates nothing but what the
+// Briefs reads every partition, in no order. It allocates nothing but what the
 // limits' own methods do, and slows no decision down.
-func (g *Gate) Glances() iter.Seq[Glance] {
-	return func(yield func(Glance) bool) {
-		t := g.roster.table.Load()
+func (g *Gate) Briefs() iter.Seq[Brief] {
+	return func(yield func(Brief) bool) {
+		t := g.partitions.table.Load()
 		for _, s := range t.configured() {
-			if !yield(s.glance()) {
+			if !yield(s.brief()) {
 				return
 			}
 		}
 		for n, p := range t.keyed {
-			if !yield(p.spec.Load().glance()) {
+			if !yield(p.spec.Load().brief()) {
 				return
 			}
-			breathe(n)
+			yieldNow(n)
 		}
 	}
 }
 
 // glance reads one partition.
-func (s *partitionSpec) glance() Glance {
+func (s *partitionSpec) brief() Brief {
 	p := s.part
 	c, marked := &p.counts, p.marks.get()
 	held := p.tally.held()
-	v := Glance{
+	v := Brief{
 		Name: p.name, Key: p.isDynamic(), Number: int(p.number), Limit: int(s.bound()), InFlight: int(held), Queued: int(p.queued.Load()),
 		BaseRTT: s.baseRTT(), Why: s.why(), Admitted: p.tally.granted(),
 		Busy: time.Duration(c.busy.Load()),
@@ -177,7 +177,7 @@ func (s *partitionSpec) glance() Glance {
 // one of the configuration or "~" and a client's key. label is what metrics may
 // call it.
 func (g *Gate) Shared(yield func(name, label string, b *Bucket) bool) {
-	t := g.roster.table.Load()
+	t := g.partitions.table.Load()
 	if t.bucket.Rate().Sharers > 0 && !yield("", "", t.bucket) {
 		return
 	}
@@ -214,7 +214,7 @@ func (p *Policy) anyKeyShares() bool {
 // under the names of [Gate.Shared]; one that partitions share comes once, as that
 // of the partition default.
 func (g *Gate) Limits(yield func(name, label string, l Limit) bool) {
-	t := g.roster.table.Load()
+	t := g.partitions.table.Load()
 	if t.common.limit != nil {
 		yield("="+DefaultPartition, DefaultPartition, t.common.limit)
 		return

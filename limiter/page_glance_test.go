@@ -33,11 +33,11 @@ func TestBusyInEveryMode(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer held.End(limiter.Ignored)
-				for v := range g.Glances() {
+				for v := range g.Briefs() {
 					if v.Name != "a" {
 						continue
 					}
-					want := limiter.Glance{
+					want := limiter.Brief{
 						Name: "a", Key: true, Number: 2, Limit: 20, InFlight: 1, Admitted: 5, Succeeded: 2, Dropped: 1, Busy: 2 * 694 * time.Millisecond,
 					}
 					if d := cmp.Diff(want, v); d != "" {
@@ -89,7 +89,7 @@ func TestKeysHaveTheirOwnForm(t *testing.T) {
 	}
 	limits := func() map[string]int {
 		out := map[string]int{}
-		for v := range g.Glances() {
+		for v := range g.Briefs() {
 			if v.Key {
 				out[v.Name] = v.Limit
 			}

@@ -27,7 +27,7 @@ type partition struct {
 	asked   lastUse      // the last time that somebody wanted to know how long a permit is held
 	left    atomic.Int32 // permits held whose callers have gone
 	probed  atomic.Bool  // the backend answers nothing of what is held, or did not of late; see prober
-	marks   marks        // where counts are other than 0
+	marks   countBits    // where counts are other than 0
 
 	counts counts
 
@@ -36,12 +36,12 @@ type partition struct {
 	prober
 	stalled atomic.Int32 // permits held whose callers do not take the answer
 	identity
-	crowd   crowd
-	shed    shed.Shedder // of the partition's own limit
-	culprit shape.Culprit
+	retrying retryCrowd
+	shed     shed.Shedder // of the partition's own limit
+	dominant shape.Dominant
 
-	lanes lanes // who waits, by class
-	share share // what it was given of what all share
+	lanes classQueues // who waits, by class
+	share share       // what it was given of what all share
 }
 
 // identity is who a partition is.
@@ -49,7 +49,7 @@ type identity struct {
 	name   string // a client's key for dynamic partitions
 	label  string // as metrics carry it: never a client's key (ADR 6)
 	hash   uint64 // of the name, the same in every gate
-	number uint32 // among those that exist, see [Glance]
+	number uint32 // among those that exist, see [Brief]
 }
 
 // isDynamic reports whether the partition stands for a client's key.
@@ -83,10 +83,10 @@ type partitionSpec struct {
 	part *partition
 	traits
 	mode Mode
-	purse
+	bucketSet
 	estimate
 	common *common // what all partitions share
-	ladder
+	classOrder
 
 	fallback int64
 	depth    int           // of the queue
@@ -118,7 +118,7 @@ const (
 func (t traits) is(some traits) bool { return t&some != 0 }
 
 // traitsOf returns what is special about a partition under a policy.
-func traitsOf(t *table, policy *PartitionPolicy, limit Limit) (all traits) {
+func traitsOf(t *policyTable, policy *PartitionPolicy, limit Limit) (all traits) {
 	far, _ := limit.(interface{ Shared() bool })
 	for _, row := range [...]struct {
 		there bool
@@ -146,7 +146,7 @@ func traitsOf(t *table, policy *PartitionPolicy, limit Limit) (all traits) {
 
 // newPartition returns a partition that has yet to adopt a policy.
 func newPartition(g *Gate, name, label string, o Observer) *partition {
-	p := &partition{gate: g, identity: identity{name, label, shed.Hash(name), g.roster.numbers.take()}}
+	p := &partition{gate: g, identity: identity{name, label, shed.Hash(name), g.partitions.numbers.take()}}
 	if o != nil {
 		p.recorder = o.Recorder(label)
 		p.waits, _ = p.recorder.(waitRecorder)
@@ -156,13 +156,13 @@ func newPartition(g *Gate, name, label string, o Observer) *partition {
 
 // adopt puts a policy of the given table in force. The limit keeps what it has
 // learned when its signature is unchanged, the bucket keeps its tokens.
-func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partitionSpec {
+func (p *partition) adopt(t *policyTable, policy *PartitionPolicy, now int64) *partitionSpec {
 	old := p.spec.Load()
 	if old == nil {
 		old = &partitionSpec{}
 	}
 	next := newSpec(p, t, policy)
-	next.purse = purse{ingress: t.bucket, own: bucket.Change(old.own, policy.Rate, now)}
+	next.bucketSet = bucketSet{ingress: t.bucket, own: bucket.Change(old.own, policy.Rate, now)}
 	switch {
 	case t.common.covers(t.policy, policy):
 		next.limit = t.common.limit
@@ -184,11 +184,11 @@ func (p *partition) adopt(t *table, policy *PartitionPolicy, now int64) *partiti
 }
 
 // newSpec returns what the policy of a table says of a partition, without its
-// purse and its limit.
-func newSpec(p *partition, t *table, policy *PartitionPolicy) *partitionSpec {
+// bucketSet and its limit.
+func newSpec(p *partition, t *policyTable, policy *PartitionPolicy) *partitionSpec {
 	s := &partitionSpec{
 		part: p, policy: policy, common: t.common, mode: t.policy.Mode, fallback: int64(policy.Fallback),
-		depth: min(policy.QueueDepth, maxQueue), maxWait: min(policy.MaxWait, longestWait), witness: t.policy.Witness, ladder: ladder{classes: t.policy.Classes},
+		depth: min(policy.QueueDepth, maxQueue), maxWait: min(policy.MaxWait, longestWait), witness: t.policy.Witness, classOrder: classOrder{classes: t.policy.Classes},
 	}
 	if t.common.covers(t.policy, policy) {
 		s.fallback = t.common.fallback
@@ -218,8 +218,8 @@ func (c *common) covers(whole *Policy, policy *PartitionPolicy) bool {
 // demand returns how many requests asked for a permit, and how many found
 // none. Both only grow. Requests refused by a rate asked for none.
 func (p *partition) demand() (offered, refused uint64) {
-	refused = p.counts.fates.forPermit((*fate).refused) + p.counts.unserved.Load()
-	return p.tally.granted() + refused, refused + p.counts.fates.forPermit((*fate).passed)
+	refused = p.counts.fates.forPermit((*causeTotal).refused) + p.counts.unserved.Load()
+	return p.tally.granted() + refused, refused + p.counts.fates.forPermit((*causeTotal).passed)
 }
 
 // waited notes how long an admitted request waited in the gate.
@@ -235,11 +235,11 @@ func (p *partition) waited(d time.Duration) {
 
 // place is what was taken for a request: the permits then held in the partition, and
 // of what the partitions share, itself included.
-type place struct{ held, all int64 }
+type reservation struct{ held, all int64 }
 
 // acquire takes a permit when the partition and what all share have room; else why
 // says what has none.
-func (p *partition) acquire(s *partitionSpec, limit int64, e entry) (at place, why cause, ok bool) {
+func (p *partition) acquire(s *partitionSpec, limit int64, e entry) (at reservation, why cause, ok bool) {
 	if !s.is(pooled) {
 		at.held, ok = p.tally.take(limit, oneHeld|oneGranted)
 		return at, fullPartition, ok
@@ -264,7 +264,7 @@ func (p *partition) acquire(s *partitionSpec, limit int64, e entry) (at place, w
 
 // enter takes a permit for a request that has waited: as acquire does, and
 // always when the policy has stopped to refuse meanwhile.
-func (p *partition) enter(s *partitionSpec, e entry) (at place, why cause, ok bool) {
+func (p *partition) enter(s *partitionSpec, e entry) (at reservation, why cause, ok bool) {
 	if s.is(lenient) {
 		return p.force(s), admitted, true
 	}
@@ -275,7 +275,7 @@ func (p *partition) enter(s *partitionSpec, e entry) (at place, why cause, ok bo
 // joined the queue while it held its place of the partition may have found that
 // taken, and stepped aside for nothing; so may who found its place of the gate's total
 // taken, while it was the backend that had none.
-func (p *partition) stepBack(now int64, why cause) {
+func (p *partition) undoAcquire(now int64, why cause) {
 	if why != fullTotal {
 		return
 	}
@@ -290,7 +290,7 @@ func (p *partition) stepBack(now int64, why cause) {
 }
 
 // force takes a permit beyond every limit, for exempt requests and shadow mode.
-func (p *partition) force(s *partitionSpec) (at place) {
+func (p *partition) force(s *partitionSpec) (at reservation) {
 	at.held = p.tally.add(oneHeld | oneGranted)
 	if s.is(pooled) {
 		at.all = s.forceCommon()
@@ -299,7 +299,7 @@ func (p *partition) force(s *partitionSpec) (at place) {
 }
 
 // line returns where the requests of the partition wait.
-func (s *partitionSpec) line() *line { return &s.common.backend.line }
+func (s *partitionSpec) line() *waitQueue { return &s.common.backend.line }
 
 // late returns why a request waited in vain.
 func (p *partition) late() cause {

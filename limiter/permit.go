@@ -47,7 +47,7 @@ const (
 )
 
 // newPermitWord returns the word of a permit; what it counts is at most maxHeld.
-func newPermitWord(epoch uint32, at place) permitWord {
+func newPermitWord(epoch uint32, at reservation) permitWord {
 	return permitWord(epoch)<<epochShift | permitWord(at.all)<<allShift | permitWord(at.held)<<seenShift | permitHeld
 }
 
@@ -244,7 +244,7 @@ func (e estimate) left(now int64, age time.Duration, inFlight int) {
 }
 
 // grant makes the permit for a place that was taken under s.
-func (p *partition) grant(now int64, at place, s *partitionSpec, of *Shape) Permit {
+func (p *partition) grant(now int64, at reservation, s *partitionSpec, of *Shape) Permit {
 	if p.probed.Load() {
 		at.held = p.pool().fresh(at.held)
 	}
@@ -260,7 +260,7 @@ func (p *partition) grant(now int64, at place, s *partitionSpec, of *Shape) Perm
 		}
 	}
 	if of != nil {
-		if term, capped := p.culprit.Granted(of); capped {
+		if term, capped := p.dominant.Granted(of); capped {
 			word |= permitCapped | permitWord(term)<<termShift
 		}
 	}
@@ -304,7 +304,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 		p.learn(now, latency, permit, o)
 	}
 	if p.asked.since(now) <= 1 {
-		p.crowd.ended(latency)
+		p.retrying.ended(latency)
 	}
 	if p.recorder != nil && latency >= 0 {
 		p.recorder.Ended(latency, o)
@@ -349,7 +349,7 @@ func (g *Gate) foundEndedTwice(partition string) {
 // more or less than its shape is taken to.
 func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Outcome) {
 	if permit.word&permitCapped != 0 {
-		p.culprit.Released(uint32(permit.word & permitTerm >> termShift))
+		p.dominant.Released(uint32(permit.word & permitTerm >> termShift))
 	}
 	if o == Ignored || latency <= 0 {
 		return
@@ -357,7 +357,7 @@ func (p *partition) settle(now int64, latency time.Duration, permit Permit, o Ou
 	s := permit.spec
 	latency = min(latency, maxLatency)
 	more := p.gate.shapes.Learned(now, permit.shape, latency)
-	p.culprit.Ended(now, permit.shape, latency, s.bound())
+	p.dominant.Ended(now, permit.shape, latency, s.bound())
 	switch {
 	case permit.word&(permitBare|permitUnpaid) != 0 || s.ingress == nil && s.own == nil:
 	case more > 0:
@@ -426,7 +426,7 @@ func (p *Permit) Stall() Stall {
 	}
 	part := p.spec.part
 	part.stalled.Add(1)
-	return Stall{part: part, refused: part.counts.fates.forPermit((*fate).refused), total: permitWord(atomic.LoadUint64((*uint64)(&p.word)))&permitTotal != 0}
+	return Stall{part: part, refused: part.counts.fates.forPermit((*causeTotal).refused), total: permitWord(atomic.LoadUint64((*uint64)(&p.word)))&permitTotal != 0}
 }
 
 // End ends the stall. It is called once.
@@ -443,7 +443,7 @@ func (s Stall) Contended() bool {
 	if s.part == nil {
 		return false
 	}
-	if s.part.queued.Load() > 0 || s.part.counts.fates.forPermit((*fate).refused) > s.refused {
+	if s.part.queued.Load() > 0 || s.part.counts.fates.forPermit((*causeTotal).refused) > s.refused {
 		return true
 	}
 	full, _ := s.part.spec.Load().commonFull(entry{})

@@ -108,7 +108,7 @@ func (s *partitionSpec) lend(now int64, why cause) bool {
 
 // borrowed takes a permit that is lent, for a request that found none for the given
 // cause: first one of the partition, and then one of what the partitions share.
-func (p *partition) borrowed(now int64, s *partitionSpec, e entry, why cause) (at place, last cause, ok bool) {
+func (p *partition) borrowed(now int64, s *partitionSpec, e entry, why cause) (at reservation, last cause, ok bool) {
 	for range 2 {
 		if !s.lend(now, why) {
 			break
@@ -116,7 +116,7 @@ func (p *partition) borrowed(now int64, s *partitionSpec, e entry, why cause) (a
 		if at, why, ok = p.acquire(s, s.reach(s.places(), e), e); ok {
 			break
 		}
-		p.stepBack(now, why)
+		p.undoAcquire(now, why)
 	}
 	return at, why, ok
 }
@@ -259,7 +259,7 @@ func (l pool) countLocked(st *stall, word uint64, since int64) bool {
 // ended notes that a permit was given back, which was granted at start, and reports
 // whether what became of it tells anything of the backend as it is now: of permits from
 // before a stall nothing does that is over.
-func (l pool) ended(clock *timekeeper, now, start int64, o Outcome) (tells bool) {
+func (l pool) ended(clock *gateClock, now, start int64, o Outcome) (tells bool) {
 	held, st := time.Duration(now-start), l.stall.Load()
 	if st == nil {
 		if o == Success {
@@ -299,7 +299,7 @@ func (l pool) ended(clock *timekeeper, now, start int64, o Outcome) (tells bool)
 
 // resumeLocked has more requests be at work beside the old permits, since a probe was
 // answered. The other probes count among the old ones from then on.
-func (l pool) resumeLocked(clock *timekeeper, st *stall) {
+func (l pool) resumeLocked(clock *gateClock, st *stall) {
 	word := l.held.word.Load() // before the clock is read: what it counts was granted up to then
 	switch {
 	case st.resumed.Load():

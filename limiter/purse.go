@@ -29,15 +29,15 @@ type (
 // NewBucket is [bucket.New].
 func NewBucket(r Rate, now int64) *Bucket { return bucket.New(r, now) }
 
-// purse is what the requests of a partition pay to.
-type purse struct {
+// bucketSet is what the requests of a partition pay to.
+type bucketSet struct {
 	ingress *Bucket // nil = unlimited
 	own     *Bucket // the partition's; nil = unlimited
 }
 
 // dues returns what a request of the given cost owes. One that costs nothing owes
 // nothing to a bucket in debt either.
-func (p *purse) dues(cost float64) [2]Due {
+func (p *bucketSet) dues(cost float64) [2]Due {
 	if cost == 0 {
 		return [2]Due{}
 	}
@@ -46,7 +46,7 @@ func (p *purse) dues(cost float64) [2]Due {
 
 // take takes n tokens from each bucket, or from neither. It is the way of
 // nearly every request: what [Bill.Pay] does when all tokens are there.
-func (p *purse) take(now int64, n float64) bool {
+func (p *bucketSet) take(now int64, n float64) bool {
 	if p.ingress == nil && p.own == nil {
 		return true
 	}
@@ -61,13 +61,13 @@ func (p *purse) take(now int64, n float64) bool {
 }
 
 // refund gives n tokens back that take took.
-func (p *purse) refund(n float64) {
+func (p *bucketSet) refund(n float64) {
 	p.ingress.Refund(n)
 	p.own.Refund(n)
 }
 
 // spend takes n tokens whether or not they are there.
-func (p *purse) spend(now int64, n float64) {
+func (p *bucketSet) spend(now int64, n float64) {
 	p.ingress.Spend(now, n)
 	p.own.Spend(now, n)
 }
@@ -75,13 +75,13 @@ func (p *purse) spend(now int64, n float64) {
 // holds reports whether n tokens are there at now. Those that were there
 // earlier and are not spent still are, so an earlier now than the present one
 // may stand for it where only a true answer is acted upon.
-func (p *purse) holds(now int64, n float64) bool {
+func (p *bucketSet) holds(now int64, n float64) bool {
 	return p.ingress.Holds(now, n) && p.own.Holds(now, n)
 }
 
 // blame returns the cause of a refusal by one of the buckets, of a request of
 // the given cost, and notes what it asked for where the rate is shared.
-func (p *purse) blame(refused *Bucket, cost float64) cause {
+func (p *bucketSet) refusedBy(refused *Bucket, cost float64) cause {
 	never := cost > refused.Burst()
 	shared := refused.Miss(cost)
 	switch {
@@ -103,6 +103,6 @@ func (p *purse) blame(refused *Bucket, cost float64) cause {
 // priced returns what to ask for where a request costs so many tokens by its shape.
 // What a bucket can never hold is not asked of it at once; the rest is charged when
 // the request ends.
-func (p *purse) priced(cost float64) float64 {
+func (p *bucketSet) priced(cost float64) float64 {
 	return min(cost, max(p.ingress.Burst(), shape.Least), max(p.own.Burst(), shape.Least))
 }

@@ -177,14 +177,14 @@ func (r *Rejection) Hint(req Request) Hint {
 	now := g.clock.Now()
 	wait, pace := r.lack(now, &req)
 	most := maxBaseBackoff
-	if g.roster.table.Load().policy.Gates > 1 {
+	if g.partitions.table.Load().policy.Gates > 1 {
 		most = elsewhere
 	}
 	if req.Deadline > 0 {
 		most = min(most, req.Deadline/deadlineShare)
 	}
 	p.asked.note(now)
-	base := g.dice.spread(p.crowd.join(now, pace), most, 8)
+	base := g.dice.spread(p.retrying.join(now, pace), most, 8)
 	// Half the base to one and a half: as long as a driver sleeps on average.
 	after := time.Duration(float64(base) * (0.5 + g.dice.fraction()))
 	after = g.dice.spread(max(after, wait), maxRetryAfter, 2)
@@ -193,11 +193,11 @@ func (r *Rejection) Hint(req Request) Hint {
 }
 
 // dice returns uniform 64-bit values.
-type dice func() uint64
+type randomSource func() uint64
 
 // spread returns d, or where that reaches most a random value below most, by
 // at most its nth part.
-func (roll dice) spread(d, most time.Duration, n float64) time.Duration {
+func (roll randomSource) spread(d, most time.Duration, n float64) time.Duration {
 	if d < most {
 		return d
 	}
@@ -219,7 +219,7 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 		if r.Limit == labels.ByTotal {
 			limit = spec.whole()
 		}
-		return 0, pace{sharers * p.crowd.held() / float64(max(limit, 1)), permitShare}
+		return 0, pace{sharers * p.retrying.held() / float64(max(limit, 1)), permitShare}
 	}
 	b := spec.own
 	if r.Limit == labels.ByIngress || r.Limit == labels.ByFleet && spec.ingress.Rate().Sharers > 0 && !(b.Rate().Sharers > 0 && b.Wait(now, req.cost()) > 0) {
@@ -235,7 +235,7 @@ func (r *Rejection) lack(now int64, req *Request) (wait time.Duration, _ pace) {
 }
 
 // fraction returns a uniform value in [0, 1).
-func (roll dice) fraction() float64 { return float64(roll()>>11) / (1 << 53) }
+func (roll randomSource) fraction() float64 { return float64(roll()>>11) / (1 << 53) }
 
 // How the base of the clients' backoff follows the overload.
 const (
@@ -270,7 +270,7 @@ const (
 //
 // Neither knows the throughput. Sleeping lowers that, and a wait that follows
 // it grows by itself until everybody sleeps (ADR 12).
-type crowd struct {
+type retryCrowd struct {
 	mu    sync.Mutex // guards the fields below; never held across a wait
 	since int64      // monotonic ns when the present overload began
 	soon  int64      // monotonic ns at which the dense line ends
@@ -289,7 +289,7 @@ type pace struct {
 // join gives away the next slot of each line as of now and returns the base
 // that makes the mean of a driver's first backoff end there: the dense line's,
 // or the sparse line's as far as the overload has lasted that long already.
-func (c *crowd) join(now int64, p pace) time.Duration {
+func (c *retryCrowd) join(now int64, p pace) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.later == 0 || now-c.later > calmAfter || now < c.since {
@@ -303,7 +303,7 @@ func (c *crowd) join(now int64, p pace) time.Duration {
 
 // ended notes how long a permit was held, while there is somebody to tell (see
 // partition.asked). An update that another one overtakes is lost.
-func (c *crowd) ended(latency time.Duration) {
+func (c *retryCrowd) ended(latency time.Duration) {
 	if latency <= 0 {
 		return
 	}
@@ -316,7 +316,7 @@ func (c *crowd) ended(latency time.Duration) {
 }
 
 // held returns for how long a permit is held, in ns, > 0.
-func (c *crowd) held() float64 {
+func (c *retryCrowd) held() float64 {
 	if hold := math.Float64frombits(c.hold.Load()); hold > 0 {
 		return hold
 	}
@@ -325,7 +325,7 @@ func (c *crowd) held() float64 {
 
 // census counts the partitions that refuse for lack of what the gate's
 // partitions share.
-type census struct {
+type refusingPartitions struct {
 	mu             sync.Mutex // guards the fields below; never held across a wait
 	second         int64      // coarse second that recent counts
 	before, recent int64
@@ -335,9 +335,9 @@ type census struct {
 
 // sharers returns how many partitions share the capacity that p lacked, each an
 // equal part. It counts p once in each coarse second.
-func (c *census) sharers(now int64, p *partition) float64 {
+func (c *refusingPartitions) sharers(now int64, p *partition) float64 {
 	second := now >> coarseShift
-	if p.crowd.counted.Swap(second+1) == second+1 {
+	if p.retrying.counted.Swap(second+1) == second+1 {
 		return float64(max(c.sharing.Load(), 1))
 	}
 	c.mu.Lock()

@@ -16,16 +16,16 @@ import (
 	"github.com/admitd/admitd/limiter/index"
 )
 
-// Bounds of the roster.
+// Bounds of the partitionTable.
 const (
 	evictEvery  = 1e9       // ns between two attempts to evict
 	retireAfter = int64(10) // coarse seconds until a retired partition is forgotten
 )
 
-// roster knows who is a partition: those that the configuration names, and one
+// partitionTable knows who is a partition: those that the configuration names, and one
 // for each key of a client while there is room. Reading it takes no lock.
-type roster struct {
-	table   atomic.Pointer[table]
+type partitionTable struct {
+	table   atomic.Pointer[policyTable]
 	version atomic.Uint64 // odd while a policy is being applied
 
 	gate     *Gate
@@ -33,7 +33,7 @@ type roster struct {
 	recall   func(partition string, key bool, algorithm string) time.Duration // nil = nothing is known
 
 	mu           sync.Mutex // guards changes of table, and the fields below; never held across a wait
-	numbers      numbers    // of the partitions in the table
+	numbers      numberPool // of the partitions in the table
 	evictAt      int64      // monotonic ns before which no eviction is tried
 	retired      []retired
 	gone         counts // of dynamic partitions that exist no more
@@ -87,13 +87,13 @@ type retired struct {
 
 // numbers gives away numbers that nobody has, and no new one while one was returned: all
 // are below the most that there were at once.
-type numbers struct {
+type numberPool struct {
 	returned []uint32
 	next     uint32
 }
 
 // take returns a number that nobody has.
-func (n *numbers) take() uint32 {
+func (n *numberPool) take() uint32 {
 	if last := len(n.returned) - 1; last >= 0 {
 		number := n.returned[last]
 		n.returned = n.returned[:last]
@@ -105,20 +105,20 @@ func (n *numbers) take() uint32 {
 
 // retire keeps a partition for those who hold it, and gives its number to the next.
 // r.mu is held.
-func (r *roster) retire(p *partition, second int64) {
+func (r *partitionTable) retire(p *partition, second int64) {
 	r.numbers.returned = append(r.numbers.returned, p.number)
 	r.retired = append(r.retired, retired{p, second})
 }
 
 // find returns what holds for a key, nil when the key is new.
-func (r *roster) find(key string) *partitionSpec { return r.table.Load().lookup(key) }
+func (r *partitionTable) find(key string) *partitionSpec { return r.table.Load().lookup(key) }
 
 // resolve returns what holds for a key, and admits the key when it is new: it
 // gets a partition while there is room, else "overflow". When the table is full,
 // partitions that were idle for long make room, the least recently used first;
 // partitions in use never do, so that a flood of keys cannot make a tenant lose
 // what its limit learned.
-func (r *roster) resolve(now int64, key string) *partitionSpec {
+func (r *partitionTable) resolve(now int64, key string) *partitionSpec {
 	t := r.table.Load()
 	if s := t.lookup(key); s != nil {
 		return s
@@ -165,20 +165,20 @@ func KeyName(key string) string {
 }
 
 // settle returns when no policy is being applied any more.
-func (r *roster) settle() {
+func (r *partitionTable) settle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 }
 
 // apply puts a policy in force. Rates change in place, so that their tokens are
 // kept; until everything is in force version is odd.
-func (r *roster) apply(now int64, policy *Policy) {
+func (r *partitionTable) apply(now int64, policy *Policy) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.version.Add(1)
 	defer r.version.Add(1)
 	old := r.table.Load()
-	t := &table{policy: policy, seed: maphash.MakeSeed()}
+	t := &policyTable{policy: policy, seed: maphash.MakeSeed()}
 	if old != nil {
 		t.bucket = old.bucket
 	}
@@ -205,7 +205,7 @@ func (r *roster) apply(now int64, policy *Policy) {
 }
 
 // keep returns the partition of that name, the old one where there is one.
-func (r *roster) keep(old, t *table, name string, policy *PartitionPolicy, now int64) *partitionSpec {
+func (r *partitionTable) keep(old, t *policyTable, name string, policy *PartitionPolicy, now int64) *partitionSpec {
 	if s := old.byName(name); s != nil {
 		return s.part.adopt(t, policy, now)
 	}
@@ -214,7 +214,7 @@ func (r *roster) keep(old, t *table, name string, policy *PartitionPolicy, now i
 
 // carryOver takes the partitions of clients' keys over, as far as they still
 // have one and fit, and retires those that are named no more.
-func (r *roster) carryOver(old, t *table, now int64) {
+func (r *partitionTable) carryOver(old, t *policyTable, now int64) {
 	second := now >> coarseShift
 	for _, s := range old.named {
 		if t.byName(s.part.name) == nil {
@@ -235,7 +235,7 @@ func (r *roster) carryOver(old, t *table, now int64) {
 
 // mayEvict reports whether it is worth trying to evict; a flood of new keys
 // finds out with one lock and no scan.
-func (r *roster) mayEvict(now int64) bool {
+func (r *partitionTable) mayEvict(now int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return now >= r.evictAt
@@ -244,7 +244,7 @@ func (r *roster) mayEvict(now int64) bool {
 // evict returns a table with room, or nil when every partition is in use. It
 // scans all partitions, so it runs at most once a second and makes room for an
 // eighth of the bound at once. r.mu is held.
-func (r *roster) evict(t *table, now int64) *table {
+func (r *partitionTable) evict(t *policyTable, now int64) *policyTable {
 	if now < r.evictAt {
 		return nil
 	}
@@ -283,7 +283,7 @@ func (p *partition) idle(now int64) bool {
 
 // forget drops retired partitions that nobody can hold any more and keeps their
 // counts. r.mu is held.
-func (r *roster) forget(second int64) {
+func (r *partitionTable) forget(second int64) {
 	r.retired = slices.DeleteFunc(r.retired, func(old retired) bool {
 		if second-old.at < retireAfter || old.part.tally.held() != 0 || old.part.queued.Load() != 0 {
 			return false
@@ -307,7 +307,7 @@ const defaultMaxPartitions = 1000
 // table is what a request is decided with: a policy and its partitions. Looking up
 // takes no lock: changes replace the table, and the next one shares with it what only
 // grows.
-type table struct {
+type policyTable struct {
 	policy *Policy
 	bucket *Bucket
 	common *common // what all partitions share
@@ -330,7 +330,7 @@ type prefix struct {
 }
 
 // lookup finds what holds for a key, nil when the key is new.
-func (t *table) lookup(key string) *partitionSpec {
+func (t *policyTable) lookup(key string) *partitionSpec {
 	hash := maphash.String(t.seed, key)
 	if s := t.keys.Find(hash, key); s != nil {
 		return s
@@ -344,17 +344,17 @@ func (t *table) lookup(key string) *partitionSpec {
 }
 
 // exact reports whether a partition is entered for the key itself.
-func (t *table) exact(key string) bool {
+func (t *policyTable) exact(key string) bool {
 	return t.keys.Find(maphash.String(t.seed, key), key) != nil
 }
 
 // put enters a partition. Who reads the table before it finds it from now on as well.
-func (t *table) put(key string, s *partitionSpec) {
+func (t *policyTable) put(key string, s *partitionSpec) {
 	t.keys.Put(maphash.String(t.seed, key), key, s)
 }
 
 // name enters a partition that the configuration names.
-func (t *table) name(s *partitionSpec) {
+func (t *policyTable) name(s *partitionSpec) {
 	t.named = append(t.named, s)
 	match := cmp.Or(s.policy.Match, s.policy.Name)
 	if text, isPrefix := strings.CutSuffix(match, "*"); isPrefix {
@@ -365,7 +365,7 @@ func (t *table) name(s *partitionSpec) {
 }
 
 // with returns a table that knows one key more.
-func (t *table) with(key string, s *partitionSpec) *table {
+func (t *policyTable) with(key string, s *partitionSpec) *policyTable {
 	next := *t
 	next.keyed = append(t.keyed, s.part)
 	next.put(key, s)
@@ -374,7 +374,7 @@ func (t *table) with(key string, s *partitionSpec) *table {
 
 // without returns a table that lacks some partitions of clients' keys, of which the
 // places are given. Who reads the table before finds them no more either.
-func (t *table) without(leaving []int) *table {
+func (t *policyTable) without(leaving []int) *policyTable {
 	next := *t
 	next.keyed = slices.Clone(t.keyed)
 	for _, i := range leaving {
@@ -387,7 +387,7 @@ func (t *table) without(leaving []int) *table {
 }
 
 // byName finds a partition that the configuration names.
-func (t *table) byName(name string) *partitionSpec {
+func (t *policyTable) byName(name string) *partitionSpec {
 	switch {
 	case t == nil:
 		return nil
@@ -406,7 +406,9 @@ func (t *table) byName(name string) *partitionSpec {
 
 // configured lists the partitions that the configuration names, and those that
 // exist in every gate.
-func (t *table) configured() []*partitionSpec { return append(slices.Clip(t.named), t.def, t.overflow) }
+func (t *policyTable) configured() []*partitionSpec {
+	return append(slices.Clip(t.named), t.def, t.overflow)
+}
 
 // maxPartitions returns the bound on dynamic partitions with its default.
 func (p *Policy) maxPartitions() int {

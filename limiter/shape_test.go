@@ -11,7 +11,7 @@ import (
 )
 
 // p99 of what requests took, from the offer to the end.
-func (f *fate) p99() time.Duration {
+func (f *causeTotal) p99() time.Duration {
 	took := slices.Sorted(slices.Values(f.took))
 	return took[len(took)*99/100]
 }
@@ -25,8 +25,8 @@ func TestScansAreCappedBesideLookups(t *testing.T) {
 	policy := func() *limiter.Policy {
 		return &limiter.Policy{Shapes: 100, Default: limiter.PartitionPolicy{NewLimit: newFixed(20), QueueAuto: true}}
 	}
-	play := func(scans bool) (lookups, scan *fate) {
-		y := newYard(policy(), 1)
+	play := func(scans bool) (lookups, scan *causeTotal) {
+		y := newSimGate(policy(), 1)
 		point := y.gate.Shape(1, func() string { return "find orders {_id}" })
 		table := y.gate.Shape(2, func() string { return "find orders {}" })
 		sources := []source{{name: "lookups", req: limiter.Request{Shape: point}, rate: 4000, hold: ms}}
@@ -56,7 +56,7 @@ func TestScansAreCappedBesideLookups(t *testing.T) {
 func TestShapesPayWhatTheyTake(t *testing.T) {
 	const ms = time.Millisecond
 	p := &limiter.Policy{Shapes: 100, Rate: limiter.Rate{PerSecond: 1000}, Default: limiter.PartitionPolicy{NewLimit: newFixed(1000)}}
-	y := newYard(p, 1)
+	y := newSimGate(p, 1)
 	cheap := y.gate.Shape(1, func() string { return "cheap" })
 	dear := y.gate.Shape(2, func() string { return "dear" })
 	y.play(60*time.Second,
@@ -122,10 +122,10 @@ func TestShapesAllocateNothing(t *testing.T) {
 
 // A backend that slows down made the only shape there was dear, and the culprit of
 // its own refusals (seen live): it was capped at one permit.
-func TestNobodyIsTheOnlyCulprit(t *testing.T) {
+func TestNobodyIsTheOnlyDominant(t *testing.T) {
 	const ms = time.Millisecond
 	p := &limiter.Policy{Shapes: 100, Default: limiter.PartitionPolicy{NewLimit: newFixed(20)}}
-	y := newYard(p, 1)
+	y := newSimGate(p, 1)
 	shape := y.gate.Shape(1, func() string { return "all" })
 	y.play(3*time.Second, source{name: "a", req: limiter.Request{Shape: shape}, rate: 500, hold: 10 * ms, until: 3 * time.Second})
 	y.play(3*time.Second, source{name: "b", req: limiter.Request{Shape: shape}, rate: 500, hold: 200 * ms})
@@ -140,10 +140,10 @@ func TestNobodyIsTheOnlyCulprit(t *testing.T) {
 // When the backend itself queues, lookups behind reports take as long as these:
 // by the time held nobody could tell them apart (seen live). The reports are found
 // by what requests take when nobody is in their way.
-func TestCulpritIsFoundInTheBackendsQueue(t *testing.T) {
+func TestDominantIsFoundInTheBackendsQueue(t *testing.T) {
 	const ms = time.Millisecond
 	p := &limiter.Policy{Shapes: 100, Default: limiter.PartitionPolicy{NewLimit: newFixed(20), QueueAuto: true}}
-	y := newYard(p, 1)
+	y := newSimGate(p, 1)
 	y.workers = 10
 	point := y.gate.Shape(1, func() string { return "lookup" })
 	table := y.gate.Shape(2, func() string { return "report" })

@@ -23,7 +23,7 @@ func classed(limit int) *limiter.Policy {
 // left, and the line is found within a second and stays.
 func TestFloodOfALowClass(t *testing.T) {
 	for seed := range uint64(5) {
-		y := newYard(classed(20), seed)
+		y := newSimGate(classed(20), seed)
 		least, most := 127, 0
 		y.each = func(now time.Duration) {
 			if now >= 2*time.Second { // a second after the flood began
@@ -57,7 +57,7 @@ func TestFloodOfALowClass(t *testing.T) {
 // class keeps its floor, and what matters most is served as if alone.
 func TestFloorsAndTheTop(t *testing.T) {
 	const ms = time.Millisecond
-	y := newYard(classed(20), 1)
+	y := newSimGate(classed(20), 1)
 	got := y.play(20*time.Second,
 		source{name: "top", req: limiter.Request{Class: labels.CriticalPlus}, rate: 500, hold: 10 * ms},
 		source{name: "critical", req: limiter.Request{}, rate: 20_000, hold: 10 * ms, from: time.Second},
@@ -83,14 +83,14 @@ func TestCohortsKeepTheirSide(t *testing.T) {
 	const ms = time.Millisecond
 	p := classed(20)
 	p.Total = 20
-	y := newYard(p, 1)
+	y := newSimGate(p, 1)
 	sources := []source{{name: "critical", req: limiter.Request{Key: "main"}, rate: 200, hold: 10 * ms}}
 	for i := range 40 {
 		name := "tenant" + string(rune('A'+i))
 		sources = append(sources, source{name: name, req: limiter.Request{Key: name, Class: labels.Sheddable}, rate: 100, hold: 10 * ms})
 	}
 	y.play(2*time.Second, sources...) // until the line has settled
-	before := map[string]fate{}
+	before := map[string]causeTotal{}
 	for name, o := range y.tally {
 		before[name] = *o
 	}
@@ -127,7 +127,7 @@ func TestLineOfLongAgo(t *testing.T) {
 	for first := range sources {
 		p := classed(20)
 		p.Total, p.Classes = 20, &limiter.Classes{} // no floor: it would hide the line
-		y := newYard(p, 1)
+		y := newSimGate(p, 1)
 		y.play(2200*ms, sources...) // the last 200 ms for what is in flight
 		if s := y.gate.Status(); s.ShedThreshold == 127 || s.InFlight > 0 {
 			t.Fatalf("after the flood the line is at %d, with %d in flight", s.ShedThreshold, s.InFlight)
@@ -149,7 +149,7 @@ func TestLineOfLongAgo(t *testing.T) {
 // there is no line, and after one it goes away.
 func TestLineGoesAway(t *testing.T) {
 	const ms = time.Millisecond
-	y := newYard(classed(20), 1)
+	y := newSimGate(classed(20), 1)
 	y.play(5*time.Second, source{name: "flood", req: limiter.Request{Class: labels.Sheddable}, rate: 20_000, hold: 10 * ms, until: 5 * time.Second},
 		source{name: "critical", req: limiter.Request{}, rate: 100, hold: 10 * ms})
 	if s := y.gate.Status(); s.ShedThreshold == 127 {
@@ -167,7 +167,7 @@ func TestLineGoesAway(t *testing.T) {
 // To shed costs no allocation.
 func TestSheddingAllocatesNothing(t *testing.T) {
 	const ms = time.Millisecond
-	y := newYard(classed(20), 1)
+	y := newSimGate(classed(20), 1)
 	y.play(3*time.Second, source{name: "low", req: limiter.Request{Class: labels.Sheddable}, rate: 20_000, hold: 10 * ms},
 		source{name: "critical", req: limiter.Request{}, rate: 1000, hold: 10 * ms})
 	shed := 0

@@ -69,7 +69,7 @@ type PartitionStatus struct {
 	// Key is true for the partition of a client's key, which may bear the name
 	// of one of the configuration.
 	Key       bool
-	Number    int // as in [Glance]
+	Number    int // as in [Brief]
 	Algorithm string
 	Limit     int // in force: the fallback while the clock is not trusted
 	InFlight  int
@@ -113,7 +113,7 @@ func (g *Gate) Status() Status { return g.Page(StatusOptions{}) }
 // down.
 func (g *Gate) Page(o StatusOptions) Status {
 	now := g.clock.Now()
-	t, gone := g.roster.snapshot(now)
+	t, gone := g.partitions.snapshot(now)
 	s := Status{
 		Name: g.name, Mode: t.policy.Mode, Draining: g.draining.Load(), Fallback: !g.clock.Trusted(),
 		Bucket: bucketStatus(t.bucket, now), Total: int(t.def.whole()), Queued: int(g.queued.Load()),
@@ -130,7 +130,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 		spec := p.spec.Load()
 		sums.add(keys, spec)
 		page.add(spec)
-		breathe(n)
+		yieldNow(n)
 	}
 	keys.counts.add(&gone.counts, anyMark)
 	keys.admitted += gone.admitted
@@ -155,7 +155,7 @@ func (g *Gate) Page(o StatusOptions) Status {
 // Queue returns how many requests wait for a token or a permit, and the bucket
 // of the request rate, nil without one. It looks at no partition.
 func (g *Gate) Queue() (waiting int, bucket *BucketStatus) {
-	bucket = bucketStatus(g.roster.table.Load().bucket, g.clock.Now())
+	bucket = bucketStatus(g.partitions.table.Load().bucket, g.clock.Now())
 	waiting = int(g.queued.Load())
 	if bucket != nil {
 		waiting += bucket.Waiting
@@ -164,7 +164,7 @@ func (g *Gate) Queue() (waiting int, bucket *BucketStatus) {
 }
 
 // classify tells what became of each class.
-func (s *Status) classify(t *table, sums *labelSums) {
+func (s *Status) classify(t *policyTable, sums *labelSums) {
 	if t.policy.Classes == nil {
 		return
 	}
@@ -178,7 +178,7 @@ func (s *Status) classify(t *table, sums *labelSums) {
 }
 
 // remains is what partitions that nobody finds any more leave in the sums.
-type remains struct {
+type evictedCounts struct {
 	counts   counts // of those of clients' keys
 	admitted uint64
 	held     int64 // permits of them
@@ -187,11 +187,11 @@ type remains struct {
 }
 
 // snapshot returns the table, and what remains of those that are not in it.
-func (r *roster) snapshot(now int64) (*table, *remains) {
+func (r *partitionTable) snapshot(now int64) (*policyTable, *evictedCounts) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(now >> coarseShift)
-	rest := &remains{admitted: r.goneAdmitted, removed: make(map[string]*remainder, len(r.removed))}
+	rest := &evictedCounts{admitted: r.goneAdmitted, removed: make(map[string]*remainder, len(r.removed))}
 	rest.counts.add(&r.gone, anyMark)
 	for label, old := range r.removed {
 		kept := of(rest.removed, label)
@@ -214,7 +214,7 @@ func (r *roster) snapshot(now int64) (*table, *remains) {
 // may be held in them, bounded by the total. It allocates nothing, so that it
 // may be told to whoever asks; see [Gate.Status] for everything else.
 func (g *Gate) Load() (held, limit int64) {
-	t := g.roster.table.Load()
+	t := g.partitions.table.Load()
 	add := func(s *partitionSpec) { held, limit = held+s.part.tally.held(), limit+s.bound() }
 	for _, s := range t.named {
 		add(s)

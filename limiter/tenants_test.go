@@ -25,8 +25,8 @@ func TestHogBesideTwenty(t *testing.T) {
 	const ms = time.Millisecond
 	const length = 60 * time.Second
 	for _, limit := range []int{24, 40} {
-		alone := newYard(together(limit), 1).play(length, source{name: "one", req: limiter.Request{Key: "one"}, clients: 1, hold: 10 * ms})["one"].served
-		y := newYard(together(limit), 1)
+		alone := newSimGate(together(limit), 1).play(length, source{name: "one", req: limiter.Request{Key: "one"}, clients: 1, hold: 10 * ms})["one"].served
+		y := newSimGate(together(limit), 1)
 		sources := []source{{name: "hog", req: limiter.Request{Key: "hog"}, clients: 100, hold: 10 * ms, backoff: 5 * ms}}
 		for i := range 20 {
 			name := fmt.Sprint("tenant", i)
@@ -60,7 +60,7 @@ func TestSharesByWeight(t *testing.T) {
 	capped := p.Default
 	capped.Name, capped.MaxShare = "capped", 0.1
 	p.Named = []limiter.PartitionPolicy{heavy, capped}
-	y := newYard(p, 1)
+	y := newSimGate(p, 1)
 	held, n := map[string]float64{}, 0.0
 	y.each = func(now time.Duration) {
 		if now < time.Second {
@@ -97,7 +97,7 @@ func TestNoisyTenantOfAHundred(t *testing.T) {
 		l.n.Store(40)
 		return l
 	}
-	y := newYard(p, 1)
+	y := newSimGate(p, 1)
 	sources := []source{{name: "noisy", req: limiter.Request{Key: "noisy"}, rate: 350, hold: 10 * ms}}
 	for i := range 99 {
 		name := fmt.Sprint("tenant", i)

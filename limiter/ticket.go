@@ -24,14 +24,14 @@ type Ticket struct {
 	deadline  int64 // monotonic ns when the wait is over; 0 in debt = no bound
 	ready     chan struct{}
 
-	line    atomic.Pointer[line] // in which it waits or is to wait; see lock
-	place   link[Ticket]         // guarded by line.mu
-	lane    *lane                // in which it is or was; guarded by line.mu
-	crowded bool                 // many were ahead when it joined
-	notify  func()               // called when granted; guarded by line.mu, nil = nobody
-	granted bool                 // guarded by line.mu
-	ousted  bool                 // it had to make room for somebody who was given less; guarded by line.mu
-	permit  Permit               // valid once granted, until it is handed over
+	line    atomic.Pointer[waitQueue] // in which it waits or is to wait; see lock
+	place   listNode[Ticket]          // guarded by line.mu
+	lane    *classQueue               // in which it is or was; guarded by line.mu
+	crowded bool                      // many were ahead when it joined
+	notify  func()                    // called when granted; guarded by line.mu, nil = nobody
+	granted bool                      // guarded by line.mu
+	ousted  bool                      // it had to make room for somebody who was given less; guarded by line.mu
+	permit  Permit                    // valid once granted, until it is handed over
 }
 
 // longestWait bounds the waits and deadlines of a request, so that adding one to
@@ -135,7 +135,7 @@ func (t *Ticket) resume(now int64) (permit Permit, next int64, done bool, err er
 			t.req.MaxWait = NoWait
 		}
 	}
-	s := t.gate.roster.resolve(now, t.req.Key)
+	s := t.gate.partitions.resolve(now, t.req.Key)
 	t.spec = s
 	t.line.Store(s.line())
 	p := s.part
@@ -172,7 +172,7 @@ func (t *Ticket) refuse(now int64, why cause) error {
 	}
 	t.spec.classify(&t.req, why)
 	if !t.crowded {
-		t.spec.unroomed(now, entry{rank: t.spec.rank(&t.req)}, t.req.Shape)
+		t.spec.noteNoPermit(now, entry{rank: t.spec.rank(&t.req)}, t.req.Shape)
 	}
 	if w := t.spec.witness; w != nil {
 		w.Waited(t.at, now, Refused)
@@ -223,20 +223,20 @@ func (t *Ticket) Wait(ctx context.Context) (Permit, error) {
 
 // grantLocked gives the ticket, which has left the line, a place in the
 // partition of s.
-func (t *Ticket) grantLocked(now int64, s *partitionSpec, at place) {
+func (t *Ticket) grantLocked(now int64, s *partitionSpec, at reservation) {
 	t.granted = true
 	t.permit = t.grant(now, at, s)
-	t.tellLocked()
+	t.notifyLocked()
 }
 
-// oustLocked has a ticket that has left the line be refused.
-func (t *Ticket) oustLocked() {
+// evictLocked has a ticket that has left the line be refused.
+func (t *Ticket) evictLocked() {
 	t.ousted = true
-	t.tellLocked()
+	t.notifyLocked()
 }
 
 // tellLocked tells who waits that the wait is over.
-func (t *Ticket) tellLocked() {
+func (t *Ticket) notifyLocked() {
 	close(t.ready)
 	if t.notify != nil {
 		t.notify()
@@ -244,22 +244,22 @@ func (t *Ticket) tellLocked() {
 }
 
 // grant makes the ticket's permit for a place that was taken under s.
-func (t *Ticket) grant(now int64, at place, s *partitionSpec) Permit {
+func (t *Ticket) grant(now int64, at reservation, s *partitionSpec) Permit {
 	if s.witness != nil {
 		s.witness.Waited(t.at, now, Admitted)
 	}
 	return s.part.grant(now, at, t.paying(s), t.req.Shape)
 }
 
-// paying returns s with the purse that this ticket was paid to, which differs
+// paying returns s with the bucketSet that this ticket was paid to, which differs
 // when a reload brought another: what is charged later goes to the same.
 func (t *Ticket) paying(s *partitionSpec) *partitionSpec {
-	paid := purse{t.dues[0].Bucket, t.dues[1].Bucket}
-	if s.purse == paid {
+	paid := bucketSet{t.dues[0].Bucket, t.dues[1].Bucket}
+	if s.bucketSet == paid {
 		return s
 	}
 	joint := *s
-	joint.purse = paid
+	joint.bucketSet = paid
 	return &joint
 }
 

@@ -12,12 +12,12 @@ import (
 
 // yard plays a gate in virtual time: sources offer requests at random, each permit
 // is held for as long as its source says, and nobody sleeps.
-type yard struct {
+type simGate struct {
 	clock  *stoppedClock
 	gate   *limiter.Gate
 	rand   *rand.Rand
-	agenda agenda
-	tally  map[string]*fate // by source
+	events dueQueue
+	tally  map[string]*causeTotal // by source
 	each   func(now time.Duration)
 
 	workers, busy int // of the backend; no workers = as many as are needed
@@ -40,14 +40,14 @@ type source struct {
 }
 
 // fate is what became of a source's requests.
-type fate struct {
+type causeTotal struct {
 	offered, served, shed, refused int
 	worst                          time.Duration // from the offer to the end
 	took                           []time.Duration
 }
 
 // String says all but how long each took.
-func (f fate) String() string {
+func (f causeTotal) String() string {
 	return fmt.Sprintf("%d offered, %d served, %d refused, %d of these shed, %v at worst", f.offered, f.served, f.refused, f.shed, f.worst)
 }
 
@@ -57,41 +57,41 @@ type due struct {
 	rank int
 }
 
-type agenda []due
+type dueQueue []due
 
-func (e agenda) Len() int { return len(e) }
-func (e agenda) Less(i, j int) bool {
+func (e dueQueue) Len() int { return len(e) }
+func (e dueQueue) Less(i, j int) bool {
 	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].rank < e[j].rank
 }
-func (e agenda) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *agenda) Push(x any)   { *e = append(*e, x.(due)) }
-func (e *agenda) Pop() any {
+func (e dueQueue) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *dueQueue) Push(x any)   { *e = append(*e, x.(due)) }
+func (e *dueQueue) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
 	return last
 }
 
-func newYard(policy *limiter.Policy, seed uint64) *yard {
-	y := &yard{clock: &stoppedClock{}, rand: rand.New(rand.NewPCG(seed, 1)), tally: map[string]*fate{}}
+func newSimGate(policy *limiter.Policy, seed uint64) *simGate {
+	y := &simGate{clock: &stoppedClock{}, rand: rand.New(rand.NewPCG(seed, 1)), tally: map[string]*causeTotal{}}
 	y.clock.now.Store(int64(time.Second))
 	y.gate = limiter.New("yard", policy, limiter.Options{Clock: y.clock, Rand: y.rand.Uint64})
 	return y
 }
 
 // after has something done later.
-func (y *yard) after(d time.Duration, do func()) {
-	heap.Push(&y.agenda, due{at: y.clock.Now() + int64(d), do: do, rank: len(y.agenda)})
+func (y *simGate) after(d time.Duration, do func()) {
+	heap.Push(&y.events, due{at: y.clock.Now() + int64(d), do: do, rank: len(y.events)})
 }
 
 // play runs the sources for a time.
-func (y *yard) play(length time.Duration, sources ...source) map[string]*fate {
+func (y *simGate) play(length time.Duration, sources ...source) map[string]*causeTotal {
 	start := y.clock.Now()
 	for _, s := range sources {
 		if s.until > 0 {
 			s.end = start + int64(s.until)
 		}
 		if y.tally[s.name] == nil {
-			y.tally[s.name] = &fate{}
+			y.tally[s.name] = &causeTotal{}
 		}
 		n := max(s.clients, 1)
 		for range n {
@@ -106,8 +106,8 @@ func (y *yard) play(length time.Duration, sources ...source) map[string]*fate {
 		}
 		y.after(0, tick)
 	}
-	for len(y.agenda) > 0 && y.agenda[0].at <= start+int64(length) {
-		e := heap.Pop(&y.agenda).(due)
+	for len(y.events) > 0 && y.events[0].at <= start+int64(length) {
+		e := heap.Pop(&y.events).(due)
 		y.clock.now.Store(max(e.at, y.clock.Now()))
 		e.do()
 	}
@@ -115,7 +115,7 @@ func (y *yard) play(length time.Duration, sources ...source) map[string]*fate {
 }
 
 // arrive offers one request, and the next one of an open source.
-func (y *yard) arrive(s *source) {
+func (y *simGate) arrive(s *source) {
 	if s.end > 0 && y.clock.Now() >= s.end {
 		return
 	}
@@ -129,7 +129,7 @@ func (y *yard) arrive(s *source) {
 }
 
 // wait follows a request until its end.
-func (y *yard) wait(s *source, o *fate, began int64, permit limiter.Permit, ticket *limiter.Ticket, err error) {
+func (y *simGate) wait(s *source, o *causeTotal, began int64, permit limiter.Permit, ticket *limiter.Ticket, err error) {
 	if ticket != nil {
 		p, next, done, err := ticket.Step(y.clock.Now())
 		if done {
@@ -168,7 +168,7 @@ func (y *yard) wait(s *source, o *fate, began int64, permit limiter.Permit, tick
 
 // work has something done when the backend has worked for so long, for which it
 // may have to wait for a worker.
-func (y *yard) work(d time.Duration, do func()) {
+func (y *simGate) work(d time.Duration, do func()) {
 	if y.workers == 0 {
 		y.after(d, do)
 		return
@@ -190,12 +190,12 @@ func (y *yard) work(d time.Duration, do func()) {
 }
 
 // holds draws how long a permit is held.
-func (y *yard) holds(s *source) time.Duration {
+func (y *simGate) holds(s *source) time.Duration {
 	return max(time.Duration(y.rand.ExpFloat64()*float64(s.hold)), time.Microsecond)
 }
 
 // back has a client of a closed source ask again.
-func (y *yard) back(s *source) {
+func (y *simGate) back(s *source) {
 	if s.rate == 0 {
 		y.after(s.pause+time.Microsecond, func() { y.arrive(s) })
 	}

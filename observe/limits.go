@@ -12,17 +12,17 @@ type LimitChanges struct {
 func (m *Metrics) WatchLimits(read func() []LimitChanges) { m.moves.read.Store(&read) }
 
 // moves collects how often limits moved.
-type moves struct {
+type limitMoves struct {
 	changes family
 	read    atomic.Pointer[func() []LimitChanges]
 }
 
-func newMoves() *moves {
-	return &moves{changes: newCounter("limit_changes_total", "Times that a concurrency limit moved, by why, as seen once a second.")}
+func newMoves() *limitMoves {
+	return &limitMoves{changes: newCounter("limit_changes_total", "Times that a concurrency limit moved, by why, as seen once a second.")}
 }
 
 // collect implements [source].
-func (s *moves) collect(b *builder) {
+func (s *limitMoves) collect(b *builder) {
 	read := s.read.Load()
 	if read == nil {
 		return

@@ -30,7 +30,7 @@ type Metrics struct {
 	gates     *gates
 	doors     *doors
 	backends  *backends
-	moves     *moves
+	moves     *limitMoves
 	config    *configMetrics
 	clock     *clockMetrics
 	process   *processMetrics

@@ -8,9 +8,9 @@ import (
 
 // Bounds of a [Spool].
 const (
-	spoolBytes    = 1 << 20
-	spoolPatience = 50 * time.Millisecond
-	spoolFarewell = time.Second
+	spoolBytes        = 1 << 20
+	spoolPatience     = 50 * time.Millisecond
+	spoolLastRefusals = time.Second
 )
 
 // Spool writes lines to a reader who may stand still, such as that of a pipe. While
@@ -76,7 +76,7 @@ func (s *Spool) Flush() {
 	written := s.written
 	s.mu.Unlock()
 	if written != nil {
-		within(spoolFarewell, written)
+		within(spoolLastRefusals, written)
 	}
 }
 

@@ -15,7 +15,7 @@ type candidate struct {
 	stage  *Stage
 	gate   *limiter.Gate
 	time   clock
-	events agenda.Agenda[event]
+	events agenda.Queue[event]
 	due    []*waiter // granted a permit under the gate's lock
 	inside int       // permits held
 	counts counts

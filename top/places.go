@@ -15,9 +15,9 @@ type place int
 
 // The places.
 const (
-	atTable  place = iota // all partitions
-	atDetail              // the partition that is pointed at
-	atAskers              // who makes the load
+	atTable   place = iota // all partitions
+	atDetail               // the partition that is pointed at
+	atTopKeys              // who makes the load
 )
 
 // toggle goes to a place, or back from it.
@@ -33,8 +33,8 @@ func (v *View) toggle(to place) {
 func (v *View) body(width, room int) []Line {
 	var out []Line
 	switch v.at {
-	case atAskers:
-		out = v.askers()
+	case atTopKeys:
+		out = v.topKeys()
 	case atDetail:
 		out = v.detail(width)
 	default:
@@ -127,7 +127,7 @@ func (v *View) detail(width int) []Line {
 }
 
 // askers says who makes the load of each ingress.
-func (v *View) askers() []Line {
+func (v *View) topKeys() []Line {
 	out := []Line{{fmt.Sprintf("%-12s %-12s %10s %10s  WHO", "INGRESS", "KIND", "RECEIVED/s", "REFUSED/s"), reverse}}
 	for i := range v.now.Ingresses {
 		in := &v.now.Ingresses[i]

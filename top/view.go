@@ -72,7 +72,7 @@ func (v *View) Key(key string) (quit bool) {
 	case "/":
 		v.typing, v.at = true, atTable
 	case "o":
-		v.toggle(atAskers)
+		v.toggle(atTopKeys)
 	case "\r", "\n":
 		v.toggle(atDetail)
 	case "\x7f", "\b": // back, and then all

@@ -9,7 +9,7 @@ type Freeze struct {
 }
 
 // brake is what keeps every setting where it is, whatever policies wish.
-type brake struct {
+type freezer struct {
 	off        bool      // by configuration
 	settled    time.Time // nothing moves before
 	frozen     *Freeze
@@ -22,7 +22,7 @@ type brake struct {
 const settling = "settling"
 
 // look finds whether it is on. news says that this is worth a record.
-func (b *brake) look(now time.Time, st *State) (on, news bool) {
+func (b *freezer) look(now time.Time, st *State) (on, news bool) {
 	b.distrusted = st.Hold != ""
 	before := b.why
 	b.why = ""
@@ -42,7 +42,7 @@ func (b *brake) look(now time.Time, st *State) (on, news bool) {
 }
 
 // shown is why nothing moves, as far as that is known between two looks.
-func (b *brake) shown() string {
+func (b *freezer) shown() string {
 	switch {
 	case b.panicked != "":
 		return "it panicked: " + b.panicked

@@ -25,8 +25,8 @@ func (t *Tuner) Freeze(now time.Time, by string) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	defer t.publish(now)
-	if t.brake.frozen == nil {
-		t.brake.frozen = &Freeze{By: by, At: now.UTC().Round(0)}
+	if t.freezer.frozen == nil {
+		t.freezer.frozen = &Freeze{By: by, At: now.UTC().Round(0)}
 		t.record(now, &Record{Kind: KindFreeze, By: by, Why: "somebody stopped the tuner"})
 	}
 	for _, l := range t.levers {
@@ -42,7 +42,7 @@ func (t *Tuner) Unfreeze(now time.Time, by, name string) error {
 	defer t.turn.Unlock()
 	defer t.publish(now)
 	found := name == ""
-	for _, e := range t.council.entries {
+	for _, e := range t.policies.entries {
 		if name == "" || e.Name == name {
 			e.locked, e.strikes, e.paused, found = false, nil, [2]time.Time{}, true
 		}
@@ -53,13 +53,13 @@ func (t *Tuner) Unfreeze(now time.Time, by, name string) error {
 			found = true
 		}
 	}
-	found = found || slices.ContainsFunc(t.levers, func(l *lever) bool { return l.at.String() == name })
+	found = found || slices.ContainsFunc(t.levers, func(l *managedSetting) bool { return l.at.String() == name })
 	if !found {
 		return fmt.Errorf("%w: %q", ErrNoName, name)
 	}
 	why := "somebody let the tuner go on; what was locked or set by hand is released"
 	if name == "" {
-		t.brake.frozen, t.brake.panicked, t.brake.why = nil, "", "" // the next look finds what else holds it
+		t.freezer.frozen, t.freezer.panicked, t.freezer.why = nil, "", "" // the next look finds what else holds it
 	} else {
 		why = "somebody released " + name
 	}
@@ -119,12 +119,12 @@ type Kept struct {
 func (t *Tuner) Kept() Kept {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	k := Kept{Frozen: t.brake.frozen}
+	k := Kept{Frozen: t.freezer.frozen}
 	for s := range t.hands {
 		k.ByHand = append(k.ByHand, s.String())
 	}
 	slices.Sort(k.ByHand)
-	for _, e := range t.council.entries {
+	for _, e := range t.policies.entries {
 		if e.locked {
 			k.Locked = append(k.Locked, e.Name)
 		}
@@ -137,13 +137,13 @@ func (t *Tuner) Kept() Kept {
 func (t *Tuner) Keep(k Kept) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	t.brake.frozen = k.Frozen
+	t.freezer.frozen = k.Frozen
 	for _, name := range k.ByHand {
 		if s, err := ParseSetting(name); err == nil {
 			t.hands[s] = true
 		}
 	}
-	for _, e := range t.council.entries {
+	for _, e := range t.policies.entries {
 		e.locked = slices.Contains(k.Locked, e.Name)
 	}
 	t.publish(t.epoch)
@@ -156,14 +156,14 @@ func (t *Tuner) Inherit(old *Tuner) {
 	old.turn.Lock()
 	ring, next := old.journal.ring, old.journal.next
 	before := map[string]*entry{}
-	for _, e := range old.council.entries {
+	for _, e := range old.policies.entries {
 		before[e.Name] = e
 	}
 	old.turn.Unlock()
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	t.journal.ring, t.journal.next = append(t.journal.ring, ring...), next
-	for _, e := range t.council.entries {
+	for _, e := range t.policies.entries {
 		if was := before[e.Name]; was != nil {
 			e.changes, e.reverts, e.strikes = was.changes, was.reverts, slices.Clone(was.strikes)
 		}

@@ -12,8 +12,8 @@ import (
 // worthIt is the share of a value below which a move is not worth making.
 const worthIt = 0.005
 
-// council are the policies, and what they wish of a setting.
-type council struct {
+// policySet are the policies, and what they wish of a setting.
+type policySet struct {
 	entries []*entry
 	past    *past
 	trial   TrialOptions
@@ -29,7 +29,7 @@ type wish struct {
 }
 
 // wishes asks every policy that moves the setting.
-func (c *council) wishes(now time.Time, l *lever) []wish {
+func (c *policySet) wishes(now time.Time, l *managedSetting) []wish {
 	var all []wish
 	slack := c.past.slack(l)
 	for _, e := range c.entries {
@@ -53,13 +53,13 @@ func (c *council) wishes(now time.Time, l *lever) []wish {
 	return all
 }
 
-func (e *entry) moves(l *lever) bool {
+func (e *entry) moves(l *managedSetting) bool {
 	return slices.Contains(e.levers, l)
 }
 
 // ask returns the wish of a policy that holds nothing back: its rule's, or
 // where several settings are tried one by one, that of following the first.
-func (c *council) ask(l *lever, e *entry, slack bool) policy.Wish {
+func (c *policySet) ask(l *managedSetting, e *entry, slack bool) policy.Wish {
 	s := policy.Setting{Value: min(l.current, e.Max), Base: l.base, Min: e.Min, Max: e.Max, Slack: slack}
 	if e.Step > 0 { // it goes back step by step, and no further than it may
 		s.Base = min(l.base, e.Max)
@@ -78,7 +78,7 @@ func (c *council) ask(l *lever, e *entry, slack bool) policy.Wish {
 	return w
 }
 
-func (c *council) follows(e *entry, l *lever) bool {
+func (c *policySet) follows(e *entry, l *managedSetting) bool {
 	return c.trial.Canary && len(e.levers) > 1 && e.levers[0] != l
 }
 
@@ -86,7 +86,7 @@ func (c *council) follows(e *entry, l *lever) bool {
 // allows. Bounds do not push: a setting that the file puts beyond them stays until
 // a wish moves it inwards. bound says what cut it: step, min, max, or the key of
 // the configuration.
-func cut(p *Policy, l *lever, want float64) (value float64, bound string) {
+func cut(p *Policy, l *managedSetting, want float64) (value float64, bound string) {
 	from := min(l.current, p.Max)
 	v := want
 	switch {
@@ -128,7 +128,7 @@ func cut(p *Policy, l *lever, want float64) (value float64, bound string) {
 }
 
 // stands says what stands against a move now; "" = nothing.
-func (c *council) stands(now time.Time, l *lever, w *wish) string {
+func (c *policySet) stands(now time.Time, l *managedSetting, w *wish) string {
 	if !l.moved.IsZero() && now.Sub(l.moved) < w.e.Cooldown {
 		return "cooldown"
 	}

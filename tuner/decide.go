@@ -13,20 +13,20 @@ import (
 type mover struct {
 	o          Options
 	gate       Gate
-	journal    journal
+	journal    auditLog
 	past       past
-	council    council
-	levers     []*lever
+	policies   policySet
+	levers     []*managedSetting
 	hands      map[Setting]bool // that a person set; left alone until released
 	generation uint64           // of the configuration that the levers began from
 }
 
 // decide moves one setting, or leaves it.
-func (m *mover) decide(ctx context.Context, now time.Time, l *lever) {
+func (m *mover) decide(ctx context.Context, now time.Time, l *managedSetting) {
 	if m.hands[l.at] {
 		return
 	}
-	all := m.council.wishes(now, l)
+	all := m.policies.wishes(now, l)
 	if len(all) == 0 {
 		return
 	}
@@ -45,7 +45,7 @@ func (m *mover) decide(ctx context.Context, now time.Time, l *lever) {
 	if l.refused != "" {
 		l.why += "; refused: " + l.refused
 	}
-	if stand := m.council.stands(now, l, &best); stand != "" {
+	if stand := m.policies.stands(now, l, &best); stand != "" {
 		l.why += "; " + stand
 		return
 	}
@@ -53,7 +53,7 @@ func (m *mover) decide(ctx context.Context, now time.Time, l *lever) {
 }
 
 // grant does what is wished, or says that it would.
-func (m *mover) grant(ctx context.Context, now time.Time, l *lever, w *wish, all []wish) {
+func (m *mover) grant(ctx context.Context, now time.Time, l *managedSetting, w *wish, all []wish) {
 	e := w.e
 	r := &Record{
 		Kind: KindChange, Policy: e.Name, Setting: l.at.String(), Why: w.Why, Signals: e.seen,
@@ -92,7 +92,7 @@ func (m *mover) grant(ctx context.Context, now time.Time, l *lever, w *wish, all
 
 // set changes the setting through the gate's door. by is whose wish it is, ""
 // for a policy's.
-func (m *mover) set(ctx context.Context, l *lever, v float64, by string) error {
+func (m *mover) set(ctx context.Context, l *managedSetting, v float64, by string) error {
 	document, err := l.at.patch(v, l.follower)
 	if err == nil {
 		err = m.gate.Patch(ctx, m.generation, l.at.Ingress, by, document)
@@ -111,7 +111,7 @@ func (m *mover) record(now time.Time, r *Record) {
 }
 
 // otherwise says what would have become of the setting without the winner.
-func otherwise(l *lever, w *wish, all []wish) string {
+func otherwise(l *managedSetting, w *wish, all []wish) string {
 	text := "it would have stayed at " + words(l.current)
 	next := others(all, w.e)
 	for i := range next {

@@ -31,13 +31,13 @@ type State struct {
 	// Objectives of latency that ingresses state, by name; those of a trial go
 	// first.
 	Objectives map[string]time.Duration
-	// Vitals by ingress, and by "ingress/partition" for partitions that have a
+	// Measurements by ingress, and by "ingress/partition" for partitions that have a
 	// name.
-	Vitals map[string]Vitals
+	Vitals map[string]Measurements
 }
 
-// Vitals are the counts of a gate or a partition since it began.
-type Vitals struct {
+// Measurements are the counts of a gate or a partition since it began.
+type Measurements struct {
 	Offered  uint64 // requests that were decided
 	Refused  uint64
 	InFlight int

@@ -9,14 +9,14 @@ import (
 type entry struct {
 	Policy
 
-	levers           []*lever
+	levers           []*managedSetting
 	seen             []SignalNow // its signals now
 	held             string      // why it holds still now; "" = it does not
 	blind            bool        // a record says that it is
 	locked           bool
 	strikes          []time.Time  // take-backs within the last strikeMemory
 	paused           [2]time.Time // until then it does not lower, raise
-	spread           map[*lever]float64
+	spread           map[*managedSetting]float64
 	changes, reverts uint64
 }
 
@@ -34,7 +34,7 @@ func direction(ratio float64) int {
 }
 
 // lever is one setting that policies move.
-type lever struct {
+type managedSetting struct {
 	at       Setting
 	base     float64 // in the configuration; infinite = without bound
 	current  float64
@@ -78,7 +78,7 @@ func (e *entry) look(now time.Time, all map[string]SignalNow) {
 
 // try puts a change on trial. A change of direction ends the trials before it;
 // a step back that stays above where the trial began leaves them open.
-func (l *lever) try(j *journal, r *Record) {
+func (l *managedSetting) try(j *auditLog, r *Record) {
 	if len(l.open) > 0 {
 		first := l.open[0]
 		up, wasUp := r.new > r.old, first.new > first.old
@@ -97,7 +97,7 @@ func (l *lever) try(j *journal, r *Record) {
 }
 
 // keep ends the oldest trial of a setting, which stays.
-func (l *lever) keep(j *journal, trial *Trial) {
+func (l *managedSetting) keep(j *auditLog, trial *Trial) {
 	r := *l.open[0]
 	r.Trial = trial
 	l.open = l.open[1:]
@@ -105,12 +105,12 @@ func (l *lever) keep(j *journal, trial *Trial) {
 }
 
 // close ends every trial of a setting without a verdict.
-func (l *lever) close(j *journal, why string) {
+func (l *managedSetting) close(j *auditLog, why string) {
 	l.end(j, &Trial{State: trialNotJudged, Test: why})
 }
 
 // end ends every trial of a setting in one way.
-func (l *lever) end(j *journal, trial *Trial) {
+func (l *managedSetting) end(j *auditLog, trial *Trial) {
 	for _, open := range l.open {
 		r := *open
 		r.Trial = trial
@@ -121,7 +121,7 @@ func (l *lever) end(j *journal, trial *Trial) {
 
 // lead lets the other settings of a policy follow the first one: upwards once
 // its trial is over, downwards after one cooldown, as overload does not wait.
-func (l *lever) lead(now time.Time, trial time.Duration) {
+func (l *managedSetting) lead(now time.Time, trial time.Duration) {
 	for i, r := range l.open {
 		e := r.policy
 		if !r.Canary || r.spread {

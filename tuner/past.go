@@ -28,7 +28,7 @@ func (p *past) note(now time.Time, st *State) {
 }
 
 // objectiveOf is the objective in seconds of what is measured under a key of
-// [State.Vitals]; 0 = none.
+// [State.Measurements]; 0 = none.
 func (p *past) objectiveOf(key string) float64 {
 	ingress, _, _ := strings.Cut(key, "/")
 	if in := p.trial.Ingress; p.trial.Objective > 0 && (in == "" || in == ingress) {
@@ -38,7 +38,7 @@ func (p *past) objectiveOf(key string) float64 {
 }
 
 // bins are how the gate of a setting did before and after a moment.
-func (p *past) bins(l *lever, at, now time.Time) (before, after []bin) {
+func (p *past) bins(l *managedSetting, at, now time.Time) (before, after []bin) {
 	for _, key := range l.at.vitals() {
 		h := p.histories[key]
 		before, after = h.between(at.Add(-p.trial.For), at), h.between(at, now)
@@ -50,14 +50,14 @@ func (p *past) bins(l *lever, at, now time.Time) (before, after []bin) {
 }
 
 // judgeBins are the bins by which the objective is judged.
-func (p *past) judgeBins(l *lever, at, now time.Time) (before, after []bin, objective float64) {
+func (p *past) judgeBins(l *managedSetting, at, now time.Time) (before, after []bin, objective float64) {
 	key := p.judge(l)
 	h := p.histories[key]
 	return h.between(at.Add(-p.trial.For), at), h.between(at, now), p.objectiveOf(key)
 }
 
 // judge is the ingress by whose latency a change is judged.
-func (p *past) judge(l *lever) string {
+func (p *past) judge(l *managedSetting) string {
 	if p.trial.Ingress != "" {
 		return p.trial.Ingress
 	}
@@ -65,7 +65,7 @@ func (p *past) judge(l *lever) string {
 }
 
 // slack reports whether nothing was refused lately at the setting's gate.
-func (p *past) slack(l *lever) bool {
+func (p *past) slack(l *managedSetting) bool {
 	if strings.HasPrefix(l.at.Key, "connections.") {
 		return false
 	}

@@ -84,14 +84,14 @@ type WishNow struct {
 const defaultRing = 512
 
 // journal keeps the newest records and passes all of them on.
-type journal struct {
+type auditLog struct {
 	next  int
 	ring  []*Record
 	audit func(*Record)
 }
 
 // add numbers a record and keeps it.
-func (j *journal) add(r *Record) {
+func (j *auditLog) add(r *Record) {
 	j.next++
 	r.ID = strconv.Itoa(j.next)
 	j.ring = append(j.ring, r)
@@ -102,7 +102,7 @@ func (j *journal) add(r *Record) {
 }
 
 // again replaces a record by a later version of itself.
-func (j *journal) again(r *Record) {
+func (j *auditLog) again(r *Record) {
 	for i := len(j.ring) - 1; i >= 0; i-- {
 		if j.ring[i].ID == r.ID {
 			j.ring[i] = r
@@ -112,14 +112,14 @@ func (j *journal) again(r *Record) {
 	j.pass(r)
 }
 
-func (j *journal) pass(r *Record) {
+func (j *auditLog) pass(r *Record) {
 	if j.audit != nil {
 		j.audit(r)
 	}
 }
 
 // find returns the newest version of a record; nil when it is gone.
-func (j *journal) find(id string) *Record {
+func (j *auditLog) find(id string) *Record {
 	for _, r := range j.ring {
 		if r.ID == id {
 			return r

@@ -12,15 +12,15 @@ import (
 	"github.com/admitd/admitd/tuner/signal"
 )
 
-// senses read the signals. Safe for concurrent use.
-type senses struct {
+// signalReaders read the signals. Safe for concurrent use.
+type signalReaders struct {
 	log   *slog.Logger
 	epoch time.Time // zero of the monotonic clock that signals are told
 	feeds []*feed
 }
 
-func newSenses(now time.Time, list []Signal, log *slog.Logger) *senses {
-	s := &senses{log: log, epoch: now}
+func newSignalReaders(now time.Time, list []Signal, log *slog.Logger) *signalReaders {
+	s := &signalReaders{log: log, epoch: now}
 	for _, one := range list {
 		s.feeds = append(s.feeds, &feed{Signal: one, sig: signal.New(one.Options)})
 	}
@@ -28,10 +28,10 @@ func newSenses(now time.Time, list []Signal, log *slog.Logger) *senses {
 }
 
 // nanos is the time that signals are told.
-func (s *senses) nanos(now time.Time) int64 { return int64(now.Sub(s.epoch)) }
+func (s *signalReaders) nanos(now time.Time) int64 { return int64(now.Sub(s.epoch)) }
 
 // add passes on what was read for the signal of that name.
-func (s *senses) add(now time.Time, name string, v float64, at time.Time, err error) {
+func (s *signalReaders) add(now time.Time, name string, v float64, at time.Time, err error) {
 	for _, f := range s.feeds {
 		if f.Name == name {
 			if at.IsZero() {
@@ -43,7 +43,7 @@ func (s *senses) add(now time.Time, name string, v float64, at time.Time, err er
 }
 
 // own reads the gate's own signals from how it did.
-func (s *senses) own(now time.Time, p *past) {
+func (s *signalReaders) own(now time.Time, p *past) {
 	for _, f := range s.feeds {
 		if f.Source != nil || f.Metric == "" {
 			continue
@@ -57,7 +57,7 @@ func (s *senses) own(now time.Time, p *past) {
 }
 
 // all returns what every signal says, in the order of the configuration.
-func (s *senses) all(now time.Time) []SignalNow {
+func (s *signalReaders) all(now time.Time) []SignalNow {
 	at, out := s.nanos(now), make([]SignalNow, 0, len(s.feeds))
 	for _, f := range s.feeds {
 		v := f.value(at)
@@ -69,7 +69,7 @@ func (s *senses) all(now time.Time) []SignalNow {
 }
 
 // forget drops everything that was read.
-func (s *senses) forget() {
+func (s *signalReaders) forget() {
 	for _, f := range s.feeds {
 		f.mu.Lock()
 		f.sig.Reset()
@@ -79,7 +79,7 @@ func (s *senses) forget() {
 
 // run reads every source in a goroutine of its own until ctx is done, so that a
 // slow one holds up nobody.
-func (s *senses) run(ctx context.Context, wg *sync.WaitGroup) {
+func (s *signalReaders) run(ctx context.Context, wg *sync.WaitGroup) {
 	for _, f := range s.feeds {
 		if f.Source != nil {
 			wg.Go(func() { s.read(ctx, f) })
@@ -88,7 +88,7 @@ func (s *senses) run(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // read reads one source again and again.
-func (s *senses) read(ctx context.Context, f *feed) {
+func (s *signalReaders) read(ctx context.Context, f *feed) {
 	every, timeout := f.Every, f.Timeout
 	if every <= 0 {
 		every = defaultEvery
@@ -110,7 +110,7 @@ func (s *senses) read(ctx context.Context, f *feed) {
 
 // readOnce reads a source within its time. What a source panics with is a
 // failure of the signal.
-func (s *senses) readOnce(ctx context.Context, f *feed, timeout time.Duration) {
+func (s *signalReaders) readOnce(ctx context.Context, f *feed, timeout time.Duration) {
 	defer func() {
 		if p := recover(); p != nil {
 			now := s.nanos(time.Now())
@@ -132,7 +132,7 @@ func (s *senses) readOnce(ctx context.Context, f *feed, timeout time.Duration) {
 }
 
 // close closes the sources that hold connections.
-func (s *senses) close() error {
+func (s *signalReaders) close() error {
 	var errs []error
 	for _, f := range s.feeds {
 		if c, ok := f.Source.(Closer); ok {

@@ -187,7 +187,7 @@ func (s Setting) within(settings map[string]any) bounds {
 	return b
 }
 
-// vitals are the keys of [State.Vitals] that tell how the setting does, the
+// vitals are the keys of [State.Measurements] that tell how the setting does, the
 // nearest first.
 func (s Setting) vitals() []string {
 	if s.Partition == "" {

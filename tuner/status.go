@@ -72,12 +72,12 @@ func (t *Tuner) Record(id string) (*Record, error) {
 // publish makes what is true now readable. turn is held, or nobody else has t.
 func (t *Tuner) publish(now time.Time) {
 	s := Status{
-		At: now.UTC().Round(0), Mode: t.o.Mode, Frozen: t.brake.frozen, Hold: t.brake.shown(),
-		Signals: t.senses.all(now), Policies: make([]PolicyStatus, 0, len(t.council.entries)),
+		At: now.UTC().Round(0), Mode: t.o.Mode, Frozen: t.freezer.frozen, Hold: t.freezer.shown(),
+		Signals: t.signals.all(now), Policies: make([]PolicyStatus, 0, len(t.policies.entries)),
 		Settings: make([]SettingStatus, 0, len(t.levers)), Records: slices.Clone(t.journal.ring),
 	}
 	slices.Reverse(s.Records)
-	for _, e := range t.council.entries {
+	for _, e := range t.policies.entries {
 		s.Policies = append(s.Policies, PolicyStatus{
 			Name: e.Name, Adjust: e.Adjust.String(), Signals: append([]string{}, e.Signals...), Min: e.Min, Max: e.Max,
 			Held: e.held, Locked: e.locked, Changes: e.changes, Reverts: e.reverts,

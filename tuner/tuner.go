@@ -23,18 +23,18 @@ const longestGap = 30 * time.Second
 
 // Tuner decides. Its methods are safe for concurrent use.
 type Tuner struct {
-	epoch  time.Time // when it began
-	senses *senses
-	status atomic.Pointer[Status]
+	epoch   time.Time // when it began
+	signals *signalReaders
+	status  atomic.Pointer[Status]
 
 	// turn is taken by ticks and by what people ask for, one at a time, and
 	// guards the fields below. It is held across Gate.Patch; what the gate
 	// calls while it patches must not come back here.
 	turn sync.Mutex
 	mover
-	brake  brake
-	begun  bool
-	ticked time.Time
+	freezer freezer
+	begun   bool
+	ticked  time.Time
 }
 
 // New returns a tuner that has seen nothing yet at now. The error is everything that
@@ -45,15 +45,15 @@ func New(now time.Time, g Gate, o Options) (*Tuner, error) {
 		return nil, err
 	}
 	t := &Tuner{
-		epoch: now, senses: newSenses(now, o.Signals, o.Log), brake: brake{off: o.Mode == Off},
-		mover: mover{o: o, gate: g, journal: journal{audit: o.Audit}, past: past{trial: o.Trial, histories: map[string]*history{}}, hands: map[Setting]bool{}},
+		epoch: now, signals: newSignalReaders(now, o.Signals, o.Log), freezer: freezer{off: o.Mode == Off},
+		mover: mover{o: o, gate: g, journal: auditLog{audit: o.Audit}, past: past{trial: o.Trial, histories: map[string]*history{}}, hands: map[Setting]bool{}},
 	}
-	t.council = council{past: &t.past, trial: o.Trial}
+	t.policies = policySet{past: &t.past, trial: o.Trial}
 	for _, p := range o.Policies {
 		if p.Cooldown <= 0 {
 			p.Cooldown = defaultCooldown
 		}
-		t.council.entries = append(t.council.entries, &entry{Policy: p, spread: map[*lever]float64{}})
+		t.policies.entries = append(t.policies.entries, &entry{Policy: p, spread: map[*managedSetting]float64{}})
 	}
 	t.publish(now)
 	return t, nil
@@ -63,7 +63,7 @@ func New(now time.Time, g Gate, o Options) (*Tuner, error) {
 // err is not nil. at is when it was true, zero = now. [Tuner.Run] does so by
 // itself; call it only without Run.
 func (t *Tuner) Feed(now time.Time, name string, v float64, at time.Time, err error) {
-	t.senses.add(now, name, v, at, err)
+	t.signals.add(now, name, v, at, err)
 }
 
 // Run reads the sources and decides, until ctx is done, and then closes the
@@ -72,7 +72,7 @@ func (t *Tuner) Feed(now time.Time, name string, v float64, at time.Time, err er
 func (t *Tuner) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	if t.o.Mode != Off {
-		t.senses.run(ctx, &wg)
+		t.signals.run(ctx, &wg)
 	}
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
@@ -84,7 +84,7 @@ func (t *Tuner) Run(ctx context.Context) error {
 		}
 	}
 	wg.Wait()
-	return t.senses.close()
+	return t.signals.close()
 }
 
 // Tick looks at everything and decides. Call it about once per second, from one
@@ -95,8 +95,8 @@ func (t *Tuner) Tick(ctx context.Context, now time.Time) {
 	defer t.publish(now)
 	defer func() {
 		if p := recover(); p != nil {
-			t.brake.panicked = fmt.Sprint(p)
-			t.o.Log.Error("tuner panicked and holds still", slog.String("panic", t.brake.panicked), slog.String("stack", string(debug.Stack())))
+			t.freezer.panicked = fmt.Sprint(p)
+			t.o.Log.Error("tuner panicked and holds still", slog.String("panic", t.freezer.panicked), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	st := t.gate.Read()
@@ -105,15 +105,15 @@ func (t *Tuner) Tick(ctx context.Context, now time.Time) {
 		t.begin(now, &st)
 	}
 	t.past.note(now, &st)
-	t.senses.own(now, &t.past)
+	t.signals.own(now, &t.past)
 	t.noticeHands(now, &st)
 	t.look(now)
-	if st.Hold == "" && t.brake.distrusted { // latencies of that time are not to be believed
+	if st.Hold == "" && t.freezer.distrusted { // latencies of that time are not to be believed
 		t.forget(now)
 	}
-	if on, news := t.brake.look(now, &st); on {
+	if on, news := t.freezer.look(now, &st); on {
 		if news {
-			t.record(now, &Record{Kind: KindHold, Why: t.brake.why})
+			t.record(now, &Record{Kind: KindHold, Why: t.freezer.why})
 		}
 		return
 	}
@@ -135,15 +135,15 @@ func (t *Tuner) keepTime(now time.Time) {
 // be judged.
 func (t *Tuner) forget(now time.Time) {
 	clear(t.past.histories)
-	t.senses.forget()
+	t.signals.forget()
 	for _, l := range t.levers {
 		l.doubt = len(l.open) > 0
 		l.moved = now
 	}
-	for _, e := range t.council.entries {
+	for _, e := range t.policies.entries {
 		e.paused = [2]time.Time{}
 	}
-	t.brake.settled = now.Add(defaultCooldown)
+	t.freezer.settled = now.Add(defaultCooldown)
 }
 
 // begin starts from the configuration as it is now.
@@ -155,20 +155,20 @@ func (t *Tuner) begin(now time.Time, st *State) {
 			why += fmt.Sprintf("; settings that people set or took back are left alone still: %d", n)
 		}
 		t.record(now, &Record{Kind: KindReload, Why: why})
-		t.brake.settled = now.Add(defaultCooldown)
+		t.freezer.settled = now.Add(defaultCooldown)
 	}
 	for _, l := range t.levers {
 		l.close(&t.journal, "the configuration was read anew")
 	}
 	t.begun, t.generation, t.levers = true, st.Generation, nil
-	known := map[Setting]*lever{}
-	for _, e := range t.council.entries {
+	known := map[Setting]*managedSetting{}
+	for _, e := range t.policies.entries {
 		e.levers, e.held = nil, ""
 		clear(e.spread)
 		for _, s := range e.Adjust.expand(st) {
 			l := known[s]
 			if l == nil {
-				l = &lever{at: s}
+				l = &managedSetting{at: s}
 				l.base, _ = s.in(st.Settings[s.Ingress])
 				l.current = l.base
 				if c, ok := s.companion(); ok {
@@ -211,10 +211,10 @@ func nearly(a, b float64) bool {
 // look reads all signals, and tells rules what they say.
 func (t *Tuner) look(now time.Time) {
 	all := map[string]SignalNow{}
-	for _, s := range t.senses.all(now) {
+	for _, s := range t.signals.all(now) {
 		all[s.Name] = s
 	}
-	for _, e := range t.council.entries {
+	for _, e := range t.policies.entries {
 		e.look(now, all)
 		t.noteSight(now, e)
 	}

@@ -27,13 +27,13 @@ const fewest = 5
 type history struct {
 	bins   []bin
 	began  time.Time
-	before Vitals
+	before Measurements
 	known  bool
 }
 
 // note takes the counts at one moment. Every length it closes a bin and reports
 // true.
-func (h *history) note(now time.Time, v *Vitals, length time.Duration, objective float64) bool {
+func (h *history) note(now time.Time, v *Measurements, length time.Duration, objective float64) bool {
 	if !h.known {
 		h.before, h.began, h.known = *v, now, true
 		return false

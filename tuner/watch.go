@@ -66,7 +66,7 @@ func ratio(old, value float64) float64 {
 
 // resolve ends trials that could not be judged, as the trial's test says: what let
 // more in is taken back, the rest stays. Nobody is to blame.
-func (m *mover) resolve(ctx context.Context, now time.Time, l *lever, trial *Trial) {
+func (m *mover) resolve(ctx context.Context, now time.Time, l *managedSetting, trial *Trial) {
 	first, old := l.open[0], l.current
 	if trial.State = trialNotJudged; ratio(first.old, old) <= 1 {
 		l.end(&m.journal, trial)
@@ -81,7 +81,7 @@ func (m *mover) resolve(ctx context.Context, now time.Time, l *lever, trial *Tri
 
 // takeBack undoes every change of a setting that is on trial, and holds it
 // against the policies.
-func (m *mover) takeBack(ctx context.Context, now time.Time, l *lever, harm string) {
+func (m *mover) takeBack(ctx context.Context, now time.Time, l *managedSetting, harm string) {
 	first, old := l.open[0], l.current
 	way := direction(ratio(first.old, old))
 	before, after := m.past.bins(l, first.at, now)
@@ -121,7 +121,7 @@ func (m *mover) takeBack(ctx context.Context, now time.Time, l *lever, harm stri
 }
 
 // giveBack sets a setting to an earlier value and records it.
-func (m *mover) giveBack(ctx context.Context, now time.Time, l *lever, to float64, r *Record) {
+func (m *mover) giveBack(ctx context.Context, now time.Time, l *managedSetting, to float64, r *Record) {
 	r.Setting = l.at.String()
 	if err := m.set(ctx, l, to, ""); err != nil {
 		r.Kind, r.Why = KindRefused, r.Why+"; and it could not be taken back: "+err.Error()
@@ -142,14 +142,14 @@ func (m *mover) reloaded() time.Time {
 }
 
 // revert sets a setting to what it was, and leaves it to whoever asked.
-func (m *mover) revert(ctx context.Context, now time.Time, l *lever, to float64, by, name string) error {
+func (m *mover) revert(ctx context.Context, now time.Time, l *managedSetting, to float64, by, name string) error {
 	old := l.current
 	if err := m.set(ctx, l, to, by); err != nil {
 		return err
 	}
 	l.close(&m.journal, "somebody took it back")
 	m.hands[l.at], l.moved = true, now
-	for _, e := range m.council.entries {
+	for _, e := range m.policies.entries {
 		if e.moves(l) {
 			clear(e.spread)
 			if name == "" || e.Name == name {

@@ -33,7 +33,7 @@ type world struct {
 
 	backlogged float64 // requests that wait in the backend
 	busy       float64 // share of the capacity that is used
-	vitals     tuner.Vitals
+	vitals     tuner.Measurements
 	fractions  map[string]float64
 	noise      float64
 	failing    float64 // share of the work that fails
@@ -56,7 +56,7 @@ func newWorld(t *testing.T, demand, capacity, rate float64) *world {
 	t.Helper()
 	w := &world{
 		now: start, demand: demand, capacity: capacity, objective: 0.1, fractions: map[string]float64{},
-		vitals: tuner.Vitals{Latency: tuner.Latencies{}}, generation: 1,
+		vitals: tuner.Measurements{Latency: tuner.Latencies{}}, generation: 1,
 	}
 	w.write(t, rate)
 	return w
@@ -94,7 +94,7 @@ func (w *world) reload(t *testing.T) {
 func (w *world) Read() tuner.State {
 	v := w.vitals
 	v.Latency = maps.Clone(v.Latency)
-	return tuner.State{Hold: w.hold, Generation: w.generation, Settings: w.settings, Objectives: w.objectives, Vitals: map[string]tuner.Vitals{"orders": v}}
+	return tuner.State{Hold: w.hold, Generation: w.generation, Settings: w.settings, Objectives: w.objectives, Vitals: map[string]tuner.Measurements{"orders": v}}
 }
 
 // Patch implements [tuner.Gate].

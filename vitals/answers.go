@@ -35,7 +35,7 @@ const (
 
 // usually is a figure as it was over the last half hour. The zero value knows
 // nothing.
-type usually struct {
+type usualValue struct {
 	value float64
 	over  time.Duration // for which it was seen
 }
@@ -48,13 +48,13 @@ const (
 )
 
 // see takes what the figure was for a time.
-func (u *usually) see(v float64, d time.Duration) {
+func (u *usualValue) see(v float64, d time.Duration) {
 	u.over += d
 	u.value += (v - u.value) * min(d.Seconds()/min(u.over, usuallyOver).Seconds(), 1)
 }
 
 // risen reports whether a share is many times what it usually is.
-func (u *usually) risen(v, times float64) bool {
+func (u *usualValue) risen(v, times float64) bool {
 	return u.over >= usuallyKnown && v >= times*u.value
 }
 

@@ -25,8 +25,8 @@ const (
 // Reading is one ingress at one moment.
 type Reading struct {
 	Name       string
-	Gate       limiter.Status           // its sums; partitions of clients' keys may be left out
-	Partitions iter.Seq[limiter.Glance] // nil = none
+	Gate       limiter.Status          // its sums; partitions of clients' keys may be left out
+	Partitions iter.Seq[limiter.Brief] // nil = none
 	Backends   []ingress.BackendStatus
 	Ungated    int64 // open connections of which nothing is admitted
 	// Connections are those of its clients, with what was answered; nil = not counted.
@@ -84,7 +84,7 @@ type record struct {
 	quiet     time.Time     // since when permits are held and nothing is answered; zero = something is
 	quietAt   totals        // of then
 	took      time.Duration // mean latency when something was answered last; 0 = nothing was
-	errors    usually       // share of the backend's answers that are errors
+	errors    usualValue    // share of the backend's answers that are errors
 	recall    func(partition string, key bool) (Baseline, bool)
 	source    func(setting, partition string) string
 	pinned    func(partition string, key bool) string
@@ -93,7 +93,7 @@ type record struct {
 	pace      pace
 	latencies latencies
 	own       latencies
-	roll      roll
+	roll      partitionTable
 	series    Series
 	moved     map[[2]string]uint64 // times that limits moved, by label and why
 	histories int                  // partitions with changes
@@ -189,7 +189,7 @@ func (r *record) take(now time.Time, in *Reading) {
 	r.source, r.pinned, r.elsewhere, r.ungated = in.Source, in.Pinned, in.Elsewhere, in.Ungated
 	t := newTotals(now, in)
 	if n := len(r.window); n > 0 && (t.received < r.window[n-1].received || seconds > stale.Seconds()) {
-		r.window, r.roll, r.histories, r.latencies = nil, roll{}, 0, latencies{} // another gate under its name, or the process slept
+		r.window, r.roll, r.histories, r.latencies = nil, partitionTable{}, 0, latencies{} // another gate under its name, or the process slept
 		r.quiet = time.Time{}
 	}
 	r.window = append(r.window, t)

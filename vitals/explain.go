@@ -127,7 +127,7 @@ func (b *Book) LimitChanges() (all []ChangeCount) {
 }
 
 // watchLimit notes what happened to a partition's limit since the last reading.
-func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Glance) {
+func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Brief) {
 	if g.BaseRTT > 0 && moved(p.base.RTT, g.BaseRTT) {
 		before := p.base.RTT
 		p.base = Baseline{RTT: g.BaseRTT, Learned: now, InFlight: g.InFlight}
@@ -183,7 +183,7 @@ func (r *record) watchLimit(now time.Time, p *partition, g *limiter.Glance) {
 const pinnedBy = "override"
 
 // pin words the override that sets the limit of a partition; "" = there is none.
-func (r *record) pin(g *limiter.Glance) string {
+func (r *record) pin(g *limiter.Brief) string {
 	if r.pinned == nil {
 		return ""
 	}
@@ -196,7 +196,7 @@ func moved(old, now time.Duration) bool {
 }
 
 // kept returns what was learned of a partition in an earlier life.
-func (r *record) kept(g *limiter.Glance) (Baseline, bool) {
+func (r *record) kept(g *limiter.Brief) (Baseline, bool) {
 	if r.recall == nil {
 		return Baseline{}, false
 	}

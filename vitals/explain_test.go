@@ -27,7 +27,7 @@ func TestExplainNamesWhatRefuses(t *testing.T) {
 					Rejected: map[labels.Reason]uint64{by.Reason: refused}, RejectedBy: map[limiter.Cause]uint64{by: refused},
 				}}},
 			},
-			Partitions: slices.Values([]limiter.Glance{{Name: "default", Limit: 20, Refused: refused, Refusals: byCause{by: refused}}}),
+			Partitions: slices.Values([]limiter.Brief{{Name: "default", Limit: 20, Refused: refused, Refusals: byCause{by: refused}}}),
 		}})
 	}
 	e, ok := book.Explain("orders", "default", begin.Add(4*time.Second))

@@ -179,7 +179,7 @@ func (o *ingressOf) read() {
 		Gate: limiter.Status{
 			Name: "orders", Mode: o.mode, InFlight: held, Fallback: o.last.fallback, Labels: []limiter.LabelStatus{{Label: "default", Counts: o.counts(), InFlight: held}},
 		},
-		Partitions: slices.Values([]limiter.Glance{
+		Partitions: slices.Values([]limiter.Brief{
 			{Name: "default"},
 			{
 				Name: "acme", Key: true, Number: 1, Admitted: o.sum.Admitted, Refused: o.sum.RejectedBy[o.last.by], BaseRTT: o.base,

@@ -10,7 +10,7 @@ import (
 
 // partition is one partition of an ingress.
 type partition struct {
-	last    limiter.Glance
+	last    limiter.Brief
 	reading uint64  // in which it was seen last; 0 = there is none
 	refused float64 // per second, smoothed
 	told    uint64  // refusals that [Book.MostRefused] told of
@@ -78,7 +78,7 @@ type second struct {
 // roll is the partitions of an ingress, each in the place of its number: of a hundred
 // thousand none is looked up. What is said of all of them is found in the one pass in
 // which they are read.
-type roll struct {
+type partitionTable struct {
 	rows    []*[rollRows]partition
 	reading uint64 // counts readings
 	known   int    // partitions
@@ -96,7 +96,7 @@ type roll struct {
 const rollRows = 512
 
 // at returns the place of a number.
-func (l *roll) at(number int) *partition {
+func (l *partitionTable) at(number int) *partition {
 	for number >= len(l.rows)*rollRows {
 		l.rows = append(l.rows, &[rollRows]partition{})
 	}
@@ -104,7 +104,7 @@ func (l *roll) at(number int) *partition {
 }
 
 // all lists the partitions that there are.
-func (l *roll) all() iter.Seq[*partition] {
+func (l *partitionTable) all() iter.Seq[*partition] {
 	return func(yield func(*partition) bool) {
 		for _, rows := range l.rows {
 			for i := range rows {
@@ -117,7 +117,7 @@ func (l *roll) all() iter.Seq[*partition] {
 }
 
 // find returns the partition of that name, nil when there is none. It looks at all.
-func (l *roll) find(name string, key bool) *partition {
+func (l *partitionTable) find(name string, key bool) *partition {
 	for p := range l.all() {
 		if p.last.Name == name && p.last.Key == key {
 			return p
@@ -132,7 +132,7 @@ func (p *partition) is(name string, key bool) bool {
 }
 
 // glance takes the partitions' counts.
-func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Glance]) {
+func (r *record) glance(now time.Time, seconds float64, all iter.Seq[limiter.Brief]) {
 	l := &r.roll
 	l.reading++
 	l.charted, l.ranked = l.charted[:0], l.ranked[:0]
@@ -186,7 +186,7 @@ func (r *record) forget(p *partition) {
 }
 
 // since takes what happened since the last glance.
-func (p *partition) since(g *limiter.Glance, seconds float64) (s second) {
+func (p *partition) since(g *limiter.Brief, seconds float64) (s second) {
 	per := func(from, to uint64) float32 { return float32(float64(to-min(from, to)) / seconds) }
 	s = second{
 		admitted: per(p.last.Admitted, g.Admitted), refused: per(p.last.Refused, g.Refused),
@@ -199,7 +199,7 @@ func (p *partition) since(g *limiter.Glance, seconds float64) (s second) {
 }
 
 // add adds a partition to what is said of all.
-func (l *roll) add(p *partition) {
+func (l *partitionTable) add(p *partition) {
 	p.rank = keptRanks
 	if p.series != nil {
 		l.charted = append(l.charted, p)

@@ -22,12 +22,12 @@ import (
 func TestANumberPassesOn(t *testing.T) {
 	var book vitals.Book
 	now := time.Unix(1e9, 0)
-	read := func(all ...limiter.Glance) {
+	read := func(all ...limiter.Brief) {
 		now = now.Add(time.Second)
 		book.Take(now, []vitals.Reading{{Name: "orders", Partitions: slices.Values(all)}})
 	}
-	old := limiter.Glance{Name: "old", Key: true, Number: 700, Limit: 9, BaseRTT: time.Millisecond}
-	other := limiter.Glance{Name: "other", Key: true, Number: 3, Limit: 4}
+	old := limiter.Brief{Name: "old", Key: true, Number: 700, Limit: 9, BaseRTT: time.Millisecond}
+	other := limiter.Brief{Name: "other", Key: true, Number: 3, Limit: 4}
 	for range 5 {
 		read(old, other)
 		old.Admitted += 1000
@@ -41,7 +41,7 @@ func TestANumberPassesOn(t *testing.T) {
 	if name, n := book.MostRefused("orders"); n != 0 {
 		t.Errorf("since then %d are refused for %q; want none", n, name)
 	}
-	next := limiter.Glance{Name: "next", Key: true, Number: 700, Limit: 7, Admitted: 2}
+	next := limiter.Brief{Name: "next", Key: true, Number: 700, Limit: 7, Admitted: 2}
 	read(next)
 	if diff := cmp.Diff([]string{"next"}, book.Busiest("orders", 9)); diff != "" {
 		t.Errorf("busiest (-want +got):\n%s", diff)
@@ -74,10 +74,10 @@ func TestANumberPassesOn(t *testing.T) {
 func TestAPauseIsNoRate(t *testing.T) {
 	var book vitals.Book
 	now := time.Unix(1e9, 0)
-	quiet := limiter.Glance{Name: "quiet", Key: true, Number: 3, Limit: 9, Admitted: 1_000_000, Refused: 500_000}
+	quiet := limiter.Brief{Name: "quiet", Key: true, Number: 3, Limit: 9, Admitted: 1_000_000, Refused: 500_000}
 	read := func(after time.Duration) {
 		now = now.Add(after)
-		book.Take(now, []vitals.Reading{{Name: "orders", Partitions: slices.Values([]limiter.Glance{quiet})}})
+		book.Take(now, []vitals.Reading{{Name: "orders", Partitions: slices.Values([]limiter.Brief{quiet})}})
 	}
 	read(time.Second)
 	read(time.Second)
@@ -115,7 +115,7 @@ func TestNumbersPassOnWhilePartitionsComeAndGo(t *testing.T) {
 	now, known := time.Unix(1e9, 0), map[string]bool{}
 	take := func() {
 		now = now.Add(time.Second)
-		book.Take(now, []vitals.Reading{{Name: "orders", Partitions: g.Glances()}})
+		book.Take(now, []vitals.Reading{{Name: "orders", Partitions: g.Briefs()}})
 		for i, key := range keys {
 			e, ok := book.Explain("orders", key, now)
 			if want := 100 + i; ok && (e.Limit != want || e.Baseline.RTT != time.Duration(want)*time.Millisecond || len(e.Changes) > 0) {

@@ -7,7 +7,7 @@ const keptRanks = 200
 
 // consider ranks a partition among those that were seen before it. Only what is kept is
 // sorted.
-func (l *roll) consider(p *partition) {
+func (l *partitionTable) consider(p *partition) {
 	if n := len(l.ranked); n < keptRanks {
 		l.ranked = append(l.ranked, nil)
 	} else if !p.before(l.ranked[n-1]) {
@@ -25,7 +25,7 @@ func (l *roll) consider(p *partition) {
 }
 
 // order tells the partitions their ranks.
-func (l *roll) order() {
+func (l *partitionTable) order() {
 	for i, p := range l.ranked {
 		p.rank = i
 	}

@@ -20,9 +20,9 @@ func TestBusiest(t *testing.T) {
 	var book vitals.Book
 	now := time.Now()
 	for second := range 4 {
-		all := func(yield func(limiter.Glance) bool) {
+		all := func(yield func(limiter.Brief) bool) {
 			for i := range tenants {
-				g := limiter.Glance{Name: fmt.Sprintf("tenant-%04d", i), Key: true, Number: i, Limit: 2, Admitted: 1, BaseRTT: 10 * time.Millisecond}
+				g := limiter.Brief{Name: fmt.Sprintf("tenant-%04d", i), Key: true, Number: i, Limit: 2, Admitted: 1, BaseRTT: 10 * time.Millisecond}
 				if i%100 == 7 { // the rest asks no more
 					g.Admitted += uint64(second * i)
 				}

@@ -76,7 +76,7 @@ func play(t *testing.T, s scene, seconds int) (v vitals.Verdict) {
 					Name: "orders", Mode: s.mode, Draining: s.draining, Total: s.total,
 					Bucket: &limiter.BucketStatus{PerSecond: 150}, Labels: []limiter.LabelStatus{{Label: "default", Counts: sum}},
 				},
-				Partitions: slices.Values([]limiter.Glance{
+				Partitions: slices.Values([]limiter.Brief{
 					{Name: "default"},
 					{Name: "tenant-5", Key: true, Number: 1, Admitted: tenant.Admitted, Refused: tenant.RejectedBy[s.by], BaseRTT: 10 * time.Millisecond},
 				}),

@@ -34,7 +34,7 @@ func BenchmarkBeat(b *testing.B) {
 			}
 			ask(partitions)
 			read := func(_ string, o limiter.StatusOptions) press.Snapshot {
-				return press.Snapshot{Ingresses: []press.Ingress{{Name: "orders", Gate: g.Page(o), Glances: g.Glances()}}}
+				return press.Snapshot{Ingresses: []press.Ingress{{Name: "orders", Gate: g.Page(o), Glances: g.Briefs()}}}
 			}
 			p := press.New(read, &vitals.Book{}, func(string) string { return "" })
 			now := time.Now()

@@ -26,7 +26,7 @@ func Words(s *Snapshot, now time.Time, book *vitals.Book) status.Document {
 		all := book.Gauges(in.Name)
 		in.Limit, in.BaseRTTMS = all.Limit, all.BaseRTTMS
 		in.ETag = s.Ingresses[i].ETag
-		in.Top = Top(s.Ingresses[i].Askers, askers.Kinds(), statusTop, false)
+		in.Top = Top(s.Ingresses[i].TopKeys, askers.Kinds(), statusTop, false)
 		in.Forecast = book.Forecast(in.Name, now)
 		in.Verdict = newVerdict(book.Verdict(in.Name, now))
 		p50, p99 := book.Quantiles(in.Name)

@@ -31,10 +31,10 @@ const (
 	ListedKeys = 100
 )
 
-// Press makes what readers of the status are given (ADR 25): one frame a second, however
+// Cache makes what readers of the status are given (ADR 25): one frame a second, however
 // many they are. What the pulse read is used again, so that a reader costs no
 // reading of all partitions. It is safe for concurrent use.
-type Press struct {
+type Cache struct {
 	read    func(ingress string, o limiter.StatusOptions) Snapshot
 	book    *vitals.Book
 	tag     func(ingress string) string // of its settings
@@ -53,8 +53,8 @@ type Press struct {
 
 // New returns a press that reads the daemon, tells the book, and asks for the ETag
 // of an ingress's settings.
-func New(read func(ingress string, o limiter.StatusOptions) Snapshot, book *vitals.Book, tag func(ingress string) string) *Press {
-	return &Press{read: read, book: book, tag: tag}
+func New(read func(ingress string, o limiter.StatusOptions) Snapshot, book *vitals.Book, tag func(ingress string) string) *Cache {
+	return &Cache{read: read, book: book, tag: tag}
 }
 
 // pulseInterval is how often the book is told what happens.
@@ -63,7 +63,7 @@ const pulseInterval = time.Second
 // Pulse reads the daemon once a second, looked at or not, so that there is
 // something to say as soon as somebody looks. It reads sums and a glance at each
 // partition: 20,000 of them are some milliseconds, in which it steps aside often.
-func (p *Press) Pulse(ctx context.Context) {
+func (p *Cache) Pulse(ctx context.Context) {
 	p.pulsing.Store(true)
 	defer p.pulsing.Store(false)
 	ticker := time.NewTicker(pulseInterval)
@@ -80,7 +80,7 @@ func (p *Press) Pulse(ctx context.Context) {
 
 // Beat takes the reading of this second, and wakes who waits for it. It is called by
 // one goroutine; the other methods are safe for concurrent use meanwhile.
-func (p *Press) Beat(now time.Time) {
+func (p *Cache) Beat(now time.Time) {
 	snapshot := p.read("", limiter.StatusOptions{Partitions: limiter.NoKeys})
 	if applied := snapshot.Config.LastSuccess; !p.applied.IsZero() && !applied.Equal(p.applied) {
 		p.book.MarkOnce(applied, "", "configuration reloaded") // by a change of the file
@@ -89,8 +89,8 @@ func (p *Press) Beat(now time.Time) {
 	all := make([]vitals.Reading, 0, len(snapshot.Ingresses))
 	for i := range snapshot.Ingresses {
 		in := &snapshot.Ingresses[i]
-		if in.Askers != nil {
-			in.Askers.Turn(now)
+		if in.TopKeys != nil {
+			in.TopKeys.Turn(now)
 		}
 		r := vitals.Reading{Name: in.Name, Gate: in.Gate, Partitions: in.Glances, Backends: in.Backends, Connections: in.Connections, Recall: in.Recall, Source: in.Source, Pinned: in.Pinned, Elsewhere: in.Elsewhere, Ungated: in.Ungated}
 		if in.Latencies != nil {
@@ -117,7 +117,7 @@ func (p *Press) Beat(now time.Time) {
 }
 
 // Next returns a channel that is closed when there is a new reading.
-func (p *Press) Next() <-chan struct{} {
+func (p *Cache) Next() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.turned == nil {
@@ -127,11 +127,11 @@ func (p *Press) Next() <-chan struct{} {
 }
 
 // Tag returns what changes whenever the settings of an ingress do.
-func (p *Press) Tag(ingress string) string { return p.tag(ingress) }
+func (p *Cache) Tag(ingress string) string { return p.tag(ingress) }
 
 // Boards returns who counts the askers of an ingress, "" = of every one; nil when
 // there is none of that name.
-func (p *Press) Boards(ingress string) map[string]*askers.Board {
+func (p *Cache) Boards(ingress string) map[string]*askers.Board {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() {
@@ -140,14 +140,14 @@ func (p *Press) Boards(ingress string) map[string]*askers.Board {
 	out := map[string]*askers.Board{}
 	for i := range p.taken.Ingresses {
 		if in := &p.taken.Ingresses[i]; ingress == "" || in.Name == ingress {
-			out[in.Name] = in.Askers
+			out[in.Name] = in.TopKeys
 		}
 	}
 	return out
 }
 
 // Forget has the next one who asks see what was just changed.
-func (p *Press) Forget() {
+func (p *Cache) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at = time.Time{}
@@ -156,7 +156,7 @@ func (p *Press) Forget() {
 // Fresh returns a frame that is read anew unless somebody asked within age: who
 // looks right after something has happened is to see it. With very many partitions
 // a second later is soon enough.
-func (p *Press) Fresh(now time.Time, age time.Duration) (*Frame, error) {
+func (p *Cache) Fresh(now time.Time, age time.Duration) (*Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pulsing.Load() && p.partitions() <= manyPartitions && now.Sub(p.asked) >= age {
@@ -165,9 +165,9 @@ func (p *Press) Fresh(now time.Time, age time.Duration) (*Frame, error) {
 	return p.frameLocked(now)
 }
 
-// FreshOne is [Press.Fresh] for who looks at one ingress: the fewer partitions there
+// FreshOne is [Cache.Fresh] for who looks at one ingress: the fewer partitions there
 // are to be read, the fresher it is.
-func (p *Press) FreshOne(now time.Time) (*Frame, error) {
+func (p *Cache) FreshOne(now time.Time) (*Frame, error) {
 	p.mu.Lock()
 	n := p.partitions()
 	p.mu.Unlock()
@@ -175,7 +175,7 @@ func (p *Press) FreshOne(now time.Time) (*Frame, error) {
 }
 
 // partitions counts those of all ingresses. p.mu is held.
-func (p *Press) partitions() (n int) {
+func (p *Cache) partitions() (n int) {
 	for i := range p.taken.Ingresses {
 		n += p.taken.Ingresses[i].Gate.PartitionCount
 	}
@@ -183,14 +183,14 @@ func (p *Press) partitions() (n int) {
 }
 
 // Frame returns the present frame: what the pulse read last.
-func (p *Press) Frame(now time.Time) (*Frame, error) {
+func (p *Cache) Frame(now time.Time) (*Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.frameLocked(now)
 }
 
-// frameLocked is [Press.Frame]. p.mu is held.
-func (p *Press) frameLocked(now time.Time) (*Frame, error) {
+// frameLocked is [Cache.Frame]. p.mu is held.
+func (p *Cache) frameLocked(now time.Time) (*Frame, error) {
 	most := FrameAge
 	if p.pulsing.Load() {
 		most = lateFrame
@@ -209,7 +209,7 @@ func (p *Press) frameLocked(now time.Time) (*Frame, error) {
 }
 
 // make words the reading. p.mu is held.
-func (p *Press) make() (*Frame, error) {
+func (p *Cache) make() (*Frame, error) {
 	s := p.taken
 	s.Ingresses = slices.Clone(s.Ingresses)
 	for i := range s.Ingresses {
@@ -248,7 +248,7 @@ func (p *Press) make() (*Frame, error) {
 // choose returns the keys that are to be listed, the ones that matter most
 // first. Who was listed before keeps the place while half a place is left: rows
 // that come and go cannot be read. p.mu is held.
-func (p *Press) choose(ingress string) []string {
+func (p *Cache) choose(ingress string) []string {
 	ranked := p.book.Busiest(ingress, 2*ListedKeys)
 	var before map[string]json.RawMessage
 	if p.last != nil {

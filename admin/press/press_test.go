@@ -12,19 +12,19 @@ import (
 )
 
 // desk is a daemon of one ingress, and a press that counts how often it is read.
-type desk struct {
-	*press.Press
+type writer struct {
+	*press.Cache
 
 	reads      int
 	partitions []limiter.PartitionStatus
 }
 
-func newDesk(names ...string) *desk {
-	d := &desk{}
+func newWriter(names ...string) *writer {
+	d := &writer{}
 	for _, name := range names {
 		d.partitions = append(d.partitions, limiter.PartitionStatus{Name: name, Limit: 10})
 	}
-	d.Press = press.New(func(string, limiter.StatusOptions) press.Snapshot {
+	d.Cache = press.New(func(string, limiter.StatusOptions) press.Snapshot {
 		d.reads++
 		gate := limiter.Status{Partitions: append([]limiter.PartitionStatus(nil), d.partitions...), PartitionCount: len(d.partitions)}
 		return press.Snapshot{Ingresses: []press.Ingress{{Name: "orders", Gate: gate}, {Name: "jobs"}}}
@@ -33,7 +33,7 @@ func newDesk(names ...string) *desk {
 }
 
 // frame returns what is told at a moment.
-func (d *desk) frame(t *testing.T, now time.Time) *press.Frame {
+func (d *writer) frame(t *testing.T, now time.Time) *press.Frame {
 	t.Helper()
 	f, err := d.Frame(now)
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *desk) frame(t *testing.T, now time.Time) *press.Frame {
 // One reading of the daemon is told to all who ask within a second, word for word;
 // who has just changed something has it read anew.
 func TestFrameIsShared(t *testing.T) {
-	d := newDesk("default")
+	d := newWriter("default")
 	now := time.Unix(1e9, 0)
 	first := d.frame(t, now)
 	for _, after := range []time.Duration{0, press.FrameAge - 1} {
@@ -85,7 +85,7 @@ func parse(t *testing.T, b []byte) (e event) {
 // Who has seen a frame is told what changed since: rows that are new or others, and
 // the names of those that are gone. It is worded once for all of them.
 func TestDelta(t *testing.T) {
-	d := newDesk("default", "batch", "web")
+	d := newWriter("default", "batch", "web")
 	now := time.Unix(1e9, 0)
 	before := d.frame(t, now)
 	d.partitions[1].Limit = 12
@@ -126,8 +126,8 @@ func TestDelta(t *testing.T) {
 
 // What cannot be worded is told to who asked, and asked again: the next one may be.
 func TestFrameThatCannotBeWorded(t *testing.T) {
-	d, odd := &desk{}, func() {}
-	d.Press = press.New(func(string, limiter.StatusOptions) press.Snapshot {
+	d, odd := &writer{}, func() {}
+	d.Cache = press.New(func(string, limiter.StatusOptions) press.Snapshot {
 		s := press.Snapshot{Ingresses: []press.Ingress{{Name: "orders"}}}
 		if odd != nil {
 			s.Ingresses[0].Details = odd

@@ -40,15 +40,15 @@ type Ingress struct {
 	Gate                            limiter.Status
 	Connections                     *ingress.Status // nil = none counted
 	Backends                        []ingress.BackendStatus
-	Ungated                         int64                    // open connections of which nothing is admitted
-	Glances                         iter.Seq[limiter.Glance] // of every partition; nil = none
+	Ungated                         int64                   // open connections of which nothing is admitted
+	Glances                         iter.Seq[limiter.Brief] // of every partition; nil = none
 	// Latencies counts what succeeded since the start, by the upper bounds of
 	// buckets in seconds; nil = not counted.
 	Latencies func() map[float64]uint64
 	// Own is the same of what the gate itself took of requests; nil = not counted.
 	Own func() map[float64]uint64
 	// Askers counts who makes the load; nil = nobody does.
-	Askers *askers.Board
+	TopKeys *askers.Board
 	// Recall returns what was learned of a partition in an earlier life of the
 	// process; nil = nothing was.
 	Recall func(partition string, key bool) (vitals.Baseline, bool)

@@ -32,7 +32,7 @@ const (
 // do alike: they drain at common moments, and take equal parts of the queue. Its
 // zero is that of a gate that has not drained yet, and of one that is not told of
 // others.
-type company struct {
+type otherGates struct {
 	asked   int64   // the moment of the last drain
 	proven  bool    // the baseline comes from a drain
 	doubted bool    // the last drain raised it at once: the next moment tells whether it was right
@@ -42,7 +42,7 @@ type company struct {
 }
 
 // watch takes a window of ordinary work.
-func (c *company) watch(w *window) {
+func (c *otherGates) watch(w *window) {
 	weight := math.Min(1, w.elapsed/5e8) * math.Min(1, w.count()/8)
 	c.latency += weight * (w.mean() - c.latency)
 }
@@ -52,24 +52,24 @@ func (c *company) watch(w *window) {
 // with the part of the demand that is served would give to those who have. What
 // latency has risen by since the last drain may be a slower backend, and counts in
 // part.
-func (c *company) queue(base float64) float64 {
+func (c *otherGates) queue(base float64) float64 {
 	ratio := math.Max(1, math.Min(c.latency/base, risen*math.Max(1, c.stands)))
 	return leastQueue * math.Pow(1.2/ratio, 5)
 }
 
 // note follows how many times the latency without a queue that with one is.
-func (c *company) note(ratio float64) {
+func (c *otherGates) note(ratio float64) {
 	c.stands = math.Sqrt(math.Max(1, c.stands) * math.Max(1, ratio))
 }
 
 // news reports that latency is not what it was when all last drained.
-func (c *company) news(b *baseline) bool {
+func (c *otherGates) news(b *baseline) bool {
 	return c.proven && c.latency > risen*c.before && c.latency > late*b.mean
 }
 
 // every is the distance of the moments at which to drain, ns: two latencies or so
 // when there are news, which all see at the same time.
-func (c *company) every(w *window, b *baseline) int64 {
+func (c *otherGates) every(w *window, b *baseline) int64 {
 	if !c.news(b) {
 		return asking
 	}
@@ -81,7 +81,7 @@ func (c *company) every(w *window, b *baseline) int64 {
 }
 
 // due reports that this is a moment to drain at.
-func (c *company) due(o Options, w *window, b *baseline, refusing bool) bool {
+func (c *otherGates) due(o Options, w *window, b *baseline, refusing bool) bool {
 	now, every := w.now+o.Epoch, c.every(w, b)
 	moment := now / every * every
 	if moment == c.asked || float64(now-moment) > w.mean()/2 {
@@ -103,7 +103,7 @@ func (c *company) due(o Options, w *window, b *baseline, refusing bool) bool {
 // ask has the gates of a company drain together: what is left of the latency is
 // nobody's queue.
 func (s *state) ask(o Options, w *window) bool {
-	c := &s.company
+	c := &s.others
 	c.watch(w)
 	s.base.lower(w)
 	if !c.due(o, w, &s.base, s.episode.over) {
@@ -130,7 +130,7 @@ func (s *state) descend(o Options, level, latency, rate float64) {
 // does says nothing: it is the others' as well. Where latency falls there was a
 // queue, and the limit goes lower until it stands; then it is the backend's.
 func (s *state) together(o Options, w *window) string {
-	d, c, held := &s.drain, &s.company, float64(s.enforced(o))
+	d, c, held := &s.drain, &s.others, float64(s.enforced(o))
 	x, r, known := d.n/d.t, d.l/math.Max(d.n, 1), s.base.mean
 	noise := 1 / math.Sqrt(math.Max(d.n, 1))
 	surely := r*(1-above*noise) > beyond*known
@@ -171,8 +171,8 @@ func (s *state) parted(o Options, w *window, r float64, surely bool) string {
 	rate := s.flow.rate
 	s.finish(o)
 	s.flow.rate, s.flow.verified = rate, rate
-	s.company.proven, s.company.doubted = true, surely
-	s.company.note(s.company.before / r)
+	s.others.proven, s.others.doubted = true, surely
+	s.others.note(s.others.before / r)
 	q := s.queue(o)
 	s.limit = rate*s.base.mean + q
 	if !surely || r < stood*s.drain.slow {

@@ -15,7 +15,7 @@ const (
 )
 
 // meeting is the time between the moments at which gates may drain together, ns.
-const meeting = int64(4 * time.Second)
+const commonInterval = int64(4 * time.Second)
 
 // longWindow is how long a window of ordinary work waits for its samples, ns.
 const longWindow = int64(time.Second)
@@ -113,7 +113,7 @@ func (s *state) meet(o Options, w *window) bool {
 	case o.Gates == 1:
 		return false
 	}
-	moment := (w.now + o.Epoch) / meeting
+	moment := (w.now + o.Epoch) / commonInterval
 	if moment == s.drain.met || w.mean() < 2*s.base.least {
 		return false
 	}
@@ -126,9 +126,9 @@ func (s *state) meet(o Options, w *window) bool {
 // untilMoment ends the next window where a moment is at which to drain.
 func (s *state) untilMoment(o Options, w *window) {
 	now := w.now + o.Epoch
-	distance := meeting
+	distance := commonInterval
 	if o.Others {
-		distance = s.company.every(w, &s.base)
+		distance = s.others.every(w, &s.base)
 	}
 	switch {
 	case o.Gates > 1, o.Others:

@@ -14,16 +14,16 @@ type known struct {
 	lasting float64 // and over five, or 100 latencies
 	base    baseline
 	flow    flow
-	episode episode
+	episode overload
 	callers callers
-	company company
+	others  otherGates
 }
 
 // learn takes a window that refused next to nothing, and ends an episode of
 // overload. What was at work without a queue is not known where there are others,
 // and a baseline that comes from a drain of all is not learned from what each sees.
 func (k *known) learn(o Options, w *window) {
-	if !k.company.proven && w.steady() {
+	if !k.others.proven && w.steady() {
 		k.base.learn(w, k.flow.rate, o.Gates > 1 || o.Others)
 	}
 	k.flow.learn(w)
@@ -82,7 +82,7 @@ func (k *known) room(o Options) float64 {
 		q = math.Min(q, 3+busy/4)
 	}
 	if o.Others && k.base.sure() {
-		q = math.Min(q, k.company.queue(k.base.mean))
+		q = math.Min(q, k.others.queue(k.base.mean))
 	}
 	if k.refused > 0 {
 		q = math.Min(q, 3/-math.Log1p(-math.Min(k.refused, 0.8))+0.07*busy)

@@ -15,7 +15,7 @@ type departures struct {
 }
 
 // left is the departures of a window.
-type left struct {
+type windowDepartures struct {
 	younger, older int     // than what is known of their patience
 	youngest       float64 // age in ns
 }
@@ -25,8 +25,8 @@ func (d *departures) listen(patience, base float64) {
 	d.base.Store(int64(base))
 }
 
-func (d *departures) drain() left {
-	return left{int(d.younger.Swap(0)), int(d.older.Swap(0)), float64(d.youngest.Swap(0))}
+func (d *departures) drain() windowDepartures {
+	return windowDepartures{int(d.younger.Swap(0)), int(d.older.Swap(0)), float64(d.youngest.Swap(0))}
 }
 
 // Left is told of a caller that went away at now, at the given age of its

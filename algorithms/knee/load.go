@@ -17,7 +17,7 @@ func (s *state) bound(o Options, w *window, share float64) string {
 		s.trial.doubt = 0
 	}
 	s.flow.smooth(x, w.elapsed, w.count())
-	if r < s.base.mean && !s.company.proven {
+	if r < s.base.mean && !s.others.proven {
 		s.base.mean += 0.3 * (r - s.base.mean)
 	}
 	first := s.episode.fresh
@@ -72,7 +72,7 @@ func (s *state) settle(o Options, w *window) string {
 	switch {
 	case s.episode.waiting < 0.3*s.room(o):
 		low = s.limit // what does not wait is not to be cut
-	case s.flow.verified == 0, s.company.proven && w.mean() > risen*s.company.before:
+	case s.flow.verified == 0, s.others.proven && w.mean() > risen*s.others.before:
 		low = 0.9 * s.limit // nothing is proven yet
 	}
 	s.limit = math.Max(low, math.Min(want, 2*s.limit))

@@ -51,7 +51,7 @@ func decide(o Options, s state, w window) (state, string) {
 // finite reports whether all that is computed with is a number. What is not would
 // stay so for ever.
 func (s *state) finite() bool {
-	b, f, e, c, d, t := &s.base, &s.flow, &s.episode, &s.company, &s.drain, &s.trial
+	b, f, e, c, d, t := &s.base, &s.flow, &s.episode, &s.others, &s.drain, &s.trial
 	sum := 0.0
 	for _, v := range [...]float64{
 		s.limit, s.refused, s.lasting, s.callers.patience, s.drops.ceiling,

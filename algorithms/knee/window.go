@@ -11,7 +11,7 @@ type window struct {
 	calmLatency, calmHeld     float64 // sums over calm samples
 	offered, refused          float64
 	watched                   bool
-	left                      left
+	left                      windowDepartures
 }
 
 func (w *window) count() float64 { return float64(w.calm + w.busy) }

@@ -45,9 +45,9 @@ func serve(t *testing.T) (url string, gate *limiter.Gate) {
 		Rate:    limiter.Rate{PerSecond: 1000},
 		Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return two{} }},
 	}, limiter.Options{})
-	desk := decide.NewDesk(gates{gate}, 0)
-	s := httptest.NewServer(decide.NewServer(desk, decide.Options{Token: "secret"}))
-	t.Cleanup(func() { s.Close(); desk.Close() })
+	decider := decide.NewDecider(gates{gate}, 0)
+	s := httptest.NewServer(decide.NewServer(decider, decide.Options{Token: "secret"}))
+	t.Cleanup(func() { s.Close(); decider.Close() })
 	return s.URL, gate
 }
 

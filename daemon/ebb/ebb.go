@@ -25,7 +25,7 @@ const (
 
 // Run gives back what is left, until ctx is done.
 func Run(ctx context.Context) error {
-	var t tide
+	var t levelHistory
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -64,8 +64,8 @@ func read() level {
 	return l
 }
 
-// tide is what was seen so far.
-type tide struct {
+// levelHistory is what was seen so far.
+type levelHistory struct {
 	last   time.Time // given back
 	cycles uint64
 	low    bool // much was idle when it was looked last
@@ -73,7 +73,7 @@ type tide struct {
 
 // out reports whether to give back: much is idle, was so when it was looked last,
 // and the process is not so busy that it takes it again at once.
-func (t *tide) out(l level, now time.Time) bool {
+func (t *levelHistory) out(l level, now time.Time) bool {
 	calm := l.cycles-t.cycles <= 1
 	t.cycles = l.cycles
 	before := t.low

@@ -12,7 +12,7 @@ import (
 
 // Memory is given back once much of it has lain idle at two looks in a row, not while
 // the process takes and leaves it, not for little, and not twice in a minute.
-func TestWhenTheTideIsOut(t *testing.T) {
+func TestWhenTheLevelsIsOut(t *testing.T) {
 	const mib = 1 << 20
 	type look struct {
 		ebb.Level
@@ -53,11 +53,11 @@ func TestWhenTheTideIsOut(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var tide ebb.Tide
+			var levels ebb.LevelHistory
 			began := time.Now()
-			tide.Out(ebb.Level{Cycles: looks[0].Cycles}, began)
+			levels.Out(ebb.Level{Cycles: looks[0].Cycles}, began)
 			for _, l := range looks {
-				if got := tide.Out(l.Level, began.Add(l.after)); got != l.out {
+				if got := levels.Out(l.Level, began.Add(l.after)); got != l.out {
 					t.Errorf("after %v: %t, want %t", l.after, got, l.out)
 				}
 			}

@@ -5,11 +5,13 @@ import "time"
 // Level is what the process holds.
 type Level struct{ Used, Idle, Cycles uint64 }
 
-// Tide is what was seen so far.
-type Tide struct{ tide }
+// LevelHistory is what was seen so far.
+type LevelHistory struct{ levelHistory }
 
 // Out reports whether to give back.
-func (t *Tide) Out(l Level, now time.Time) bool { return t.out(level{l.Used, l.Idle, l.Cycles}, now) }
+func (t *LevelHistory) Out(l Level, now time.Time) bool {
+	return t.out(level{l.Used, l.Idle, l.Cycles}, now)
+}
 
 // Read returns the level.
 func Read() Level {

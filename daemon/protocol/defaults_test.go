@@ -38,7 +38,7 @@ func TestDefaultsStandOnce(t *testing.T) {
 			if n := len(toldDefaults(t, reflect.TypeOf(own))); n < 3 {
 				t.Errorf("the comments of %T tell %d defaults", own, n)
 			}
-			if given, own, err = protocol.PorchOf(in); err != nil {
+			if given, own, err = protocol.ServerOptionsOf(in); err != nil {
 				t.Fatal(err)
 			}
 			sameNumbers(t, "ingress.Options", reflect.ValueOf(given), reflect.ValueOf(own))

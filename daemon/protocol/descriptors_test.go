@@ -29,7 +29,7 @@ func TestClientsTakeDescriptors(t *testing.T) {
 		Register:     func(...prometheus.Collector) error { return nil },
 		Hello:        func(string) (labels.Hello, bool) { return labels.Hello{}, true },
 		Own:          func(string) func(time.Duration) { return nil },
-		Askers:       func(string) *askers.Board { return nil },
+		TopKeys:      func(string) *askers.Board { return nil },
 		HTTPObserver: func(string) httpgate.Observer { return nil },
 	}
 	opened, err := protocol.OpenAll(kit, protocol.All())

@@ -21,7 +21,7 @@ func DefaultsOf(in *config.Ingress) (given, own any, err error) {
 	switch in.Protocol {
 	case "http":
 		p := protocolHTTP()
-		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }, Askers: func(string) *askers.Board { return nil }, Own: func(string) func(time.Duration) { return nil }}
+		k := &Kit{HTTPObserver: func(string) httpgate.Observer { return nil }, TopKeys: func(string) *askers.Board { return nil }, Own: func(string) func(time.Duration) { return nil }}
 		o, err := p.httpOptions(k, in, nil)
 		return o.WithDefaults(), httpgate.Options{}.WithDefaults(), err
 	case "mongodb":
@@ -37,7 +37,7 @@ func DefaultsOf(in *config.Ingress) (given, own any, err error) {
 }
 
 // PorchOf is the same for what every ingress gives to its door.
-func PorchOf(in *config.Ingress) (given, own any, err error) {
-	o, _, err := protocolHTTP().porch(&Kit{}, in)
+func ServerOptionsOf(in *config.Ingress) (given, own any, err error) {
+	o, _, err := protocolHTTP().serverOptions(&Kit{}, in)
 	return o.WithDefaults(), ingress.Options{}.WithDefaults(), err
 }

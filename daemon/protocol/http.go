@@ -91,7 +91,7 @@ func (p *Protocol) newHTTP(k *Kit, in *config.Ingress, g *limiter.Gate) (*Server
 
 // httpOptions turns an ingress of the configuration into the gate's options.
 func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (httpgate.Options, error) {
-	porch, _, err := p.porch(k, in)
+	serverOptions, _, err := p.serverOptions(k, in)
 	if err != nil {
 		return httpgate.Options{}, err
 	}
@@ -109,8 +109,8 @@ func (p *Protocol) httpOptions(k *Kit, in *config.Ingress, g *limiter.Gate) (htt
 		Classes: Classes(in),
 		Rate:    rateOf(g), CancelAbandoned: in.Abandon == "cancel",
 		RequestTimeout: orForever(in.BackendTimeout), MaxHeader: int(in.MaxHeaderBytes), MaxBody: int64(in.MaxBodyBytes),
-		Observer: k.HTTPObserver(in.Name), Askers: k.Askers(in.Name), Own: k.Own(in.Name),
-		Ingress: porch,
+		Observer: k.HTTPObserver(in.Name), TopKeys: k.TopKeys(in.Name), Own: k.Own(in.Name),
+		Ingress: serverOptions,
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = httpgate.Unbounded

@@ -33,7 +33,7 @@ func (p *Protocol) newMongo(k *Kit, counts *mongoMetrics, in *config.Ingress, g 
 	observer := counts.of(in.Name)
 	options := func(in *config.Ingress) (mongogate.Options, error) {
 		o, err := mongoOptions(in)
-		o.Log, o.Observer, o.Askers = k.Log, observer, k.Askers(in.Name)
+		o.Log, o.Observer, o.TopKeys = k.Log, observer, k.TopKeys(in.Name)
 		o.Counts = k.counts(in.Name)
 		return o, err
 	}

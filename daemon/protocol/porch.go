@@ -16,7 +16,7 @@ const forever = 24 * time.Hour
 
 // porch returns what every protocol's server needs to know of connections. own is
 // the TLS towards clients of a protocol that begins it itself; nil = plain TCP.
-func (p *Protocol) porch(k *Kit, in *config.Ingress) (o ingress.Options, own *tls.Config, err error) {
+func (p *Protocol) serverOptions(k *Kit, in *config.Ingress) (o ingress.Options, own *tls.Config, err error) {
 	o = ingress.Options{
 		Connections: connections(&in.Connections), ProxyProtocol: in.ProxyProtocol, ProxyFrom: prefixes(in.ProxyProtocolFrom),
 		Clock: k.Clock, Log: k.Log, Descriptors: k.Descriptors, Counts: k.counts(in.Name), DrainTimeout: DrainTimeout(in),

@@ -31,7 +31,7 @@ func (p *Protocol) newPostgres(k *Kit, in *config.Ingress, g *limiter.Gate, c *p
 	var s *postgresgate.Server
 	options := func(in *config.Ingress, own *tls.Config) (postgresgate.Options, error) {
 		o, err := postgresOptions(in)
-		o.Log, o.Askers, o.TLS = k.Log, k.Askers(in.Name), own
+		o.Log, o.TopKeys, o.TLS = k.Log, k.TopKeys(in.Name), own
 		o.Counts = k.counts(in.Name)
 		return o, err
 	}

@@ -121,7 +121,7 @@ type Kit struct {
 	// Own returns what is told how long the gate of an ingress itself took.
 	Own func(ingress string) func(time.Duration)
 	// Askers returns where an ingress tells who sends its requests.
-	Askers func(ingress string) *askers.Board
+	TopKeys func(ingress string) *askers.Board
 	// HTTPObserver returns who follows the requests of an HTTP ingress; nil =
 	// nobody.
 	HTTPObserver func(ingress string) httpgate.Observer
@@ -174,7 +174,7 @@ func (p *Protocol) NeedsListener(old, next *config.Ingress) bool {
 // reload gives the door its new options and calls change, which prepares what else
 // there is; nil = there is nothing.
 func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingress.Handler, error), change func(in *config.Ingress, own *tls.Config) (Change, error)) (*Server, error) {
-	porch, own, err := p.porch(k, in)
+	serverOptions, own, err := p.serverOptions(k, in)
 	if err != nil {
 		return nil, err
 	}
@@ -182,13 +182,13 @@ func (p *Protocol) Wire(k *Kit, in *config.Ingress, open func(*tls.Config) (ingr
 	if err != nil {
 		return nil, err
 	}
-	porch.PerClient = 2 // each has a connection of its own to the backend
-	s := ingress.NewServer(in.Name, h, porch)
+	serverOptions.PerClient = 2 // each has a connection of its own to the backend
+	s := ingress.NewServer(in.Name, h, serverOptions)
 	return &Server{
 		Serve: s.Serve, Drain: s.Retire, Connections: s.Status,
 		Set: func(in *config.Ingress) { s.Limit(connections(&in.Connections)) },
 		Prepare: func(in *config.Ingress) (c Change, err error) {
-			next, own, err := p.porch(k, in)
+			next, own, err := p.serverOptions(k, in)
 			if err != nil {
 				return c, err
 			}

@@ -31,7 +31,7 @@ func (p *Protocol) newPulsar(k *Kit, counts *pulsarMetrics, in *config.Ingress, 
 	observer := counts.of(in.Name)
 	options := func(in *config.Ingress) (pulsargate.Options, error) {
 		o, err := pulsarOptions(in)
-		o.Log, o.Observer, o.Askers = k.Log, observer, k.Askers(in.Name)
+		o.Log, o.Observer, o.TopKeys = k.Log, observer, k.TopKeys(in.Name)
 		o.Counts = k.counts(in.Name)
 		return o, err
 	}

@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // collector reads the tuner when somebody scrapes. Every label value comes
 // from the configuration.
 type collector struct {
-	steward *Steward
+	runner *Runner
 
 	changes, reverts, locked, held *prometheus.Desc // by policy
 	trusted                        *prometheus.Desc // by signal
@@ -14,12 +14,12 @@ type collector struct {
 }
 
 // NewCollector returns what exposes a steward's tuner to Prometheus.
-func NewCollector(s *Steward) prometheus.Collector {
+func NewCollector(s *Runner) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("admitd_tuner_"+name, help, labels, nil)
 	}
 	return &collector{
-		steward:  s,
+		runner:   s,
 		changes:  desc("changes_total", "Settings that a policy changed.", "policy"),
 		reverts:  desc("reverts_total", "Changes of a policy that were taken back, by the tuner or by a person.", "policy"),
 		locked:   desc("policy_locked", "1 while a policy is locked, since several of its changes were taken back.", "policy"),
@@ -40,7 +40,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	t := c.steward.tuner()
+	t := c.runner.tuner()
 	if t == nil {
 		return
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/admitd/admitd/tuner"
 )
 
-// Steward runs the tuner of the configuration in force. Between two sections, and
-// before [Steward.Run], there is none. It implements [admin.Tuner] and is safe for
+// Runner runs the tuner of the configuration in force. Between two sections, and
+// before [Runner.Run], there is none. It implements [admin.Tuner] and is safe for
 // concurrent use.
-type Steward struct {
+type Runner struct {
 	log     *slog.Logger
 	gate    tuner.Gate
 	inForce func() *config.Config
@@ -33,20 +33,20 @@ type Steward struct {
 	section config.Tuner     // that current was built from
 	kept    tuner.Kept       // of the tuner before; taken over by the next one
 	changed chan struct{}    // has room for one: the configuration was read anew
-	// keep is told that what [Steward.Kept] returns has changed; it does not wait.
+	// keep is told that what [Runner.Kept] returns has changed; it does not wait.
 	keep func()
 }
 
 // New returns a steward whose tuner moves the settings of g by the configuration
 // in force, which it asks for from any goroutine. keep is told, without waiting, that
-// [Steward.Kept] has changed. Nothing runs until [Steward.Run].
-func New(log *slog.Logger, g tuner.Gate, inForce func() *config.Config, keep func()) *Steward {
-	return &Steward{log: log, gate: g, inForce: inForce, changed: make(chan struct{}, 1), keep: keep}
+// [Runner.Kept] has changed. Nothing runs until [Runner.Run].
+func New(log *slog.Logger, g tuner.Gate, inForce func() *config.Config, keep func()) *Runner {
+	return &Runner{log: log, gate: g, inForce: inForce, changed: make(chan struct{}, 1), keep: keep}
 }
 
 // Kept returns what is to hold over a restart, as JSON: a freeze, the settings that
 // people set or took back, and the policies that are locked.
-func (s *Steward) Kept() []byte {
+func (s *Runner) Kept() []byte {
 	s.mu.Lock()
 	t, kept := s.current, s.kept
 	s.mu.Unlock()
@@ -60,9 +60,9 @@ func (s *Steward) Kept() []byte {
 	return b
 }
 
-// Restore takes what [Steward.Kept] returned before a restart. Call it before
-// [Steward.Run].
-func (s *Steward) Restore(kept []byte) {
+// Restore takes what [Runner.Kept] returned before a restart. Call it before
+// [Runner.Run].
+func (s *Runner) Restore(kept []byte) {
 	if len(kept) == 0 {
 		return
 	}
@@ -83,14 +83,14 @@ func (s *Steward) Restore(kept []byte) {
 }
 
 // tuner returns the one that runs; nil when none does.
-func (s *Steward) tuner() *tuner.Tuner {
+func (s *Runner) tuner() *tuner.Tuner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
 // Brief returns what the tuner does, in short; nil when none runs.
-func (s *Steward) Brief() *status.Tuner {
+func (s *Runner) Brief() *status.Tuner {
 	t := s.tuner()
 	if t == nil {
 		return nil
@@ -125,7 +125,7 @@ func (s *Steward) Brief() *status.Tuner {
 
 // Reloaded tells that the configuration was read anew. It does not wait: who
 // calls it may hold what the tuner waits for.
-func (s *Steward) Reloaded() {
+func (s *Runner) Reloaded() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
@@ -133,7 +133,7 @@ func (s *Steward) Reloaded() {
 }
 
 // Run is the actor of the daemon. Every tuner has ended before the next begins.
-func (s *Steward) Run(ctx context.Context) error {
+func (s *Runner) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		section := s.inForce().Tuner
 		next, err := s.build(&section)
@@ -158,7 +158,7 @@ func (s *Steward) Run(ctx context.Context) error {
 }
 
 // awaitChange returns when another section is in force.
-func (s *Steward) awaitChange(ctx context.Context, section *config.Tuner) {
+func (s *Runner) awaitChange(ctx context.Context, section *config.Tuner) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -173,7 +173,7 @@ func (s *Steward) awaitChange(ctx context.Context, section *config.Tuner) {
 
 // build makes the tuner of a section the current one; nil when there is nothing
 // to tune.
-func (s *Steward) build(section *config.Tuner) (*tuner.Tuner, error) {
+func (s *Runner) build(section *config.Tuner) (*tuner.Tuner, error) {
 	var next *tuner.Tuner
 	var audit *tuner.AuditFile
 	o, err := Options(section)
@@ -202,7 +202,7 @@ func (s *Steward) build(section *config.Tuner) (*tuner.Tuner, error) {
 }
 
 // recorded passes a record on to the audit file, which may be nil.
-func (s *Steward) recorded(audit *tuner.AuditFile, r *tuner.Record) {
+func (s *Runner) recorded(audit *tuner.AuditFile, r *tuner.Record) {
 	if audit != nil {
 		audit.Write(r)
 	}
@@ -213,11 +213,11 @@ func (s *Steward) recorded(audit *tuner.AuditFile, r *tuner.Record) {
 }
 
 // auditFailed tells of a disk that fails, once until it is good again.
-func (s *Steward) auditFailed(err error) {
+func (s *Runner) auditFailed(err error) {
 	s.log.Error("the tuner's audit file cannot be written, decisions are kept in memory only", slog.Any("error", err))
 }
 
-func (s *Steward) closeAudit() {
+func (s *Runner) closeAudit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.audit != nil {
@@ -229,7 +229,7 @@ func (s *Steward) closeAudit() {
 }
 
 // Tuner implements [admin.Tuner].
-func (s *Steward) Tuner(records int) (any, error) {
+func (s *Runner) Tuner(records int) (any, error) {
 	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner
@@ -238,7 +238,7 @@ func (s *Steward) Tuner(records int) (any, error) {
 }
 
 // TunerRecord implements [admin.Tuner].
-func (s *Steward) TunerRecord(id string) (any, error) {
+func (s *Runner) TunerRecord(id string) (any, error) {
 	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner
@@ -248,7 +248,7 @@ func (s *Steward) TunerRecord(id string) (any, error) {
 }
 
 // FreezeTuner implements [admin.Tuner].
-func (s *Steward) FreezeTuner(by string) error {
+func (s *Runner) FreezeTuner(by string) error {
 	t := s.tuner()
 	if t == nil {
 		return admin.ErrNoTuner
@@ -259,7 +259,7 @@ func (s *Steward) FreezeTuner(by string) error {
 }
 
 // UnfreezeTuner implements [admin.Tuner].
-func (s *Steward) UnfreezeTuner(by, name string) error {
+func (s *Runner) UnfreezeTuner(by, name string) error {
 	t := s.tuner()
 	if t == nil {
 		return admin.ErrNoTuner
@@ -272,7 +272,7 @@ func (s *Steward) UnfreezeTuner(by, name string) error {
 }
 
 // RevertTuner implements [admin.Tuner].
-func (s *Steward) RevertTuner(ctx context.Context, by, id string) ([]string, error) {
+func (s *Runner) RevertTuner(ctx context.Context, by, id string) ([]string, error) {
 	t := s.tuner()
 	if t == nil {
 		return nil, admin.ErrNoTuner

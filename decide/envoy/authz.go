@@ -38,7 +38,7 @@ const patienceShare = 0.8
 type authorization struct {
 	authv3.UnimplementedAuthorizationServer
 
-	desk *decide.Desk
+	decider *decide.Decider
 }
 
 // Check implements the service.
@@ -59,7 +59,7 @@ func (s *authorization) Check(ctx context.Context, req *authv3.CheckRequest) (*a
 	if errors.Is(err, decide.ErrUnacceptable) {
 		return unacceptable(err), nil
 	}
-	if err := d.settle(s.desk, err); err != nil {
+	if err := d.settle(s.decider, err); err != nil {
 		return nil, err
 	}
 	if d.refusal == nil {
@@ -97,9 +97,9 @@ func (s *authorization) admit(ctx context.Context, d *decision, hold string) (pe
 		if err != nil || ttl < time.Millisecond || ttl > decide.MaxTTL {
 			return "", status.Errorf(codes.InvalidArgument, "hold: %.40q is not a duration from 1ms to %v", hold, decide.MaxTTL)
 		}
-		return s.desk.Hold(ctx, &d.ask, decide.Hold{TTL: ttl, Expired: limiter.Ignored})
+		return s.decider.Hold(ctx, &d.ask, decide.Hold{TTL: ttl, Expired: limiter.Ignored})
 	}
-	p, err := s.desk.Admit(ctx, &d.ask)
+	p, err := s.decider.Admit(ctx, &d.ask)
 	if err == nil {
 		p.End(limiter.Ignored)
 	}

@@ -33,7 +33,7 @@ func Filling(perSecond float64) (tokens uint32, every time.Duration) { return fi
 
 // Ledger is the ledger with Envoys that have one bucket each, for tests.
 type Ledger struct {
-	*ledger
+	*quotaTable
 
 	clients map[string]*client
 }

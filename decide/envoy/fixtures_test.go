@@ -63,12 +63,12 @@ func dial(t *testing.T, d *daemon, o decide.Options) *grpc.ClientConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk := decide.NewDesk(d, 3)
-	services := envoy.New(desk, envoy.Options{Quotas: d, Ready: o.Ready})
+	decider := decide.NewDecider(d, 3)
+	services := envoy.New(decider, envoy.Options{Quotas: d, Ready: o.Ready})
 	o.GRPC, o.Stopping = services, services.Close
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- decide.NewServer(desk, o).Serve(ctx, ln) }()
+	go func() { served <- decide.NewServer(decider, o).Serve(ctx, ln) }()
 	c, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func dial(t *testing.T, d *daemon, o decide.Options) *grpc.ClientConn {
 		if err := <-served; err != nil {
 			t.Errorf("Serve: %v", err)
 		}
-		desk.Close()
+		decider.Close()
 	})
 	return c
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // ledger knows which Envoys share which rates. It is safe for concurrent use.
-type ledger struct {
+type quotaTable struct {
 	quotas Quotas
 
 	mu     sync.Mutex // guards what is below it; never held across a wait
@@ -71,7 +71,7 @@ type action struct {
 	abandon bool
 }
 
-func newLedger(q Quotas) *ledger { return &ledger{quotas: q, shared: map[quotaName]*quota{}} }
+func newLedger(q Quotas) *quotaTable { return &quotaTable{quotas: q, shared: map[quotaName]*quota{}} }
 
 func newClient() *client {
 	return &client{buckets: map[string]*bucket{}, out: map[string]*action{}, wake: make(chan struct{}, 1)}
@@ -89,7 +89,7 @@ type usage struct {
 
 // report notes what a client has used as of now and what everybody's shares are
 // from now on. ok is false for an ingress that is not known.
-func (l *ledger) report(now time.Time, c *client, u usage) (ok bool) {
+func (l *quotaTable) report(now time.Time, c *client, u usage) (ok bool) {
 	quota, ok := l.quotas.Quota(u.ingress, u.part)
 	if !ok {
 		return false
@@ -134,7 +134,7 @@ func (l *ledger) report(now time.Time, c *client, u usage) (ok bool) {
 // sweepLocked abandons the buckets of a client that nobody has used for long, but
 // for the one that is reported: Envoy says nothing of buckets that nobody asks. Who
 // shared with them hears of it with its next report. l.mu is held.
-func (l *ledger) sweepLocked(now time.Time, c *client, but string) {
+func (l *quotaTable) sweepLocked(now time.Time, c *client, but string) {
 	for key, b := range c.buckets {
 		if key != but && now.Sub(b.used) > forgetAfter {
 			l.abandonLocked(b)
@@ -143,13 +143,13 @@ func (l *ledger) sweepLocked(now time.Time, c *client, but string) {
 }
 
 // abandonLocked takes a bucket out and has its Envoy forget it. l.mu is held.
-func (l *ledger) abandonLocked(b *bucket) {
+func (l *quotaTable) abandonLocked(b *bucket) {
 	l.leaveLocked(b)
 	b.client.tell(b.key, &action{id: b.id, abandon: true})
 }
 
 // joinLocked adds a bucket to its quota. l.mu is held.
-func (l *ledger) joinLocked(now time.Time, c *client, u *usage, name quotaName) *bucket {
+func (l *quotaTable) joinLocked(now time.Time, c *client, u *usage, name quotaName) *bucket {
 	q := l.shared[name]
 	if q == nil {
 		q = &quota{}
@@ -198,7 +198,7 @@ func (b *bucket) wanted(now time.Time) float64 {
 // splitLocked tells everybody whose share has changed, and the one who asked; of
 // a rate that very many share only the latter, until it is time to look at all again.
 // l.mu is held.
-func (l *ledger) splitLocked(now time.Time, name quotaName, rate limiter.Rate, asked *bucket) {
+func (l *quotaTable) splitLocked(now time.Time, name quotaName, rate limiter.Rate, asked *bucket) {
 	q := l.shared[name]
 	if q == nil {
 		return
@@ -234,7 +234,7 @@ func (b *bucket) tell(rate limiter.Rate) {
 }
 
 // leave takes a client out; the others share what it had.
-func (l *ledger) leave(now time.Time, c *client) {
+func (l *quotaTable) leave(now time.Time, c *client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.gone = true
@@ -247,7 +247,7 @@ func (l *ledger) leave(now time.Time, c *client) {
 }
 
 // leaveLocked takes a bucket out of its quota. l.mu is held.
-func (l *ledger) leaveLocked(b *bucket) {
+func (l *quotaTable) leaveLocked(b *bucket) {
 	delete(b.client.buckets, b.key)
 	q := l.shared[b.name]
 	for i, other := range q.buckets {
@@ -271,7 +271,7 @@ func (c *client) tell(key string, a *action) {
 }
 
 // take returns what the client must be told.
-func (l *ledger) take(c *client) []*action {
+func (l *quotaTable) take(c *client) []*action {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]*action, 0, len(c.out))

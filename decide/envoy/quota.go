@@ -29,7 +29,7 @@ const assignmentTTL = time.Minute
 type quotaService struct {
 	quotav3.UnimplementedRateLimitQuotaServiceServer
 
-	ledger   *ledger
+	ledger   *quotaTable
 	stopping <-chan struct{}
 }
 

@@ -24,7 +24,7 @@ import (
 type RateLimitService struct {
 	ratelimitv3.UnimplementedRateLimitServiceServer
 
-	desk *decide.Desk
+	decider *decide.Decider
 }
 
 // decision is what became of one descriptor.
@@ -93,23 +93,23 @@ func (s *RateLimitService) read(req *ratelimitv3.RateLimitRequest, d *commonv3.R
 // the caller, who then does what failure_mode_deny says.
 func (s *RateLimitService) decide(ctx context.Context, d *decision) (err error) {
 	if d.ends {
-		s.desk.End(d.id, d.outcome) // one that has expired was ended then
+		s.decider.End(d.id, d.outcome) // one that has expired was ended then
 		return nil
 	}
-	d.permit, err = s.desk.Admit(ctx, &d.ask)
+	d.permit, err = s.decider.Admit(ctx, &d.ask)
 	if d.looks && err == nil { // it would be admitted, and takes nothing
 		undo([]decision{*d})
 		d.permit = limiter.Permit{}
 	}
-	return d.settle(s.desk, err)
+	return d.settle(s.decider, err)
 }
 
 // settle notes a refusal; other errors are for the caller.
-func (d *decision) settle(desk *decide.Desk, err error) error {
+func (d *decision) settle(decider *decide.Decider, err error) error {
 	if err == nil {
 		return nil
 	}
-	if doc, form, ok := desk.Refusal(&d.ask, err); ok {
+	if doc, form, ok := decider.Refusal(&d.ask, err); ok {
 		d.refusal, d.form = &doc, form
 		return nil
 	}
@@ -136,8 +136,8 @@ func (s *RateLimitService) keep(all []decision) *decision {
 		named = append(named, decide.Kept{Permit: d.permit, Hold: decide.Hold{ID: d.id, TTL: d.ttl, Expired: limiter.Dropped}})
 		last = d
 	}
-	if err := s.desk.Keep(named); err != nil && last != nil {
-		_ = last.settle(s.desk, err) // no place is a refusal
+	if err := s.decider.Keep(named); err != nil && last != nil {
+		_ = last.settle(s.decider, err) // no place is a refusal
 		return last
 	}
 	for i := range all {

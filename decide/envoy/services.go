@@ -50,13 +50,13 @@ type Services struct {
 }
 
 // New returns the services over a desk.
-func New(d *decide.Desk, o Options) *Services {
+func New(d *decide.Decider, o Options) *Services {
 	if o.Ready == nil {
 		o.Ready = func() bool { return true }
 	}
 	s := &Services{server: grpc.NewServer(), stopping: make(chan struct{})}
-	ratelimitv3.RegisterRateLimitServiceServer(s.server, &RateLimitService{desk: d})
-	authv3.RegisterAuthorizationServer(s.server, &authorization{desk: d})
+	ratelimitv3.RegisterRateLimitServiceServer(s.server, &RateLimitService{decider: d})
+	authv3.RegisterAuthorizationServer(s.server, &authorization{decider: d})
 	quotav3.RegisterRateLimitQuotaServiceServer(s.server, &quotaService{ledger: newLedger(o.Quotas), stopping: s.stopping})
 	healthv1.RegisterHealthServer(s.server, &health{ready: o.Ready, stopping: s.stopping})
 	reflection.Register(s.server)

@@ -13,7 +13,7 @@ import (
 
 // saw tells who sent a request, once it is decided, if somebody wants to know.
 func (rt *route) saw(r *http.Request, err error) {
-	if !rt.o.Askers.Due() {
+	if !rt.o.TopKeys.Due() {
 		return
 	}
 	_, refused := errors.AsType[*limiter.Rejection](err)
@@ -23,7 +23,7 @@ func (rt *route) saw(r *http.Request, err error) {
 	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		a.Client = from.Addr().Unmap()
 	}
-	rt.o.Askers.Saw(&a, refused)
+	rt.o.TopKeys.Saw(&a, refused)
 }
 
 // product returns the name of the first product of a User-Agent, without its

@@ -78,7 +78,7 @@ func urgency(r *http.Request) labels.Class {
 
 // classify puts the class into a request whose key is known.
 func (k *classifier) classify(r *http.Request, req *limiter.Request) {
-	c := ingress.Claimant{Application: application(r)}
+	c := ingress.ClassFacts{Application: application(r)}
 	if a, err := netip.ParseAddr(host(r.RemoteAddr)); err == nil {
 		c.Client = a.Unmap()
 	}

@@ -45,9 +45,9 @@ func lanes(t *testing.T, l lane, g *gated) (ask [2]func(raw string) (reply, erro
 }
 
 // An answer on the doorstep and one behind net/http say the same, refusals too.
-func TestDoorstepSaysTheSame(t *testing.T) { inLanes(t, doorstepSaysTheSame) }
+func TestFastPathSaysTheSame(t *testing.T) { inLanes(t, fastPathSaysTheSame) }
 
-func doorstepSaysTheSame(t *testing.T, l lane) {
+func fastPathSaysTheSame(t *testing.T, l lane) {
 	t.Helper()
 	const asked = "GET /a?b HTTP/1.1\r\nHost: a\r\nX-Tenant: acme\r\n\r\n"
 	same := func(t *testing.T, g *gated, status int) {
@@ -151,9 +151,9 @@ func drainFinishesPlainRequests(t *testing.T, l lane) {
 
 // Whatever mix of requests comes over one connection, each gets its own answer,
 // in order, and no permit is left behind.
-func TestDoorstepKeepsOrder(t *testing.T) { inLanes(t, doorstepKeepsOrder) }
+func TestFastPathKeepsOrder(t *testing.T) { inLanes(t, fastPathKeepsOrder) }
 
-func doorstepKeepsOrder(t *testing.T, l lane) {
+func fastPathKeepsOrder(t *testing.T, l lane) {
 	t.Helper()
 	backend := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -223,9 +223,9 @@ func check(t *testing.T, name string, br *bufio.Reader, want string) {
 
 // A request that was decided about on the doorstep and then waits in the queue
 // is admitted when its turn comes, and leaves the queue when its client leaves.
-func TestDoorstepQueue(t *testing.T) { inLanes(t, doorstepQueue) }
+func TestFastPathQueue(t *testing.T) { inLanes(t, fastPathQueue) }
 
-func doorstepQueue(t *testing.T, l lane) {
+func fastPathQueue(t *testing.T, l lane) {
 	t.Helper()
 	arrived, release := make(chan struct{}, 8), make(chan struct{})
 	backend := serveHTTP(t, func(_ http.ResponseWriter, _ *http.Request) {

@@ -129,9 +129,9 @@ func badBeginnings(t *testing.T, l lane) {
 }
 
 // A client that says farewell gets what it has asked for.
-func TestHTTP2FarewellOfTheClient(t *testing.T) { inLanes(t, farewellOfTheClient) }
+func TestHTTP2LastRefusalsOfTheClient(t *testing.T) { inLanes(t, lastRefusalsOfTheClient) }
 
-func farewellOfTheClient(t *testing.T, l lane) {
+func lastRefusalsOfTheClient(t *testing.T, l lane) {
 	t.Helper()
 	release := make(chan struct{})
 	g := l.frugal(t, serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {

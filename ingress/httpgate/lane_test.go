@@ -71,7 +71,7 @@ func closeWrite(c net.Conn) {
 // HTTP/2 in the handshake still gets it there, and others the doorstep, of which
 // the time of the wait for the next request tells: net/http begins it with the
 // answer's end.
-func TestDoorstepOverTLS(t *testing.T) {
+func TestFastPathOverTLS(t *testing.T) {
 	inLanes(t, func(t *testing.T, l lane) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {

@@ -154,7 +154,7 @@ type Options struct {
 	// Own is told.
 	Timing bool
 	// Askers counts who makes the load; nil = nobody does.
-	Askers *askers.Board
+	TopKeys *askers.Board
 	// Observer is told of every request; nil = nobody.
 	Observer Observer
 	// Ingress is about connections. [Server.Apply] takes its Connections, TLS,

@@ -299,7 +299,7 @@ func (g *gated) worksForNobody(t *testing.T, release chan<- struct{}) {
 
 // A drain waits for work that nobody waits for, and cuts it off at its bound
 // without calling that a failure.
-func TestDrainWaitsForOrphans(t *testing.T) {
+func TestDrainWaitsForAbandoned(t *testing.T) {
 	for _, finishes := range []bool{true, false} {
 		arrived, release := make(chan struct{}, 1), make(chan struct{})
 		backend := serveHTTP(t, func(http.ResponseWriter, *http.Request) {

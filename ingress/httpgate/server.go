@@ -29,19 +29,19 @@ const cutGrace = time.Second
 // Server is the gate for HTTP. It is an http.Handler, and serves listeners by
 // itself. It is safe for concurrent use.
 type Server struct {
-	gate    *limiter.Gate
-	route   atomic.Pointer[route]
-	door    *ingress.Door
-	https   atomic.Pointer[[]*http.Server] // the last is for listeners that are served from now on
-	tunnels *ingress.Strays
-	orphans *ingress.Strays // connections to the backend whose callers have left
-	health  *ingress.Health
-	counts  *ingress.Counts
-	steps   *doorstep.Steps // connections of clients
-	streams *streams.Server // sessions of HTTP/2
-	retries atomic.Uint64
-	log     *slog.Logger
-	timeout time.Duration // of a drain
+	gate      *limiter.Gate
+	route     atomic.Pointer[route]
+	door      *ingress.Door
+	https     atomic.Pointer[[]*http.Server] // the last is for listeners that are served from now on
+	tunnels   *ingress.UnansweredConns
+	abandoned *ingress.UnansweredConns // connections to the backend whose callers have left
+	health    *ingress.Health
+	counts    *ingress.Counts
+	steps     *doorstep.Conns // connections of clients
+	streams   *streams.Server // sessions of HTTP/2
+	retries   atomic.Uint64
+	log       *slog.Logger
+	timeout   time.Duration // of a drain
 
 	once  sync.Once
 	drain chan struct{} // closed when the drain begins
@@ -58,7 +58,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	}
 	s := &Server{
 		counts: o.Ingress.Counts,
-		gate:   gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: ingress.NewStrays(), orphans: ingress.NewStrays(),
+		gate:   gate, door: ingress.NewDoor(gate.Name(), o.Ingress), tunnels: ingress.NewUnansweredConns(), abandoned: ingress.NewUnansweredConns(),
 		log: o.Ingress.Log, timeout: o.Ingress.DrainTimeout, drain: make(chan struct{}), over: make(chan struct{}),
 	}
 	s.health = ingress.NewHealth().Log(gate.Name(), s.log)
@@ -66,10 +66,10 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.streams = streams.New(streams.Options{
-		Name: gate.Name(), Log: s.log, Streams: maxStreams, Visit: func() streams.Visit { return &visit{s: s} }, Handler: s, Counts: s.counts,
+		Name: gate.Name(), Log: s.log, Streams: maxStreams, Visit: func() streams.Handler { return &visit{s: s} }, Handler: s, Counts: s.counts,
 	}, o.streams())
 	s.steps = doorstep.New(doorstep.Options{
-		Name: gate.Name(), Door: s.door, Log: s.log, Drain: s.timeout, Visit: func() doorstep.Visit { return &visit{s: s} },
+		Name: gate.Name(), Door: s.door, Log: s.log, Drain: s.timeout, Visit: func() doorstep.Handler { return &visit{s: s} },
 		Streams: s.streams, Counts: s.counts,
 	}, o.bounds())
 	s.https.Store(&[]*http.Server{s.newHTTP(o.bounds())})
@@ -132,7 +132,7 @@ func (s *Server) Limit(c ingress.Connections) { s.door.Limit(c) }
 func (s *Server) swap(o Options) error {
 	o = o.WithDefaults()
 	rt := &route{o: o, gate: s.gate, counts: s.counts, worded: newWordings()}
-	rt.out = exchange.Route{Options: o.exchange(), Gate: rt, Clock: s.gate, Counts: s.counts, Retries: &s.retries, Tunnels: s.tunnels, Orphans: s.orphans}
+	rt.out = exchange.Route{Options: o.exchange(), Gate: rt, Clock: s.gate, Counts: s.counts, Retries: &s.retries, Tunnels: s.tunnels, Abandoned: s.abandoned}
 	var errID, errUp, errStatus error
 	rt.id, errID = newIdentifier(&o)
 	if old := s.route.Load(); old != nil && old.out.Pool.WillDo(o.upstream()) {
@@ -232,20 +232,20 @@ func (s *Server) finish(ctx context.Context) {
 	if n := s.steps.Finish(ctx) + s.streams.Finish(ctx); n > 0 && s.err == nil {
 		s.err = fmt.Errorf("%w: %d requests of ingress %s", ingress.ErrCut, n, s.gate.Name())
 	}
-	s.finishOrphans(ctx)
+	s.finishAbandoned(ctx)
 	s.route.Load().out.Pool.CloseIdle()
 }
 
-// finishOrphans waits for answers to nobody, and cuts them off when ctx is done:
+// finishAbandoned waits for answers to nobody, and cuts them off when ctx is done:
 // nobody misses them, so that it is no error.
-func (s *Server) finishOrphans(ctx context.Context) {
-	over := s.orphans.Drain() // not before: a request in flight may become one
+func (s *Server) finishAbandoned(ctx context.Context) {
+	over := s.abandoned.Drain() // not before: a request in flight may become one
 	select {
 	case <-over:
 		return
 	case <-ctx.Done():
 	}
-	s.orphans.Cut()
+	s.abandoned.Cut()
 	grace := time.NewTimer(cutGrace)
 	defer grace.Stop()
 	select {

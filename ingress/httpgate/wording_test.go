@@ -46,7 +46,7 @@ func refusers() map[string]func(*testing.T, *limiter.Gate) {
 
 // The exact bytes of refusals on the doorstep, but for the date, and without
 // waits, which are jittered. A gate that drains once said twice that the connection ends.
-func TestRefusalBytesOnTheDoorstep(t *testing.T) {
+func TestRefusalBytesOnTheFastPath(t *testing.T) {
 	date := regexp.MustCompile(`Date: [^\r]*\r`)
 	var all strings.Builder
 	refuse := refusers()

@@ -14,13 +14,13 @@ import (
 
 // Who makes the load is told by application, client and command, refused or not; of the
 // server's answers it is counted which are errors, handshakes and refusals apart.
-func TestAskers(t *testing.T) {
+func TestTopKeys(t *testing.T) {
 	b := startScript(t)
 	var board askers.Board
 	now := time.Unix(1e9, 0)
 	board.Turn(now)
 	counts := &ingress.Counts{}
-	_, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}, Askers: &board, Counts: counts})
+	_, addr, _ := serve(t, oneAtATime(), mongogate.Options{Backends: []string{b.l.Addr().String()}, TopKeys: &board, Counts: counts})
 	c := dial(t, addr)
 	hello := msg(1, 0, bson.D{
 		{Key: "hello", Value: 1}, {Key: "client", Value: bson.D{{Key: "application", Value: bson.D{{Key: "name", Value: "batch"}}}}}, {Key: "$db", Value: "admin"},

@@ -13,7 +13,7 @@ import (
 func (p *peer) claim(by string, f *facts) labels.Class {
 	switch by {
 	case "application":
-		return ingress.ClaimIn(p.application)
+		return ingress.ClassIn(p.application)
 	case "readPreference":
 		switch string(f.readPref) {
 		case "secondary", "secondaryPreferred", "nearest": // an answer that may be old is not urgent
@@ -24,7 +24,7 @@ func (p *peer) claim(by string, f *facts) labels.Class {
 		if len(f.class) > 0 {
 			return labels.ParseClass(f.class)
 		}
-		return ingress.ClaimIn(f.comment)
+		return ingress.ClassIn(f.comment)
 	}
 }
 
@@ -35,7 +35,7 @@ func (s *Server) classify(classes *ingress.Classes, f *facts, who *peer, req *li
 	if classes == nil {
 		return
 	}
-	c := ingress.Claimant{Application: who.application, User: who.user, Client: who.remote}
+	c := ingress.ClassFacts{Application: who.application, User: who.user, Client: who.remote}
 	c.Operation = func(rule int) bool {
 		return slices.ContainsFunc(classes.Rules[rule].Operations, func(op string) bool { return string(f.name) == op })
 	}

@@ -63,13 +63,13 @@ func RefusalAppend(dst []byte, d *labels.Document) []byte {
 
 // RewriteHello runs the topology on a reply to hello.
 func RewriteHello(t Topology, reply []byte, backend string) ([]byte, error) {
-	h := hellos{mode: t.Mode, members: t.Members}
+	h := helloRewriter{mode: t.Mode, members: t.Members}
 	return h.rewrite(nil, reply, backend)
 }
 
 // CheckHello runs the check of a probe.
 func CheckHello(t Topology, reply []byte) error {
-	h := hellos{mode: t.Mode, members: t.Members}
+	h := helloRewriter{mode: t.Mode, members: t.Members}
 	return h.check(reply)
 }
 
@@ -95,8 +95,8 @@ func PartitionKey(by []string, frame []byte) string {
 
 // Sweeps returns how often a full ledger is swept by looks that far apart.
 func Sweeps(looks int, apart time.Duration) int {
-	var l ledger
-	var owner holding
+	var l openWork
+	var owner connOpenWork
 	for i := range int64(ledgerBound) {
 		l.opened(i+1, 1, &owner, false)
 	}

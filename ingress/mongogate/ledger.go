@@ -24,18 +24,18 @@ type txnKey struct {
 }
 
 // holding counts what is open through one connection.
-type holding = atomic.Int32
+type connOpenWork = atomic.Int32
 
 // used is something open, and when it was used last.
 type used struct {
-	at     int64    // monotonic ns
-	owner  *holding // of the connection that opened it
-	stream bool     // a cursor that waits for what is to come: a drain does not wait for it
+	at     int64         // monotonic ns
+	owner  *connOpenWork // of the connection that opened it
+	stream bool          // a cursor that waits for what is to come: a drain does not wait for it
 }
 
 // ledger keeps the open cursors and transactions of a server, so that a drain
 // can wait for them. It is bounded; what does not fit is not waited for.
-type ledger struct {
+type openWork struct {
 	mu      sync.Mutex // guards the fields below; never held across a wait
 	cursors map[int64]used
 	txns    map[txnKey]used
@@ -45,7 +45,7 @@ type ledger struct {
 
 // opened notes that a reply at now (monotonic ns) left a cursor open. stream
 // tells that it waits for what is to come; that is remembered.
-func (l *ledger) opened(cursor, now int64, owner *holding, stream bool) {
+func (l *openWork) opened(cursor, now int64, owner *connOpenWork, stream bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cursors == nil {
@@ -71,14 +71,14 @@ func (l *ledger) opened(cursor, now int64, owner *holding, stream bool) {
 }
 
 // closed notes that a cursor is no more.
-func (l *ledger) closed(cursor int64) {
+func (l *openWork) closed(cursor int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closeLocked(cursor)
 }
 
 // closeLocked forgets a cursor.
-func (l *ledger) closeLocked(cursor int64) {
+func (l *openWork) closeLocked(cursor int64) {
 	u, ok := l.cursors[cursor]
 	switch {
 	case !ok:
@@ -92,7 +92,7 @@ func (l *ledger) closeLocked(cursor int64) {
 }
 
 // killed notes that the cursors that a killCursors names are no more.
-func (l *ledger) killed(body []byte) {
+func (l *openWork) killed(body []byte) {
 	list, _ := mongowire.Lookup(body, "cursors")
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +104,7 @@ func (l *ledger) killed(body []byte) {
 }
 
 // began notes a transaction's use at now.
-func (l *ledger) began(t txnKey, now int64, owner *holding) {
+func (l *openWork) began(t txnKey, now int64, owner *connOpenWork) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.txns == nil {
@@ -128,7 +128,7 @@ func (l *ledger) began(t txnKey, now int64, owner *holding) {
 
 // ended notes that a transaction was committed or aborted, by the client or by
 // an error in it.
-func (l *ledger) ended(t txnKey) {
+func (l *openWork) ended(t txnKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if u, ok := l.txns[t]; ok {
@@ -139,7 +139,7 @@ func (l *ledger) ended(t txnKey) {
 
 // hasCursor reports whether the cursor is open, and whether it waits for what
 // is to come.
-func (l *ledger) hasCursor(cursor int64) (open, stream bool) {
+func (l *openWork) hasCursor(cursor int64) (open, stream bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u, ok := l.cursors[cursor]
@@ -147,7 +147,7 @@ func (l *ledger) hasCursor(cursor int64) (open, stream bool) {
 }
 
 // hasTxn reports whether the transaction is open.
-func (l *ledger) hasTxn(t txnKey) bool {
+func (l *openWork) hasTxn(t txnKey) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, ok := l.txns[t]
@@ -156,7 +156,7 @@ func (l *ledger) hasTxn(t txnKey) bool {
 
 // continues reports whether the command goes on with what is open already: in
 // a drain these pass, so that work is finished rather than cut.
-func (l *ledger) continues(f *facts) bool {
+func (l *openWork) continues(f *facts) bool {
 	if t, inTxn := f.txn.key(); inTxn {
 		return !f.txn.starts && l.hasTxn(t)
 	}
@@ -169,7 +169,7 @@ func (l *ledger) continues(f *facts) bool {
 
 // open returns how many cursors and transactions are open as of now, without
 // the cursors that a drain does not wait for.
-func (l *ledger) open(now int64) (cursors, txns int) {
+func (l *openWork) open(now int64) (cursors, txns int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweepLocked(now)
@@ -178,7 +178,7 @@ func (l *ledger) open(now int64) (cursors, txns int) {
 
 // sweepLocked forgets what nobody uses any more, not more often than
 // [sweepApart]: every connection of a drain asks, many times a second.
-func (l *ledger) sweepLocked(now int64) {
+func (l *openWork) sweepLocked(now int64) {
 	if l.swept != 0 && now-l.swept < int64(sweepApart) {
 		return
 	}

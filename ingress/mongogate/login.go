@@ -97,7 +97,7 @@ func (ses *session) passLogin(k command) relay.Verdict {
 }
 
 // loginEnded notes how a conversation ended that may have been a login.
-func (p *peer) loginEnded(a *asked, body []byte) {
+func (p *peer) loginEnded(a *pendingRequest, body []byte) {
 	switch {
 	case a.kind == kindLogout:
 		if replyOK(body) {

@@ -85,7 +85,7 @@ type Options struct {
 	// Counts counts what the backend answers; nil = nobody does.
 	Counts *ingress.Counts
 	// Askers counts who makes the load; nil = nobody does.
-	Askers *askers.Board
+	TopKeys *askers.Board
 	// Observer is told what the limiter does not count; nil = nobody.
 	Observer Observer
 	// Log is told how connections end and backends answer, as by [relay.Options],
@@ -219,7 +219,7 @@ func (o Options) WithDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Observer == nil {
-		o.Observer = blind{}
+		o.Observer = noObserver{}
 	}
 	return o
 }

@@ -20,14 +20,14 @@ type Server struct {
 	learner  *limiter.Gate // that learns shapes; nil = another decides
 	current  atomic.Pointer[settings]
 	keys     interner
-	ledger   ledger
+	ledger   openWork
 	points   failPoints
 	latency  atomic.Int64 // ns, moving average of commands; 0 = unknown
-	bypassed ingress.Seldom
+	bypassed ingress.LogLimiter
 	counters counters
 	login    credentials
 	outage   outage
-	corridor *relay.Corridor
+	sessions *relay.Relay
 }
 
 // settings are what [Server.Prepare] replaces as a whole. A session keeps those under
@@ -38,7 +38,7 @@ type settings struct {
 
 	commands commandTable
 	parts    []part
-	hellos   hellos
+	hellos   helloRewriter
 	dialer   *relay.Dialer
 }
 
@@ -57,7 +57,7 @@ func newSettings(o Options) (*settings, error) {
 	}
 	return &settings{
 		Options: o, parts: parts, commands: newCommandTable(&o),
-		hellos: hellos{mode: o.Topology.Mode, members: o.Topology.Members},
+		hellos: helloRewriter{mode: o.Topology.Mode, members: o.Topology.Members},
 		dialer: relay.NewDialer(o.Backends, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS)),
 	}, nil
 }
@@ -80,7 +80,7 @@ func New(g relay.Gate, o Options) (*Server, error) {
 	s := &Server{gate: g, keys: newInterner()}
 	s.learner, _ = g.(*limiter.Gate)
 	s.current.Store(next)
-	s.corridor = relay.New(g, next.relay())
+	s.sessions = relay.New(g, next.relay())
 	return s, nil
 }
 
@@ -94,7 +94,7 @@ func (s *Server) Prepare(o Options) (apply func(), err error) {
 	next, err := newSettings(o)
 	return func() {
 		s.current.Store(next)
-		s.corridor.Apply(next.relay())
+		s.sessions.Apply(next.relay())
 	}, err
 }
 
@@ -126,13 +126,13 @@ func validate(o *Options) error {
 }
 
 // blind observes nothing.
-type blind struct{}
+type noObserver struct{}
 
 // Handshake implements [Observer].
-func (blind) Handshake(Generation) {}
+func (noObserver) Handshake(Generation) {}
 
 // FireAndForgetDropped implements [Observer].
-func (blind) FireAndForgetDropped() {}
+func (noObserver) FireAndForgetDropped() {}
 
 // ServeConn serves one client until it leaves, the backend leaves, or ctx is
 // cancelled and nothing is in progress any more: no unanswered command, no
@@ -141,11 +141,11 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, ni
 
 // Begin implements [ingress.Sleeper].
 func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
-	return s.corridor.Begin(ctx, c, newSession(s, c), wake, func(error) {})
+	return s.sessions.Begin(ctx, c, newSession(s, c), wake, func(error) {})
 }
 
 // Backends returns how the backends answer.
-func (s *Server) Backends() []ingress.BackendStatus { return s.corridor.Backends() }
+func (s *Server) Backends() []ingress.BackendStatus { return s.sessions.Backends() }
 
 // maxWait returns how long the command may wait for admission: as long as the
 // policy lets clients of its generation, and not so long that the client would

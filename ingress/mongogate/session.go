@@ -19,36 +19,36 @@ type session struct {
 	s    *Server
 	o    *settings // under which the connection came
 	who  peer
-	open holding // cursors and transactions that this connection opened
+	open connOpenWork // cursors and transactions that this connection opened
 
 	// Only for the client's side.
-	*desk              // while it inspects
-	class labels.Class // of the last command that was admitted or refused
-	out   []byte       // scratch for answers
+	*scratch              // while it inspects
+	class    labels.Class // of the last command that was admitted or refused
+	out      []byte       // scratch for answers
 	// giveUp is when a hello that waits for the backend does so no longer, monotonic
 	// ns; 0 = none has waited.
 	giveUp int64
 
-	asked asked
+	asked pendingRequest
 	judge judge // only for the backend's side
 }
 
-// desk is what one needs to look at a message. It is taken for that alone: there are
+// scratch is what one needs to look at a message. It is taken for that alone: there are
 // as many as messages that are looked at, so that their memory is warm.
-type desk struct {
+type scratch struct {
 	f      facts
 	opener mongowire.Opener
 	key    []byte // scratch
 }
 
 // desks holds those that nobody needs.
-var desks = sync.Pool{New: func() any { return new(desk) }} //nolint:gochecknoglobals // a pool is a cache, not state
+var desks = sync.Pool{New: func() any { return new(scratch) }} //nolint:gochecknoglobals // a pool is a cache, not state
 
-// leave returns the desk.
+// leave returns the scratch.
 func (ses *session) leave() {
 	ses.opener.Release()
-	desks.Put(ses.desk)
-	ses.desk = nil
+	desks.Put(ses.scratch)
+	ses.scratch = nil
 }
 
 // kind says what becomes of a reply.
@@ -63,7 +63,7 @@ const (
 )
 
 // asked is the request that is not answered yet: there is one at most.
-type asked struct {
+type pendingRequest struct {
 	id      int32 // its reply says responseTo
 	stream  int32 // of the last reply in an exhaust stream, to which the next one responds
 	kind    kind
@@ -104,7 +104,7 @@ func (ses *session) Inspect(r *relay.Session, m relay.Message) (relay.Verdict, e
 	if err != nil {
 		return relay.Verdict{}, err
 	}
-	ses.desk = desks.Get().(*desk)
+	ses.scratch = desks.Get().(*scratch)
 	defer ses.leave()
 	v := identify(h, m.Bytes, &ses.f, &ses.opener)
 	switch {
@@ -126,7 +126,7 @@ func (ses *session) decide(r *relay.Session, h mongowire.Header, v verdict) (rel
 	case v == opaque:
 		k = now.commands.other
 	}
-	ses.asked = asked{id: h.ID, size: h.Length}
+	ses.asked = pendingRequest{id: h.ID, size: h.Length}
 	if now.TestCommands {
 		if v, done, err := ses.failed(h, k); done {
 			return v, err
@@ -188,7 +188,7 @@ func (ses *session) admit(r *relay.Session, h mongowire.Header, k command, now *
 		req.Exempt, req.Ends = true, true
 	}
 	err := r.Admit(req)
-	who.tell(now.Askers, f, err)
+	who.tell(now.TopKeys, f, err)
 	if req.Exempt {
 		c.exempted.Add(1)
 	} else {

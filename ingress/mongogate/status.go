@@ -72,7 +72,7 @@ func (s *Server) Status() Status {
 		Clients: ClientStatus{
 			Silent: c.generation[Silent].Load(), Retrying: c.generation[Retrying].Load(), Hinted: c.generation[Hinted].Load(),
 		},
-		Connections: s.corridor.Sessions(),
+		Connections: s.sessions.Sessions(),
 		OpenCursors: cursors, OpenTransactions: txns, Unauthenticated: s.login.inForce(s.current.Load().Unauthenticated),
 	}
 	if g, ok := s.gate.(interface {

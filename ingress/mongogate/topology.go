@@ -24,13 +24,13 @@ const bypassAdvice = "the backend is a member of a replica set, whose hello tell
 	"or to direct if every client connects with directConnection=true"
 
 // hellos treats hello according to a topology.
-type hellos struct {
+type helloRewriter struct {
 	mode    TopologyMode
 	members map[string]string
 }
 
 // refuse returns why a client with this hello is not served, "" when it is.
-func (t *hellos) refuse(c *client) string {
+func (t *helloRewriter) refuse(c *client) string {
 	if t.mode == TopologyLoadBalanced && !c.loadBalanced {
 		return "this gate serves load-balanced connections: add loadBalanced=true to the connection string"
 	}
@@ -39,7 +39,7 @@ func (t *hellos) refuse(c *client) string {
 
 // rewrite returns the reply to hello as the client may see it, appended to
 // dst. An error wraps ErrBypass: the reply must not be passed on.
-func (t *hellos) rewrite(dst, reply []byte, backend string) ([]byte, error) {
+func (t *helloRewriter) rewrite(dst, reply []byte, backend string) ([]byte, error) {
 	switch t.mode {
 	case TopologyDirect:
 		return append(dst, reply...), nil
@@ -70,7 +70,7 @@ func replicaSet(reply []byte) bool {
 
 // rename maps every member's address in the reply. Members without a gate are
 // left out: clients never learn of them.
-func (t *hellos) rename(dst, reply []byte) []byte {
+func (t *helloRewriter) rename(dst, reply []byte) []byte {
 	at, dst := bsoncore.AppendDocumentStart(dst)
 	var e mongowire.Element
 	s := mongowire.Scan(reply)
@@ -90,7 +90,7 @@ func (t *hellos) rename(dst, reply []byte) []byte {
 }
 
 // renameAll maps an array of addresses.
-func (t *hellos) renameAll(dst []byte, key string, s mongowire.Scanner) []byte {
+func (t *helloRewriter) renameAll(dst []byte, key string, s mongowire.Scanner) []byte {
 	at, dst := bsoncore.AppendArrayElementStart(dst, key)
 	var e mongowire.Element
 	for i := 0; s.Next(&e); {
@@ -198,7 +198,7 @@ func (s *settings) askHello(ctx context.Context, c net.Conn) ([]byte, error) {
 
 // check returns an error that wraps ErrBypass when a backend with this reply
 // to hello would be bypassed.
-func (t *hellos) check(reply []byte) error {
+func (t *helloRewriter) check(reply []byte) error {
 	switch t.mode {
 	case TopologyDirect, TopologyLoadBalanced:
 		return nil

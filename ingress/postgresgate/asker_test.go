@@ -13,12 +13,12 @@ import (
 
 // Who makes the load is told by user and statement, refused or not; of the server's
 // answers it is counted which are errors, logins and refusals apart.
-func TestAskers(t *testing.T) {
+func TestTopKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var board askers.Board
 		board.Turn(time.Now())
 		counts := &ingress.Counts{}
-		sc := stage(t, policy(1, 0), postgresgate.Options{Askers: &board, Counts: counts})
+		sc := stage(t, policy(1, 0), postgresgate.Options{TopKeys: &board, Counts: counts})
 		c, up, ended := sc.login("user", "eve", "database", "shop")
 		say(c, query("select 1"))
 		expect(t, up, query("select 1"))

@@ -15,16 +15,16 @@ import (
 func TestSleepingConnectionsHaveNoGoroutine(t *testing.T) {
 	g := limiter.New("pg", policy(9, 0), limiter.Options{})
 	var once sync.Once
-	var corridor *relay.Corridor
+	var sessions *relay.Relay
 	sleepers := crowd{
 		each:   1, // the backend's, of this test
 		others: 3, // two accept, and one watches all who sleep
 		serve: func(c net.Conn, dial relay.DialFunc) {
 			once.Do(func() {
-				corridor = relay.New(g, relay.Options{Rest: time.Nanosecond, Dialer: relay.NewDialer([]string{"db:1"}, 0, dial)})
+				sessions = relay.New(g, relay.Options{Rest: time.Nanosecond, Dialer: relay.NewDialer([]string{"db:1"}, 0, dial)})
 			})
 			var serve func() (over bool)
-			serve = corridor.Begin(t.Context(), c, plain{}, func() { go serve() }, func(error) {})
+			serve = sessions.Begin(t.Context(), c, plain{}, func() { go serve() }, func(error) {})
 			serve()
 		},
 	}

@@ -59,19 +59,19 @@ type facts struct {
 	task    *task
 }
 
-// desk is what one needs to look at a message. It is taken for that alone: there are
+// scratch is what one needs to look at a message. It is taken for that alone: there are
 // as many as messages that are looked at, so that their memory is warm.
-type desk struct {
+type scratch struct {
 	task  task
 	facts facts
 }
 
 // desks holds those that nobody needs.
-var desks = sync.Pool{New: func() any { return new(desk) }} //nolint:gochecknoglobals // a pool is a cache, not state
+var desks = sync.Pool{New: func() any { return new(scratch) }} //nolint:gochecknoglobals // a pool is a cache, not state
 
-// leave returns a desk, without what lay on it.
-func (d *desk) leave() {
-	*d = desk{}
+// leave returns a scratch, without what lay on it.
+func (d *scratch) leave() {
+	*d = scratch{}
 	desks.Put(d)
 }
 
@@ -170,7 +170,7 @@ func (s *settings) cost(st *task) float64 {
 // setClass puts the class of a unit into its request. What continues a
 // transaction is never refused, whatever its class.
 func setClass(classes *ingress.Classes, f *facts, req *limiter.Request) {
-	c := ingress.Claimant{Application: f.application, User: f.startup.user, Client: f.remote}
+	c := ingress.ClassFacts{Application: f.application, User: f.startup.user, Client: f.remote}
 	c.Operation = func(rule int) bool {
 		return slices.Contains(classes.Rules[rule].Operations, f.task.Op.String())
 	}
@@ -178,13 +178,13 @@ func setClass(classes *ingress.Classes, f *facts, req *limiter.Request) {
 		if key, ok := strings.CutPrefix(classes.By[by], "comment:"); ok {
 			return labels.ParseClass(f.task.Tag(key))
 		}
-		return ingress.ClaimIn(f.application)
+		return ingress.ClassIn(f.application)
 	})
 }
 
 // saw tells who sent a unit, once it is decided, if somebody wants to know.
 func (s *Server) saw(f *facts, err error) {
-	board := s.current.Load().Askers
+	board := s.current.Load().TopKeys
 	if !board.Due() {
 		return
 	}

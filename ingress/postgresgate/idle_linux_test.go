@@ -166,12 +166,12 @@ func TestIdleConnectionsCostLittle(t *testing.T) {
 	}
 	const each, accepting = 3, 2 // two of the session, and the backend's of this test
 	g := limiter.New("pg", policy(9, 0), limiter.Options{})
-	corridor := crowd{cooked: true, each: each, others: accepting, serve: func(c net.Conn, dial relay.DialFunc) {
-		corridor := relay.New(g, relay.Options{Dialer: relay.NewDialer([]string{"db:1"}, 0, dial)})
-		_ = corridor.Serve(t.Context(), c, plain{})
+	sessions := crowd{cooked: true, each: each, others: accepting, serve: func(c net.Conn, dial relay.DialFunc) {
+		sessions := relay.New(g, relay.Options{Dialer: relay.NewDialer([]string{"db:1"}, 0, dial)})
+		_ = sessions.Serve(t.Context(), c, plain{})
 	}}
-	corridor.idle(t) // takes the stacks that earlier tests have left behind, which would cost nothing
-	heap, stack := corridor.idle(t)
+	sessions.idle(t) // takes the stacks that earlier tests have left behind, which would cost nothing
+	heap, stack := sessions.idle(t)
 	gate := crowd{cooked: true, each: each, others: accepting, serve: func(c net.Conn, dial relay.DialFunc) {
 		s, err := postgresgate.New(g, postgresgate.Options{Backends: []string{"db:1"}, Dial: dial})
 		if err == nil {

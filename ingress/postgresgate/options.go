@@ -79,7 +79,7 @@ type Options struct {
 	Activity func(address string) Activity
 
 	// Askers counts who makes the load; nil = nobody does.
-	Askers *askers.Board
+	TopKeys *askers.Board
 	// Log is told how connections end and backends answer, as by [relay.Options],
 	// and, once each, what keeps the gate from seeing work; nil = nobody is.
 	Log *slog.Logger

@@ -23,7 +23,7 @@ type Server struct {
 	name     string
 	current  atomic.Pointer[settings]
 	learner  *limiter.Gate // that learns shapes; nil = another decides
-	corridor *relay.Corridor
+	sessions *relay.Relay
 	keys     cancelKeys
 	users    users
 	counters counters
@@ -99,7 +99,7 @@ func New(g relay.Gate, o Options) (*Server, error) {
 	if next.Activity != nil {
 		s.keys.index()
 	}
-	s.corridor = relay.New(g, s.relay(next))
+	s.sessions = relay.New(g, s.relay(next))
 	return s, nil
 }
 
@@ -115,7 +115,7 @@ func (s *Server) Prepare(o Options) (apply func(), err error) {
 		if next.Activity != nil {
 			s.keys.index()
 		}
-		s.corridor.Apply(s.relay(next))
+		s.sessions.Apply(s.relay(next))
 	}, err
 }
 
@@ -131,7 +131,7 @@ func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func
 		ses.o.Log.DebugContext(ctx, "connection ended", slog.String("ingress", s.name), slog.Any("client", ses.login.remote), slog.Any("error", err))
 		return func() bool { return true }
 	}
-	return s.corridor.Begin(ctx, c, ses, wake, func(error) {
+	return s.sessions.Begin(ctx, c, ses, wake, func(error) {
 		s.keys.remove(ses)
 		s.counters.opens(ses.back.now().status, statusIdle)
 		if ses.login.opaque {
@@ -141,7 +141,7 @@ func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func
 }
 
 // Backends returns how the backends answer.
-func (s *Server) Backends() []ingress.BackendStatus { return s.corridor.Backends() }
+func (s *Server) Backends() []ingress.BackendStatus { return s.sessions.Backends() }
 
 // handshake begins TLS with a client whose first byte asks for it. It closes c
 // when that fails.

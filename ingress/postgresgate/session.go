@@ -189,7 +189,7 @@ func (s *Server) reach(rs *relay.Session) error {
 
 // Farewell implements [relay.Ender]: a server waits for ever for rows, or for the
 // end of a unit. Neither is made up: what its client did not finish fails.
-func (s *session) Farewell() []byte {
+func (s *session) LastRefusals() []byte {
 	if s.login.phase.Load() != phaseReady || s.login.who.replication {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (s *Server) Status() Status {
 	c := &s.counters
 	st := Status{
 		Suspended: s.suspends.now.Load(), ActivityErrors: s.suspends.errors.Load(),
-		Connections: s.corridor.Sessions(), Opaque: c.opaque.Load(), OpaqueOpen: c.opaqueOpen.Load(), InTransaction: c.open.Load(), Operations: map[string]OperationStatus{},
+		Connections: s.sessions.Sessions(), Opaque: c.opaque.Load(), OpaqueOpen: c.opaqueOpen.Load(), InTransaction: c.open.Load(), Operations: map[string]OperationStatus{},
 	}
 	for op := range c.units {
 		of := OperationStatus{Decided: c.units[op].Load(), Refused: c.refused[op].Load()}

@@ -120,7 +120,7 @@ func (u *suspender) full() {
 // beat looks for idle sessions and makes a round if there is need, and has the next
 // look follow until there has been none for a while.
 func (u *suspender) beat() {
-	tick := u.srv.corridor.Tick()
+	tick := u.srv.sessions.Tick()
 	if u.wanted.Load() {
 		u.yieldIdle(tick - 1)
 	}
@@ -139,7 +139,7 @@ func (u *suspender) beat() {
 // yieldIdle has sessions give their permit back that have been idle inside a
 // transaction since before the tick.
 func (u *suspender) yieldIdle(tick uint32) {
-	u.srv.corridor.Each(func(rs *relay.Session) {
+	u.srv.sessions.Each(func(rs *relay.Session) {
 		if s := rs.Protocol().(*session); s.o.IdleInTransaction == IdleAuto { //nolint:forcetypeassert // the corridor is the server's own
 			rs.Yield(tick, s.back.soFar())
 		}
@@ -192,7 +192,7 @@ func (u *suspender) watchGrants() {
 		return
 	}
 	now, grants, stuck := time.Now(), map[string]grant{}, map[string]time.Duration{}
-	for g := range u.srv.learner.Glances() {
+	for g := range u.srv.learner.Briefs() {
 		if g.InFlight < g.Limit {
 			continue
 		}
@@ -284,7 +284,7 @@ func (u *suspender) keepShare() {
 		return
 	}
 	held := map[string][]*session{}
-	u.srv.corridor.Each(func(rs *relay.Session) {
+	u.srv.sessions.Each(func(rs *relay.Session) {
 		if name, before := rs.Held(u.tick - longRounds*perRound); before {
 			held[name] = append(held[name], rs.Protocol().(*session)) //nolint:forcetypeassert // the corridor is the server's own
 		}
@@ -296,7 +296,7 @@ func (u *suspender) keepShare() {
 	for _, name := range u.suspended {
 		suspended[name]++
 	}
-	for g := range u.srv.learner.Glances() {
+	for g := range u.srv.learner.Briefs() {
 		if len(held[g.Name]) > 0 && g.Limit >= leastShared && g.InFlight >= g.Limit && g.Succeeded > 0 {
 			u.share(&g, held[g.Name], g.Limit-suspended[g.Name])
 		}
@@ -305,7 +305,7 @@ func (u *suspender) keepShare() {
 
 // share suspends room at most of the sessions that have held a permit of a full
 // partition for long.
-func (u *suspender) share(g *limiter.Glance, held []*session, room int) {
+func (u *suspender) share(g *limiter.Brief, held []*session, room int) {
 	usual := g.Busy / time.Duration(g.Succeeded)
 	rounds := perRound * max(longRounds, uint32(min(longBy*usual/askEvery, 1<<20)))
 	held = slices.DeleteFunc(held, func(s *session) bool {

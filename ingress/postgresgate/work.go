@@ -104,7 +104,7 @@ func (s *session) query(rs *relay.Session, m relay.Message) (relay.Verdict, erro
 	if v, decided, err := s.behind(); decided {
 		return v, err
 	}
-	d := desks.Get().(*desk)
+	d := desks.Get().(*scratch)
 	defer d.leave()
 	d.task = unknown()
 	if m.Bytes[0] == msgQuery {
@@ -156,7 +156,7 @@ func (s *session) behind() (v relay.Verdict, decided bool, err error) {
 // when it binds: to prepare a statement costs little.
 func (s *session) extended(rs *relay.Session, m relay.Message) (relay.Verdict, error) {
 	kind, body := m.Bytes[0], m.Bytes[headerLen:]
-	d := desks.Get().(*desk)
+	d := desks.Get().(*scratch)
 	defer d.leave()
 	switch kind {
 	case msgParse:
@@ -241,9 +241,9 @@ func text(b []byte) []byte {
 	return shown
 }
 
-// admit asks for a permit for a unit that begins with the task on the desk. The
+// admit asks for a permit for a unit that begins with the task on the scratch. The
 // error is errRefused, with what the client is told, or the connection's end.
-func (s *session) admit(rs *relay.Session, d *desk) (answer []byte, err error) {
+func (s *session) admit(rs *relay.Session, d *scratch) (answer []byte, err error) {
 	st, f := &d.task, &d.facts
 	said := s.back.begin(st.Op != sqltext.OpBegin && st.Op != sqltext.OpFree)
 	inside := said.inside()

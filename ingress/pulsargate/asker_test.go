@@ -15,12 +15,12 @@ import (
 
 // Who makes the load is told by topic, whatever the partition; of the broker's answers it
 // is counted which are errors.
-func TestAskers(t *testing.T) {
+func TestTopKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var board askers.Board
 		counts := &ingress.Counts{}
 		board.Turn(time.Now())
-		p := play(t, pulsargate.Options{Askers: &board, Counts: counts}, &limiter.Policy{}, unaware())
+		p := play(t, pulsargate.Options{TopKeys: &board, Counts: counts}, &limiter.Policy{}, unaware())
 		p.client.open(1, "persistent://shop/orders/new-partition-3")
 		synctest.Wait()
 		p.broker.command(pulsarwire.TypeProducerSuccess, pulsarwire.ProducerSuccess{RequestID: 101, Name: "p"}.Append(nil))

@@ -11,7 +11,7 @@ var errSameID = fmt.Errorf("%w: two requests of the same id", pulsarwire.ErrMalf
 
 // book is what a connection has opened, and asked to open or close. It is
 // guarded by session.mu.
-type book struct {
+type openTable struct {
 	producers map[uint64]*producer
 	requests  map[uint64]request  // PRODUCER and CLOSE_PRODUCER without an answer, by request id
 	refused   map[uint64]struct{} // the requests of refused producers, to notice an id that was used twice
@@ -24,12 +24,12 @@ type request struct {
 }
 
 // newBook returns an empty book.
-func newBook() book {
-	return book{producers: map[uint64]*producer{}, requests: map[uint64]request{}, refused: map[uint64]struct{}{}}
+func newBook() openTable {
+	return openTable{producers: map[uint64]*producer{}, requests: map[uint64]request{}, refused: map[uint64]struct{}{}}
 }
 
 // pending reports whether a request of that id waits for its answer.
-func (b *book) pending(id uint64) bool {
+func (b *openTable) pending(id uint64) bool {
 	_, found := b.requests[id]
 	return found
 }
@@ -37,14 +37,14 @@ func (b *book) pending(id uint64) bool {
 // conflicts reports whether a producer of the same id is open for another topic,
 // or its end is still held. Brokers keep the older of the two, so the gate could
 // not tell whose messages come next.
-func (b *book) conflicts(m *pulsarwire.Producer) bool {
+func (b *openTable) conflicts(m *pulsarwire.Producer) bool {
 	old := b.producers[m.ProducerID]
 	return old != nil && !old.closing && (old.ending || old.name != m.Topic)
 }
 
 // closing records that the end of a producer is forwarded. Half as many as
 // requests may wait, at most, are producers.
-func (b *book) closing(p *producer, id uint64, producers int) {
+func (b *openTable) closing(p *producer, id uint64, producers int) {
 	p.closing = true
 	if len(b.requests) < 2*producers {
 		b.requests[id] = request{producer: p, closing: true}
@@ -53,7 +53,7 @@ func (b *book) closing(p *producer, id uint64, producers int) {
 
 // answer settles the request with the given id. It returns the producer that is
 // thereby over, if one is.
-func (b *book) answer(id uint64, t pulsarwire.Type, producers int) (over *producer, err error) {
+func (b *openTable) answer(id uint64, t pulsarwire.Type, producers int) (over *producer, err error) {
 	r, found := b.requests[id]
 	if !found {
 		if _, refused := b.refused[id]; refused && t == pulsarwire.TypeProducerSuccess {

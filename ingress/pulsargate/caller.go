@@ -15,18 +15,18 @@ import (
 // of its PRODUCER.
 func (p *producer) classify(classes *ingress.Classes, m *pulsarwire.Producer, body []byte) {
 	req := limiter.Request{Key: p.key}
-	classes.Classify(&req, &ingress.Claimant{Application: m.Name, Client: p.s.client}, func(by int) labels.Class {
+	classes.Classify(&req, &ingress.ClassFacts{Application: m.Name, Client: p.s.client}, func(by int) labels.Class {
 		if key, ok := strings.CutPrefix(classes.By[by], "metadata:"); ok {
 			return labels.ParseClass(pulsarwire.ProducerProperty(body, key))
 		}
-		return ingress.ClaimIn(m.Name)
+		return ingress.ClassIn(m.Name)
 	})
 	p.class, p.unclear, p.exempt = req.Class, req.Unclear, req.Exempt
 }
 
 // saw tells who sent a message, once it is decided, if somebody wants to know.
 func (p *producer) saw(err error) {
-	board := p.s.o.Askers
+	board := p.s.o.TopKeys
 	if !board.Due() {
 		return
 	}

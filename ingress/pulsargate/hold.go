@@ -63,7 +63,7 @@ func (s *session) holdLocked(now int64, p *producer, f heldFrame) relay.Action {
 		return s.pause.beginLocked(now, why{kind: pauseRoom, producer: p, size: f.size, block: block{limit: full}})
 	}
 	s.room.take(&f)
-	s.keeping = keeping{producer: p, frame: f}
+	s.keeping = keptFrame{producer: p, frame: f}
 	p.hold.on = true
 	return relay.Keep
 }
@@ -75,7 +75,7 @@ func (s *session) Keep(frame []byte) {
 	defer s.mu.Unlock()
 	p, f := s.keeping.producer, s.keeping.frame
 	f.frame = frame
-	s.keeping = keeping{}
+	s.keeping = keptFrame{}
 	if p.gone || s.left { // discarded while it arrived; the client sends it again
 		s.room.give(&f)
 		return

@@ -61,7 +61,7 @@ type Options struct {
 	// Counts counts what the backend answers; nil = nobody does.
 	Counts *ingress.Counts
 	// Askers counts who makes the load; nil = nobody does.
-	Askers *askers.Board
+	TopKeys *askers.Board
 	// Observer is told what the limiter cannot count; nil = nobody.
 	Observer Observer
 	// Log is told how connections end and brokers answer, as by [relay.Options]; nil
@@ -139,7 +139,7 @@ func (o Options) WithDefaults() Options {
 	o.DialTimeout = ingress.Or(o.DialTimeout, 10*time.Second)
 	o.StallTimeout = ingress.Or(o.StallTimeout, time.Minute)
 	if o.Observer == nil {
-		o.Observer = nobody{}
+		o.Observer = noObserver{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -214,13 +214,13 @@ func Events() []string {
 }
 
 // nobody observes nothing.
-type nobody struct{}
+type noObserver struct{}
 
 // Limited implements [Observer].
-func (nobody) Limited(string, string) {}
+func (noObserver) Limited(string, string) {}
 
 // Throttled implements [Observer].
-func (nobody) Throttled(string, string, time.Duration) {}
+func (noObserver) Throttled(string, string, time.Duration) {}
 
 // Happened implements [Observer].
-func (nobody) Happened(string) {}
+func (noObserver) Happened(string) {}

@@ -23,7 +23,7 @@ type Server struct {
 	limits   atomic.Pointer[Limits]
 	applied  atomic.Uint64 // how often limits were changed
 	topics   *topics.Table
-	corridor *relay.Corridor
+	sessions *relay.Relay
 
 	heldBytes  atomic.Int64 // of all sessions
 	heldFrames atomic.Int64
@@ -85,7 +85,7 @@ func New(gate *limiter.Gate, o Options) (*Server, error) {
 	s.current.Store(next)
 	s.limits.Store(&next.Limits)
 	s.topics = topics.New(next.Limits.rates(), gate.Now())
-	s.corridor = relay.New(gate, next.relay())
+	s.sessions = relay.New(gate, next.relay())
 	return s, nil
 }
 
@@ -99,7 +99,7 @@ func (s *Server) Prepare(o Options) (apply func(), err error) {
 	return func() {
 		s.current.Store(next)
 		s.SetLimits(next.Limits)
-		s.corridor.Apply(next.relay())
+		s.sessions.Apply(next.relay())
 	}, err
 }
 
@@ -125,13 +125,13 @@ type Status struct {
 // Status returns a snapshot.
 func (s *Server) Status() Status {
 	return Status{
-		Connections: s.corridor.Sessions(), Producers: s.producers.Load(), Topics: int64(s.topics.Size()),
+		Connections: s.sessions.Sessions(), Producers: s.producers.Load(), Topics: int64(s.topics.Size()),
 		HeldFrames: s.heldFrames.Load(), HeldBytes: s.heldBytes.Load(), Paused: s.paused.Load(),
 	}
 }
 
 // Backends returns how the brokers answer.
-func (s *Server) Backends() []ingress.BackendStatus { return s.corridor.Backends() }
+func (s *Server) Backends() []ingress.BackendStatus { return s.sessions.Backends() }
 
 // ServeConn serves one client and closes c. When ctx ends it reads nothing more,
 // waits for the receipts of what was forwarded and returns; messages that are
@@ -141,7 +141,7 @@ func (s *Server) ServeConn(ctx context.Context, c net.Conn) { s.Begin(ctx, c, ni
 // Begin implements [ingress.Sleeper].
 func (s *Server) Begin(ctx context.Context, c net.Conn, wake func()) (serve func() (over bool)) {
 	ses := newSession(s, c)
-	return s.corridor.Begin(ctx, c, ses, wake, func(err error) {
+	return s.sessions.Begin(ctx, c, ses, wake, func(err error) {
 		defer ses.settle()
 		switch {
 		case errors.Is(err, pulsarwire.ErrMalformed), errors.Is(err, pulsarwire.ErrTooLarge):

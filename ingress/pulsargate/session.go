@@ -28,21 +28,21 @@ type session struct {
 	throttling bool // the client understands ThrottleProducer
 
 	// Only for the client's side.
-	keeping keeping
+	keeping keptFrame
 	upload  upload
 
 	pause pause
 
 	mu      sync.Mutex // guards the fields below and all producers; never held across a wait
 	left    bool
-	book    book
+	book    openTable
 	notices notices
-	room    room
+	room    connMemory
 	bill    limiter.Bill // scratch
 }
 
 // keeping is the frame that Keep is about to be handed.
-type keeping struct {
+type keptFrame struct {
 	producer *producer // nil = none
 	frame    heldFrame
 }
@@ -58,7 +58,7 @@ type upload struct {
 func newSession(srv *Server, c net.Conn) *session {
 	s := &session{
 		srv: srv, o: srv.current.Load(), remote: c.RemoteAddr(), client: ingress.ClientAddr(c), done: make(chan struct{}), book: newBook(),
-		notices: notices{sent: map[uint64]*producer{}}, room: room{srv: srv},
+		notices: notices{sent: map[uint64]*producer{}}, room: connMemory{srv: srv},
 	}
 	s.pause.s = s
 	return s
@@ -197,7 +197,7 @@ func (s *session) settle() {
 }
 
 // room is what a connection takes up. It is guarded by session.mu.
-type room struct {
+type connMemory struct {
 	srv      *Server
 	inFlight int // messages forwarded without a receipt
 	frames   int // held
@@ -206,7 +206,7 @@ type room struct {
 
 // full returns the name of the bound that leaves no room to hold a frame, ""
 // when there is room.
-func (r *room) full(size int) string {
+func (r *connMemory) full(size int) string {
 	limits := r.srv.limits.Load()
 	switch {
 	case r.frames >= limits.MaxPending:
@@ -222,7 +222,7 @@ func (r *room) full(size int) string {
 
 // crowded returns the bound that leaves no room for another producer, "" when
 // there is room.
-func (r *room) crowded(b *book) (why string) {
+func (r *connMemory) crowded(b *openTable) (why string) {
 	limits := r.srv.limits.Load()
 	switch {
 	case len(b.producers) >= limits.MaxProducers || len(b.requests) >= 2*limits.MaxProducers:
@@ -237,13 +237,13 @@ func (r *room) crowded(b *book) (why string) {
 }
 
 // take makes room for a frame that is to be held.
-func (r *room) take(f *heldFrame) { r.add(1, f.size) }
+func (r *connMemory) take(f *heldFrame) { r.add(1, f.size) }
 
 // give gives back the room of a frame.
-func (r *room) give(f *heldFrame) { r.add(-1, -f.size) }
+func (r *connMemory) give(f *heldFrame) { r.add(-1, -f.size) }
 
 // add counts here and for the whole gate.
-func (r *room) add(frames, bytes int) {
+func (r *connMemory) add(frames, bytes int) {
 	r.frames += frames
 	r.bytes += bytes
 	r.srv.heldFrames.Add(int64(frames))

@@ -48,7 +48,7 @@ func NewDialer(addresses []string, timeout time.Duration, dial DialFunc) *Dialer
 }
 
 // Allow has sessions keep their connections to further addresses than the dialer's,
-// those that allow says; see [Corridor.Apply]. It must be called before the dialer
+// those that allow says; see [Relay.Apply]. It must be called before the dialer
 // is used.
 func (d *Dialer) Allow(allow func(address string) bool) { d.allow = allow }
 
@@ -68,7 +68,7 @@ func (d *Dialer) succeed(old *Dialer) {
 }
 
 // Health returns how the backends answer. The dialer tells it of those that
-// cannot be dialled, a [Corridor] of answers and of connections that are lost.
+// cannot be dialled, a [Relay] of answers and of connections that are lost.
 func (d *Dialer) Health() *ingress.Health { return d.health }
 
 // Dial connects to address, or to the next backend in turn when it is empty. It

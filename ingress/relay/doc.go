@@ -1,7 +1,7 @@
 // Package relay is the corridor between a client and a backend: the one loop
 // that moves the messages of a wire protocol, whatever the protocol is.
 //
-// A [Corridor] serves the connections of one gate. Each is a [Session]: two
+// A [Relay] serves the connections of one gate. Each is a [Session]: two
 // goroutines, one per direction, that find messages in place and write every
 // run of passed messages once. What the messages mean is told by a [Protocol],
 // of which every connection has its own. Its methods:
@@ -38,7 +38,7 @@
 //
 // # Where it stands
 //
-// A message goes up by session.go (Begin), upstream.go and inlet.go, which read it,
+// A message goes up by session.go (Begin), upstream.go and connReader.go, which read it,
 // turn.go, where it gets its permit, and lane.go, which writes it; its answer comes
 // down by downstream.go. What stands beside that way has its own files: messages
 // that do not fit into a buffer (large.go), who waits and is watched (patience.go),
@@ -48,7 +48,7 @@
 // # What the corridor keeps for everybody
 //
 // Idle connections hold no buffer, and after a while no goroutine: a side to which
-// nothing comes sleeps until something does, see [Corridor.Begin]. Messages that do
+// nothing comes sleeps until something does, see [Relay.Begin]. Messages that do
 // not fit into a buffer are passed on as they come. What began to move must keep moving, in both directions and
 // on both sides: see [Options.Patience]. A backend that cannot be dialled is
 // left alone for a while and another one is tried: see [Dialer].

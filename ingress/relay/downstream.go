@@ -15,14 +15,14 @@ type reply struct {
 	last  bool // it ends the turn
 }
 
-// downward is the backend's side of a session.
-type downward struct {
+// backendSide is the backend's side of a session.
+type backendSide struct {
 	side
 
 	at     reply
 	taken  bool          // the right to write to the client is held: part of a message was written
 	nobody bool          // the client reads no more
-	lane   lane          // to the backend, for the client's side
+	lane   peerWriter    // to the backend, for the client's side
 	wasted int           // bytes read to nobody
 	ended  chan struct{} // closed when its goroutine returned
 	crash  any           // what it panicked with; read after ended, as is the next
@@ -30,7 +30,7 @@ type downward struct {
 }
 
 // gone is closed when the backend's side has ended; nil while there is none.
-func (d *downward) gone() <-chan struct{} {
+func (d *backendSide) gone() <-chan struct{} {
 	if d == nil {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (d *downward) gone() <-chan struct{} {
 
 // loop runs the backend's side until it is over or sleeps. A panic is handed to Serve's goroutine,
 // whose caller recovers it.
-func (d *downward) loop() {
+func (d *backendSide) loop() {
 	asleep := false
 	defer func() {
 		if !asleep {
@@ -49,8 +49,8 @@ func (d *downward) loop() {
 		}
 	}()
 	err := d.run()
-	for errors.Is(err, errTired) {
-		if asleep = d.lie(); asleep {
+	for errors.Is(err, errIdle) {
+		if asleep = d.parkIdle(); asleep {
 			return
 		}
 		err = d.run()
@@ -67,7 +67,7 @@ func (d *downward) loop() {
 
 // run reads the backend's messages and passes them on. It returns when either
 // side has gone, and errTired when nothing has come for a while.
-func (d *downward) run() error {
+func (d *backendSide) run() error {
 	defer func() {
 		if d.taken {
 			d.client.tear()
@@ -79,14 +79,14 @@ func (d *downward) run() error {
 		if d.reading.set(mid); mid {
 			d.reading.moved.Store(d.in.total)
 		}
-		d.doze()
+		d.setIdleDeadline()
 		return mid || d.Owes(), err
 	}
 	for {
-		d.doze()
+		d.setIdleDeadline()
 		err := d.in.each(handle)
-		if d.tired(err) {
-			if err = d.yawn(d.at.left > 0); err != nil {
+		if d.isIdle(err) {
+			if err = d.idled(d.at.left > 0); err != nil {
 				return err
 			}
 			continue
@@ -105,7 +105,7 @@ func (d *downward) run() error {
 }
 
 // landAll deals with what is in the buffer.
-func (d *downward) landAll() error {
+func (d *backendSide) landAll() error {
 	for len(d.in.next()) > 0 {
 		if d.at.left > 0 {
 			if err := d.carry(); err != nil {
@@ -122,7 +122,7 @@ func (d *downward) landAll() error {
 
 // land asks about the message at the head. ready is false when more of it must
 // be there first.
-func (d *downward) land() (ready bool, err error) {
+func (d *backendSide) land() (ready bool, err error) {
 	m, ok, err := d.head()
 	if err != nil || !ok {
 		return false, err
@@ -158,7 +158,7 @@ func (d *downward) land() (ready bool, err error) {
 }
 
 // carry moves behind what is there of a message.
-func (d *downward) carry() error {
+func (d *backendSide) carry() error {
 	at := &d.at
 	d.advance(&at.left, &at.shown)
 	if !at.pass {
@@ -174,7 +174,7 @@ func (d *downward) carry() error {
 }
 
 // answered ends the turn: whatever the client sent meanwhile has its own now.
-func (d *downward) answered() error {
+func (d *backendSide) answered() error {
 	d.fulfil()
 	d.Wake()
 	switch {
@@ -188,7 +188,7 @@ func (d *downward) answered() error {
 }
 
 // pour writes what is decided to the client.
-func (d *downward) pour() error {
+func (d *backendSide) pour() error {
 	in := &d.in
 	if in.p == in.r {
 		return nil
@@ -201,7 +201,7 @@ func (d *downward) pour() error {
 // deliver writes to the client, and keeps the right to write in the middle of a
 // message. When the client has gone it goes on while a permit is held: the
 // backend is at work, and its answer is read to nobody.
-func (d *downward) deliver(b []byte) error {
+func (d *backendSide) deliver(b []byte) error {
 	if !d.nobody {
 		if !d.taken {
 			d.client.take()

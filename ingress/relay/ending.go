@@ -44,7 +44,7 @@ func (s *Session) nudge() { _ = s.raw.SetReadDeadline(time.Unix(1, 0)) }
 
 // over reports whether a drain lets the session end: nothing is unanswered that
 // must be waited for, no message is half read, and the protocol agrees.
-func (u *upward) over() bool {
+func (u *clientSide) over() bool {
 	open, idle := u.owes()
 	switch {
 	case open && !idle:
@@ -58,7 +58,7 @@ func (u *upward) over() bool {
 // forget has the watch and the sleepers know a session no more that is over, and
 // logs why it ended: when it ended badly as a rate, since a client that misbehaves
 // comes back at once.
-func (c *Corridor) forget(s *Session) {
+func (c *Relay) forget(s *Session) {
 	if c.watch.remove(s) {
 		c.sleepers.tidy()
 	}
@@ -90,7 +90,7 @@ func endedWell(cause error) bool {
 }
 
 // end ends both connections, and the permit once nothing can be at work for it.
-func (u *upward) end() {
+func (u *clientSide) end() {
 	u.stayAwake() // the backend's side too: it is told how to end
 	u.in.release()
 	l := u.backend.Load()
@@ -123,14 +123,14 @@ func (u *upward) end() {
 
 // hangUp ends the backend's side: at once when nobody waits for anything, and
 // otherwise when what is at work has been answered.
-func (u *upward) hangUp(l *lane) {
+func (u *clientSide) hangUp(l *peerWriter) {
 	u.life.leaving.Store(true)
 	open, idle := u.owes()
 	held := u.leave()
 	finish := (held || open && !idle) && !l.torn && !u.life.lost.Load()
 	cancel := held && u.o.Cancel
 	if finish && !cancel {
-		u.farewell(l)
+		u.sendRefusals(l)
 	}
 	switch {
 	case finish && !cancel && held && !u.Draining():
@@ -154,9 +154,9 @@ func (u *upward) hangUp(l *lane) {
 
 // farewell ends what the client left unfinished: the backend would wait for the
 // rest of it, and a permit for the backend.
-func (u *upward) farewell(l *lane) {
+func (u *clientSide) sendRefusals(l *peerWriter) {
 	if e, ok := u.p.(Ender); ok {
-		if b := e.Farewell(); b != nil {
+		if b := e.LastRefusals(); b != nil {
 			_ = l.conn.SetWriteDeadline(time.Now().Add(u.o.Linger)) // nobody waits for one that does not read
 			_ = l.write(b)                                          // one that has gone ends the session anyway
 		}

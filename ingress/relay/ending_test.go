@@ -102,7 +102,7 @@ func TestWhatPassedIsSentBeforeABadEnd(t *testing.T) {
 // A client over TLS that stands still is cut off without a farewell. That waits for
 // five seconds where the client takes nothing, and who watches all sessions waited
 // with it, so that no connection of the gate could begin or end.
-func TestNoFarewellToWhoStandsStill(t *testing.T) {
+func TestNoLastRefusalsToWhoStandsStill(t *testing.T) {
 	server, client := keypair.Ends(t, "gate")
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 1600 * time.Millisecond // a look every 100 ms
@@ -110,7 +110,7 @@ func TestNoFarewellToWhoStandsStill(t *testing.T) {
 		near, far := net.Pipe()
 		defer near.Close()
 		ended := make(chan error, 1)
-		go func() { ended <- h.corridor.Serve(h.ctx, tls.Server(far, server), &toy{}) }()
+		go func() { ended <- h.relay.Serve(h.ctx, tls.Server(far, server), &toy{}) }()
 		c := tls.Client(near, client)
 		if _, err := c.Write(toyMessage('n', nil)); err != nil {
 			t.Fatal(err)

@@ -75,14 +75,14 @@ func toyMessage(kind byte, body []byte) []byte {
 
 // house is a corridor with a limit of one, in a bubble.
 type house struct {
-	t        *testing.T
-	gate     *limiter.Gate
-	corridor *relay.Corridor
-	health   *ingress.Health
-	dials    chan net.Conn
-	dialing  func() error // what a dial fails with; nil = it does not
-	drain    context.CancelFunc
-	ctx      context.Context // of all sessions; done when the drain begins
+	t       *testing.T
+	gate    *limiter.Gate
+	relay   *relay.Relay
+	health  *ingress.Health
+	dials   chan net.Conn
+	dialing func() error // what a dial fails with; nil = it does not
+	drain   context.CancelFunc
+	ctx     context.Context // of all sessions; done when the drain begins
 }
 
 func open(t *testing.T, o relay.Options) *house {
@@ -98,7 +98,7 @@ func open(t *testing.T, o relay.Options) *house {
 		h.dials <- far
 		return near, nil
 	})
-	h.corridor, h.health = relay.New(h.gate, o), o.Dialer.Health()
+	h.relay, h.health = relay.New(h.gate, o), o.Dialer.Health()
 	h.ctx, h.drain = context.WithCancel(t.Context())
 	t.Cleanup(h.drain)
 	return h
@@ -114,7 +114,7 @@ func (one) Observe(int64, time.Duration, int, bool) {}
 func (h *house) enter(p relay.Protocol) (net.Conn, <-chan error) {
 	near, far := net.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- h.corridor.Serve(h.ctx, far, p) }()
+	go func() { ended <- h.relay.Serve(h.ctx, far, p) }()
 	h.t.Cleanup(func() { _ = near.Close() })
 	return near, ended
 }

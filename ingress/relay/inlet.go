@@ -20,9 +20,9 @@ const firstSize = 512
 // bufPool holds buffers of bufSize.
 var bufPool = sync.Pool{New: func() any { return new([bufSize]byte) }} //nolint:gochecknoglobals // a pool is a cache, not state
 
-// inlet reads one direction of a connection. Bytes are buf[r:w]; those before
+// connReader reads one direction of a connection. Bytes are buf[r:w]; those before
 // p are decided about. It belongs to one goroutine.
-type inlet struct {
+type connReader struct {
 	raw     syscall.RawConn // nil when bytes can only be read through conn
 	attempt func(fd uintptr) bool
 	buf     []byte
@@ -39,8 +39,8 @@ type inlet struct {
 }
 
 // begin reads from c. raw is [rawOf] it.
-func (in *inlet) begin(c net.Conn, raw syscall.RawConn, windows *sync.Pool) {
-	*in = inlet{conn: c, raw: raw, windows: windows}
+func (in *connReader) begin(c net.Conn, raw syscall.RawConn, windows *sync.Pool) {
+	*in = connReader{conn: c, raw: raw, windows: windows}
 	if raw == nil {
 		in.first = new([firstSize]byte)
 		return
@@ -59,14 +59,14 @@ func rawOf(c net.Conn) syscall.RawConn {
 }
 
 // next returns the bytes that are not decided about.
-func (in *inlet) next() []byte { return in.buf[in.p:in.w] }
+func (in *connReader) next() []byte { return in.buf[in.p:in.w] }
 
 // full reports whether no more fits behind the message at p.
-func (in *inlet) full() bool { return in.p == 0 && in.w == len(in.buf) && in.w > 0 }
+func (in *connReader) full() bool { return in.p == 0 && in.w == len(in.buf) && in.w > 0 }
 
 // fill reads once. Everything before p must have been dropped. Without bytes
 // in hand it waits without holding a buffer.
-func (in *inlet) fill() error {
+func (in *connReader) fill() error {
 	switch {
 	case in.r < in.w || (in.hold && in.raw == nil):
 	case in.raw != nil:
@@ -99,7 +99,7 @@ func (in *inlet) fill() error {
 // more. The price is that an end of stream that comes in the same instant as
 // the last expected bytes is noticed late, when the connection is used again or
 // its keep-alive probe fails.
-func (in *inlet) each(handle func() (more bool, err error)) error {
+func (in *connReader) each(handle func() (more bool, err error)) error {
 	if in.raw == nil {
 		return in.eachRead(handle)
 	}
@@ -126,7 +126,7 @@ func (in *inlet) each(handle func() (more bool, err error)) error {
 }
 
 // eachRead is each for connections that are not read raw.
-func (in *inlet) eachRead(handle func() (more bool, err error)) error {
+func (in *connReader) eachRead(handle func() (more bool, err error)) error {
 	for {
 		if err := in.fill(); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (in *inlet) eachRead(handle func() (more bool, err error)) error {
 
 // more reads once from fd behind what is there. wait means that there was
 // nothing.
-func (in *inlet) more(fd uintptr) (wait bool, err error) {
+func (in *connReader) more(fd uintptr) (wait bool, err error) {
 	in.take()
 	in.compact()
 	if in.w == len(in.buf) {
@@ -154,14 +154,14 @@ func (in *inlet) more(fd uintptr) (wait bool, err error) {
 }
 
 // park gives the buffer back when nothing is in it.
-func (in *inlet) park() {
+func (in *connReader) park() {
 	if in.r == in.w {
 		in.release()
 	}
 }
 
 // compact makes room behind a message that is cut.
-func (in *inlet) compact() {
+func (in *connReader) compact() {
 	if in.r > 0 {
 		in.w = copy(in.buf, in.buf[in.r:in.w])
 		in.p -= in.r
@@ -170,7 +170,7 @@ func (in *inlet) compact() {
 }
 
 // fillFirst waits for the first bytes and takes a buffer when they are there.
-func (in *inlet) fillFirst() error {
+func (in *connReader) fillFirst() error {
 	n, err := in.conn.Read(in.first[:])
 	if n > 0 {
 		in.take()
@@ -186,7 +186,7 @@ func (in *inlet) fillFirst() error {
 
 // fillRaw waits for bytes without a buffer. One that is there already is used for
 // the first attempt.
-func (in *inlet) fillRaw() error {
+func (in *connReader) fillRaw() error {
 	in.err = nil
 	err := in.raw.Read(in.attempt)
 	if err == nil {
@@ -200,7 +200,7 @@ func (in *inlet) fillRaw() error {
 
 // tryRead is one attempt to read from fd. It returns false to wait until the
 // connection is readable.
-func (in *inlet) tryRead(fd uintptr) bool {
+func (in *connReader) tryRead(fd uintptr) bool {
 	var wait bool
 	if wait, in.err = in.more(fd); wait {
 		in.park()
@@ -209,10 +209,10 @@ func (in *inlet) tryRead(fd uintptr) bool {
 }
 
 // canGrow reports whether there is a larger buffer.
-func (in *inlet) canGrow() bool { return in.window == nil }
+func (in *connReader) canGrow() bool { return in.window == nil }
 
 // grow moves to a larger buffer, to see more of one message, if there is one.
-func (in *inlet) grow() {
+func (in *connReader) grow() {
 	if !in.canGrow() {
 		return
 	}
@@ -224,7 +224,7 @@ func (in *inlet) grow() {
 }
 
 // take gets a buffer unless there is one.
-func (in *inlet) take() {
+func (in *connReader) take() {
 	if in.buf != nil {
 		return
 	}
@@ -234,7 +234,7 @@ func (in *inlet) take() {
 }
 
 // release gives the buffer back. What it held is gone.
-func (in *inlet) release() {
+func (in *connReader) release() {
 	if in.pooled != nil {
 		bufPool.Put(in.pooled)
 		in.pooled = nil

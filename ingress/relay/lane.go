@@ -14,24 +14,24 @@ var errTorn = errors.New("relay: the message before is incomplete")
 
 // lane is the way to one peer. Whole messages are written by several
 // goroutines, one at a time.
-type lane struct {
+type peerWriter struct {
 	wants atomic.Int32 // who has the right to write, and who waits for it
 	torn  bool         // part of a message was written and no more will be; with the right to write
-	next  parcel       // hands it to one of those who wait
-	pace  pace
-	outlet
+	next  handoff      // hands it to one of those who wait
+	pace  progressWatch
+	connWriter
 }
 
 // take waits for the right to write; closing the connection ends the wait. It
 // costs an atomic addition when nobody else writes, a third of what a channel does.
-func (l *lane) take() {
+func (l *peerWriter) take() {
 	if l.wants.Add(1) > 1 {
 		<-l.next.c()
 	}
 }
 
 // give returns the right to write.
-func (l *lane) give() {
+func (l *peerWriter) give() {
 	if l.wants.Add(-1) > 0 {
 		l.next.c() <- struct{}{}
 	}
@@ -39,10 +39,10 @@ func (l *lane) give() {
 
 // parcel is a channel that holds one value. Few sessions ever need it, and it takes
 // 96 bytes: the first to ask makes it. It is safe for concurrent use.
-type parcel struct{ made atomic.Pointer[chan struct{}] }
+type handoff struct{ made atomic.Pointer[chan struct{}] }
 
 // c returns the channel.
-func (p *parcel) c() chan struct{} {
+func (p *handoff) c() chan struct{} {
 	if c := p.made.Load(); c != nil {
 		return *c
 	}
@@ -52,14 +52,14 @@ func (p *parcel) c() chan struct{} {
 }
 
 // write writes whole messages.
-func (l *lane) write(b []byte) error {
+func (l *peerWriter) write(b []byte) error {
 	l.take()
 	defer l.give()
 	return l.send(b)
 }
 
 // writeAll writes several whole messages.
-func (l *lane) writeAll(messages net.Buffers) error {
+func (l *peerWriter) writeAll(messages net.Buffers) error {
 	l.take()
 	defer l.give()
 	if l.torn {
@@ -73,29 +73,29 @@ func (l *lane) writeAll(messages net.Buffers) error {
 }
 
 // send writes on behalf of whoever has the right to.
-func (l *lane) send(b []byte) error {
+func (l *peerWriter) send(b []byte) error {
 	if l.torn {
 		return errTorn
 	}
 	l.pace.set(true)
-	n, err := l.outlet.write(b)
+	n, err := l.connWriter.write(b)
 	l.pace.moved.Add(int64(n))
 	l.pace.set(false)
 	return err
 }
 
 // tear gives back the right to write after a part of a message.
-func (l *lane) tear() {
+func (l *peerWriter) tear() {
 	l.torn = true
 	l.give()
 }
 
 // close closes the connection. It waits for whoever uses it at that moment.
-func (l *lane) close() { _ = l.conn.Close() }
+func (l *peerWriter) close() { _ = l.conn.Close() }
 
-// outlet writes to a connection, past the scheduler where that can be; see
+// connWriter writes to a connection, past the scheduler where that can be; see
 // package nowait. It belongs to whoever has the right to write.
-type outlet struct {
+type connWriter struct {
 	raw     syscall.RawConn // nil when bytes can only be written through conn
 	attempt func(fd uintptr) bool
 	left    []byte // of what is being written
@@ -104,15 +104,15 @@ type outlet struct {
 }
 
 // begin writes to c. raw is [rawOf] it.
-func (o *outlet) begin(c net.Conn, raw syscall.RawConn) {
-	*o = outlet{conn: c, raw: raw}
+func (o *connWriter) begin(c net.Conn, raw syscall.RawConn) {
+	*o = connWriter{conn: c, raw: raw}
 	if raw != nil {
 		o.attempt = o.tryWrite
 	}
 }
 
 // write writes all of b, or returns how much and why not more.
-func (o *outlet) write(b []byte) (n int, err error) {
+func (o *connWriter) write(b []byte) (n int, err error) {
 	if o.raw == nil {
 		return o.conn.Write(b)
 	}
@@ -127,7 +127,7 @@ func (o *outlet) write(b []byte) (n int, err error) {
 
 // tryWrite writes until nothing is left. It returns false to wait until the
 // connection takes more.
-func (o *outlet) tryWrite(fd uintptr) bool {
+func (o *connWriter) tryWrite(fd uintptr) bool {
 	for len(o.left) > 0 && o.err == nil {
 		var n int
 		if n, o.err = nowait.Send(fd, o.left); n == 0 && o.err == nil {

@@ -7,7 +7,7 @@ import (
 
 // keep moves behind a message that is to be sent later, once what stands before
 // it is sent.
-func (u *upward) keep(m Message) error {
+func (u *clientSide) keep(m Message) error {
 	if err := u.flush(); err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (u *upward) keep(m Message) error {
 
 // upload passes on a message of which the rest is to come. Nobody else writes
 // to the backend meanwhile.
-func (u *upward) upload(m Message) (err error) {
+func (u *clientSide) upload(m Message) (err error) {
 	l := u.backend.Load()
 	u.uploading()
 	l.take()
@@ -46,7 +46,7 @@ func (u *upward) upload(m Message) (err error) {
 
 // move moves behind a message, reading the rest of it, and hands each part to
 // out as it comes.
-func (u *upward) move(m Message, out func(part []byte) error) error {
+func (u *clientSide) move(m Message, out func(part []byte) error) error {
 	for left, shown := m.Total, len(m.Bytes); ; {
 		if err := out(u.advance(&left, &shown)); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (u *upward) move(m Message, out func(part []byte) error) error {
 
 // rest reads more of a message that is being passed on. A drain that begins
 // meanwhile wakes it, and does not end it.
-func (u *upward) rest() error {
+func (u *clientSide) rest() error {
 	in := &u.in
 	in.hold = true
 	defer func() { in.hold = false }()

@@ -19,8 +19,8 @@ func TestHalfAQuestionKeepsAwake(t *testing.T) {
 	q := toyMessage('q', bytes.Repeat([]byte("x"), 100))
 	_, _ = client.Write(q[:50])
 	h.asleep(1)
-	for from := h.corridor.Looks(); h.corridor.Looks() < from+3; time.Sleep(time.Millisecond) {
-		if n := h.corridor.Asleep(); n != 1 {
+	for from := h.relay.Looks(); h.relay.Looks() < from+3; time.Sleep(time.Millisecond) {
+		if n := h.relay.Asleep(); n != 1 {
 			t.Fatalf("%d sides sleep with half a question in hand, want the backend's", n)
 		}
 	}
@@ -41,8 +41,8 @@ func TestHalfAQuestionKeepsAwake(t *testing.T) {
 func TestWokenForAnotherSleep(t *testing.T) {
 	h := dorm(t, relay.Options{})
 	client, _, ended := h.asked()
-	h.corridor.WakeLate()
-	if n := h.corridor.Asleep(); n != 2 {
+	h.relay.WakeLate()
+	if n := h.relay.Asleep(); n != 2 {
 		t.Errorf("%d sides sleep after a late event, want 2", n)
 	}
 	_ = client.Close()
@@ -51,7 +51,7 @@ func TestWokenForAnotherSleep(t *testing.T) {
 }
 
 // owed is a session that sleeps while the backend is at work on a question.
-func (d *dormitory) owed() (client, backend net.Conn, ended <-chan error) {
+func (d *idleSessions) owed() (client, backend net.Conn, ended <-chan error) {
 	d.t.Helper()
 	client, ended = d.sleepy(&toy{})
 	say(client, toyMessage('q', nil))
@@ -65,7 +65,7 @@ func (d *dormitory) owed() (client, backend net.Conn, ended <-chan error) {
 }
 
 // works fails unless the session goes on, and its permit is held.
-func (d *dormitory) works(ended <-chan error) {
+func (d *idleSessions) works(ended <-chan error) {
 	d.t.Helper()
 	select {
 	case err := <-ended:
@@ -78,7 +78,7 @@ func (d *dormitory) works(ended <-chan error) {
 }
 
 // abandoned waits until the gate knows that the client has gone.
-func (d *dormitory) abandoned() {
+func (d *idleSessions) abandoned() {
 	d.t.Helper()
 	d.until("the question is abandoned", func() bool { return d.gate.Status().Labels[0].Abandoned == 1 })
 }
@@ -88,11 +88,11 @@ func (d *dormitory) abandoned() {
 func TestWhatHappensWhileOwed(t *testing.T) {
 	cases := map[string]struct {
 		options relay.Options
-		happens func(t *testing.T, h *dormitory, client, backend net.Conn, ended <-chan error)
+		happens func(t *testing.T, h *idleSessions, client, backend net.Conn, ended <-chan error)
 		want    error
 	}{
 		"the client leaves": {
-			happens: func(_ *testing.T, h *dormitory, client, backend net.Conn, ended <-chan error) {
+			happens: func(_ *testing.T, h *idleSessions, client, backend net.Conn, ended <-chan error) {
 				_ = client.Close()
 				h.abandoned()
 				h.works(ended)
@@ -101,7 +101,7 @@ func TestWhatHappensWhileOwed(t *testing.T) {
 		},
 		"the client leaves, and the backend is told": {
 			options: relay.Options{Cancel: true},
-			happens: func(t *testing.T, _ *dormitory, client, backend net.Conn, _ <-chan error) {
+			happens: func(t *testing.T, _ *idleSessions, client, backend net.Conn, _ <-chan error) {
 				t.Helper()
 				_ = client.Close()
 				if _, err := listenTo(backend); !errors.Is(err, io.EOF) {
@@ -110,7 +110,7 @@ func TestWhatHappensWhileOwed(t *testing.T) {
 			}, want: io.EOF,
 		},
 		"a drain": {
-			happens: func(t *testing.T, h *dormitory, client, backend net.Conn, ended <-chan error) {
+			happens: func(t *testing.T, h *idleSessions, client, backend net.Conn, ended <-chan error) {
 				t.Helper()
 				h.drain()
 				h.asleep(0)
@@ -122,7 +122,7 @@ func TestWhatHappensWhileOwed(t *testing.T) {
 			}, want: relay.ErrDrained,
 		},
 		"the server cuts what a drain left": {
-			happens: func(_ *testing.T, h *dormitory, client, backend net.Conn, ended <-chan error) {
+			happens: func(_ *testing.T, h *idleSessions, client, backend net.Conn, ended <-chan error) {
 				h.drain()
 				h.cut(client)
 				h.abandoned()
@@ -131,7 +131,7 @@ func TestWhatHappensWhileOwed(t *testing.T) {
 			}, want: net.ErrClosed,
 		},
 		"the backend leaves": {
-			happens: func(_ *testing.T, _ *dormitory, _, backend net.Conn, _ <-chan error) { _ = backend.Close() },
+			happens: func(_ *testing.T, _ *idleSessions, _, backend net.Conn, _ <-chan error) { _ = backend.Close() },
 			want:    relay.ErrBackendGone,
 		},
 	}
@@ -150,7 +150,7 @@ func TestWhatHappensWhileOwed(t *testing.T) {
 
 // cut closes the gate's end of a client's connection, as a server does when a
 // drain has taken too long.
-func (d *dormitory) cut(client net.Conn) {
+func (d *idleSessions) cut(client net.Conn) {
 	d.sockets.mu.Lock()
 	defer d.sockets.mu.Unlock()
 	for _, c := range d.sockets.ours {

@@ -11,7 +11,7 @@ import (
 
 // pace watches something that must not stand still once it began. On the path
 // of a message it costs a few atomic additions and no clock.
-type pace struct {
+type progressWatch struct {
 	n     atomic.Uint64 // odd while it moves
 	moved atomic.Int64  // bytes
 
@@ -23,19 +23,19 @@ type pace struct {
 }
 
 // set says whether something moves. It belongs to one goroutine at a time.
-func (p *pace) set(moving bool) {
+func (p *progressWatch) set(moving bool) {
 	if (p.n.Load()%2 == 1) != moving {
 		p.n.Add(1)
 	}
 }
 
 // moving reports whether something moves.
-func (p *pace) moving() bool { return p.n.Load()%2 == 1 }
+func (p *progressWatch) moving() bool { return p.n.Load()%2 == 1 }
 
 // look reports whether it stands still for longer than patience. What is seen
 // twice at the same thing owes the time between, and every byte that moved pays
 // for some of it. What is blocked by another peer owes nothing.
-func (p *pace) look(since, patience time.Duration, blocked bool) (stalled bool) {
+func (p *progressWatch) look(since, patience time.Duration, blocked bool) (stalled bool) {
 	n, moved := p.n.Load(), p.moved.Load()
 	if p.still += since; blocked || n != p.last || moved != p.seen {
 		p.still = 0
@@ -53,10 +53,10 @@ func (p *pace) look(since, patience time.Duration, blocked bool) (stalled bool) 
 }
 
 // movedSince reports whether anything has moved since it was looked at.
-func (p *pace) movedSince() bool { return p.n.Load() != p.last || p.moved.Load() != p.seen }
+func (p *progressWatch) movedSince() bool { return p.n.Load() != p.last || p.moved.Load() != p.seen }
 
 // watch looks after all sessions of a corridor.
-type watch struct {
+type sessionWatch struct {
 	patience atomic.Int64 // ns; the shortest of all options that were applied
 
 	mu       sync.Mutex // guards the fields below; never held across a wait
@@ -68,26 +68,26 @@ type watch struct {
 }
 
 // apart is how often is looked.
-func (w *watch) apart() time.Duration {
+func (w *sessionWatch) apart() time.Duration {
 	return min(max(time.Duration(w.patience.Load())/16, time.Millisecond), time.Second)
 }
 
 // shorten has it look as often as a session with this patience needs.
-func (w *watch) shorten(patience time.Duration) {
+func (w *sessionWatch) shorten(patience time.Duration) {
 	if old := w.patience.Load(); old == 0 || int64(patience) < old {
 		w.patience.Store(int64(patience))
 	}
 }
 
 // all returns the sessions.
-func (w *watch) all() []*Session {
+func (w *sessionWatch) all() []*Session {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Keys(w.sessions))
 }
 
 // add looks after s from now on.
-func (w *watch) add(s *Session) {
+func (w *sessionWatch) add(s *Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.sessions == nil {
@@ -106,14 +106,14 @@ func (w *watch) add(s *Session) {
 }
 
 // size returns how many sessions it looks after.
-func (w *watch) size() int64 {
+func (w *sessionWatch) size() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return int64(len(w.sessions))
 }
 
 // remove forgets s, and reports whether it was the last.
-func (w *watch) remove(s *Session) (empty bool) {
+func (w *sessionWatch) remove(s *Session) (empty bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.sessions, s)
@@ -125,7 +125,7 @@ func (w *watch) remove(s *Session) (empty bool) {
 }
 
 // look looks at every session.
-func (w *watch) look() {
+func (w *sessionWatch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.running {
@@ -139,7 +139,7 @@ func (w *watch) look() {
 }
 
 // check closes what stands still: the client's connection, or the backend's.
-func (w *watch) check(s *Session) {
+func (w *sessionWatch) check(s *Session) {
 	since, patience := w.apart(), s.o.Patience
 	b := s.backend.Load()
 	reading, writing := &s.up.reading, &s.client.pace
@@ -153,7 +153,7 @@ func (w *watch) check(s *Session) {
 	if b != nil && (s.down.reading.look(since, patience, writing.moving()) || b.pace.look(since, patience, false)) {
 		s.stalled.Store(true)
 		go b.close() // it waits for the side that reads it, perhaps in the middle of an answer that nobody takes
-		s.down.rouse()
+		s.down.wake()
 	}
 	breathe(s)
 }

@@ -16,7 +16,7 @@ import (
 
 // await waits until something has changed. What a client sent before it left is
 // not begun.
-func (u *upward) await() error {
+func (u *clientSide) await() error {
 	// What is decided must be on its way, or nothing would ever change.
 	if err := u.flush(); err != nil {
 		return err
@@ -55,9 +55,9 @@ func (u *upward) await() error {
 // change is something that has changed for who waits. To tell it when nobody waits,
 // as every answer does, costs one look. It has one waiter, and is told by any
 // goroutine.
-type change struct {
+type broadcast struct {
 	state atomic.Uint32
-	way   parcel
+	way   handoff
 }
 
 // The states of a change.
@@ -68,7 +68,7 @@ const (
 )
 
 // tell notes a change, and ends the wait for it.
-func (c *change) tell() {
+func (c *broadcast) wake() {
 	if c.state.Load() != changeTold && c.state.Swap(changeTold) == changeAwaited {
 		c.way.c() <- struct{}{}
 	}
@@ -76,7 +76,7 @@ func (c *change) tell() {
 
 // wait returns what tells of the next change; nil = there was one since the last
 // wait. Otherwise [change.over] must follow.
-func (c *change) wait() <-chan struct{} {
+func (c *broadcast) wait() <-chan struct{} {
 	if c.state.CompareAndSwap(changeNone, changeAwaited) {
 		return c.way.c()
 	}
@@ -85,7 +85,7 @@ func (c *change) wait() <-chan struct{} {
 }
 
 // over ends a wait. told: what it waited for came.
-func (c *change) over(told bool) {
+func (c *broadcast) over(told bool) {
 	switch {
 	case told:
 		c.state.Store(changeNone)
@@ -96,7 +96,7 @@ func (c *change) over(told bool) {
 
 // settle sends what is decided, and lets the client be watched for as long as it
 // takes.
-func (u *upward) settle() error {
+func (u *clientSide) settle() error {
 	if u.wait.admits && u.o.Queued != nil {
 		u.o.Queued()
 	}
@@ -112,9 +112,9 @@ func (u *upward) settle() error {
 // gone. Watching begins when the limiter first asks for Done, so that messages
 // that need not wait cost nothing. It belongs to one goroutine, and
 // [patience.end] must follow each use.
-type patience struct {
+type waitContext struct {
 	conn    net.Conn
-	before  func() error  // see upward.settle: what is waited for may depend on what is decided
+	before  func() error  // see clientSide.settle: what is waited for may depend on what is decided
 	err     error         // of before
 	watched chan struct{} // closed when the watcher returned; nil = none runs
 	gone    chan struct{} // closed when the wait is over; see leave
@@ -128,7 +128,7 @@ type patience struct {
 }
 
 // leave ends the wait, once. interrupted says that it was not the client who left.
-func (p *patience) leave(interrupted bool) (ended bool) {
+func (p *waitContext) leave(interrupted bool) (ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.waiting || p.over || interrupted && p.firm {
@@ -140,14 +140,14 @@ func (p *patience) leave(interrupted bool) (ended bool) {
 }
 
 // wasInterrupted reports whether the last wait ended that way.
-func (p *patience) wasInterrupted() bool {
+func (p *waitContext) wasInterrupted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.interrupted
 }
 
 // await begins or ends a wait.
-func (p *patience) await(on bool) {
+func (p *waitContext) await(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting = on; on {
@@ -156,13 +156,13 @@ func (p *patience) await(on bool) {
 }
 
 // Deadline implements [context.Context].
-func (p *patience) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
+func (p *waitContext) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
 
 // Value implements [context.Context].
-func (p *patience) Value(any) any { return nil }
+func (p *waitContext) Value(any) any { return nil }
 
 // Err implements [context.Context].
-func (p *patience) Err() error {
+func (p *waitContext) Err() error {
 	select {
 	case <-p.gone:
 		return context.Canceled
@@ -173,7 +173,7 @@ func (p *patience) Err() error {
 
 // Done implements [context.Context]. The first call sends what is decided and
 // starts to watch.
-func (p *patience) Done() <-chan struct{} {
+func (p *waitContext) Done() <-chan struct{} {
 	if p.watched != nil {
 		return p.gone
 	}
@@ -186,7 +186,7 @@ func (p *patience) Done() <-chan struct{} {
 }
 
 // watch waits until the client has gone or the read deadline passes.
-func (p *patience) watch() {
+func (p *waitContext) watch() {
 	defer close(p.watched)
 	conn := p.conn
 	if t, ok := conn.(*tls.Conn); ok {
@@ -208,7 +208,7 @@ func (p *patience) watch() {
 
 // end stops watching. It reports whether the read deadline was touched, and
 // the error of sending what was decided.
-func (p *patience) end() (touched bool, err error) {
+func (p *waitContext) end() (touched bool, err error) {
 	if p.watched == nil {
 		return false, nil
 	}

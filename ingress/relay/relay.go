@@ -79,7 +79,7 @@ type Ender interface {
 	// Farewell returns whole messages that end in the place of a client that has
 	// gone what it left unfinished; nil = nothing. It is called by the client's
 	// side, when the backend's answer is to be read to nobody.
-	Farewell() []byte
+	LastRefusals() []byte
 	// Waits tells how long no byte has to come from the client until the backend
 	// is taken to wait for it: the permit is given back then, and taken again by
 	// force with the next byte. 0 = its silence says nothing. It is called by
@@ -160,7 +160,7 @@ const (
 	finishBytes = 1 << 20
 )
 
-// Options configure a [Corridor]. Only Dialer is required.
+// Options configure a [Relay]. Only Dialer is required.
 type Options struct {
 	Dialer *Dialer
 	// Patience is how long what began to move may stand still: a message of
@@ -196,13 +196,13 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Corridor serves the connections of one gate. It is safe for concurrent use.
-type Corridor struct {
+// Relay serves the connections of one gate. It is safe for concurrent use.
+type Relay struct {
 	gate     Gate
 	current  atomic.Pointer[settings]
-	watch    watch
-	sleepers sleepers
-	bad      ingress.Seldom // sessions that ended badly
+	watch    sessionWatch
+	sleepers idlePoller
+	bad      ingress.LogLimiter // sessions that ended badly
 	ticks    atomic.Uint32
 }
 
@@ -214,8 +214,8 @@ type settings struct {
 }
 
 // New returns a corridor whose sessions are admitted by g.
-func New(g Gate, o Options) *Corridor {
-	c := &Corridor{gate: g}
+func New(g Gate, o Options) *Relay {
+	c := &Relay{gate: g}
 	c.Apply(o)
 	return c
 }
@@ -224,7 +224,7 @@ func New(g Gate, o Options) *Corridor {
 // backends that stay is kept. Open sessions keep theirs. Those whose backend's
 // address is none of the dialer's any more, by [Dialer.Allow], end as in a drain:
 // once nothing is in progress, and without a deadline.
-func (c *Corridor) Apply(o Options) {
+func (c *Relay) Apply(o Options) {
 	o.Patience = ingress.Or(o.Patience, DefaultPatience)
 	o.Greeting = ingress.Or(o.Greeting, DefaultGreeting)
 	o.Linger = ingress.Or(o.Linger, DefaultLinger)
@@ -253,17 +253,17 @@ func (c *Corridor) Apply(o Options) {
 }
 
 // Backends returns how the backends answer.
-func (c *Corridor) Backends() []ingress.BackendStatus {
+func (c *Relay) Backends() []ingress.BackendStatus {
 	return c.current.Load().Dialer.health.Status(time.Now())
 }
 
 // Tick divides time for [Turn.Suspend]: permits that are held already were taken
 // before the tick that it returns. It is safe for concurrent use.
-func (c *Corridor) Tick() uint32 { return c.ticks.Add(1) }
+func (c *Relay) Tick() uint32 { return c.ticks.Add(1) }
 
 // Each calls visit with every session, in no order, while no session can begin or
 // end: visit must not block. It is safe for concurrent use.
-func (c *Corridor) Each(visit func(s *Session)) {
+func (c *Relay) Each(visit func(s *Session)) {
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	for s := range c.watch.sessions {
@@ -272,4 +272,4 @@ func (c *Corridor) Each(visit func(s *Session)) {
 }
 
 // Sessions returns how many sessions there are.
-func (c *Corridor) Sessions() int64 { return c.watch.size() }
+func (c *Relay) Sessions() int64 { return c.watch.size() }

@@ -40,7 +40,7 @@ var (
 
 // Session is one client and, once a message passed, its backend. Each of its two
 // sides reads one of them with a goroutine of its own: the client's with that of
-// [Corridor.Serve]. While nothing happens both may be gone: see sleep.go.
+// [Relay.Serve]. While nothing happens both may be gone: see sleep.go.
 //
 // What a message touches stands together, and in few objects: with hundreds of busy
 // sessions each finds its memory cold, and waits for every line of it.
@@ -48,15 +48,15 @@ type Session struct {
 	Turn
 
 	p Protocol
-	facets
-	up     upward
-	client lane
-	down   *downward // set with the server
+	capabilities
+	up     clientSide
+	client peerWriter
+	down   *backendSide // set with the server
 	server
-	changed change
+	changed broadcast
 	stalled atomic.Bool
-	life    life
-	beds    beds
+	life    sessionState
+	parking idleSides
 
 	raw     net.Conn    // of the client, below TLS; closing it ends both sides
 	undrain func() bool // has the drain not be told to the session any more
@@ -69,30 +69,30 @@ type side struct {
 	*Session
 
 	from    Side
-	woken   bool   // no bound is set to doze before the next read
+	woken   bool   // no bound is set to setIdleDeadline before the next read
 	timed   bool   // a deadline is set
-	due     uint64 // the look of the watch in which it was, to doze; 0 = it is another
-	in      inlet
-	reading pace   // a message of which the rest is to come
-	anew    func() // begins the side again that slept, and does not block; nil = it does not sleep
-	bed     uint64 // where it sleeps; 0 = it is awake; guarded by beds.mu
+	due     uint64 // the look of the watch in which it was, to setIdleDeadline; 0 = it is another
+	in      connReader
+	reading progressWatch // a message of which the rest is to come
+	anew    func()        // begins the side again that slept, and does not block; nil = it does not sleep
+	bed     uint64        // where it sleeps; 0 = it is awake; guarded by idleSides.mu
 }
 
-// facets are what a protocol is besides; nil = it is not.
-type facets struct {
+// capabilities are what a protocol is besides; nil = it is not.
+type capabilities struct {
 	follow Follower
 	many   Multiplexer
 }
 
 // server is what a session knows of its backend.
 type server struct {
-	backend atomic.Pointer[lane] // nil = not connected
+	backend atomic.Pointer[peerWriter] // nil = not connected
 	address string
 	health  *ingress.Backend
 }
 
 // life is how far a session has come.
-type life struct {
+type sessionState struct {
 	began    time.Time
 	greeted  bool          // a message was decided about; client's side only
 	poll     time.Duration // until a draining session looks again; client's side only
@@ -107,19 +107,19 @@ type life struct {
 // Serve moves messages between client, which it closes, and a backend until
 // either has gone, or ctx is done, which begins a drain, and p lets it end. It
 // returns why: [ErrDrained] among others.
-func (c *Corridor) Serve(ctx context.Context, client net.Conn, p Protocol) error {
+func (c *Relay) Serve(ctx context.Context, client net.Conn, p Protocol) error {
 	var cause error
 	c.Begin(ctx, client, p, nil, func(err error) { cause = err })()
 	return cause
 }
 
-// Begin is [Corridor.Serve] for those who give their goroutine back while nothing
+// Begin is [Relay.Serve] for those who give their goroutine back while nothing
 // happens. What it returns serves the session until it is over, or until the
 // client's side sleeps. In the latter case wake is called when something happens,
 // from any goroutine; it must not block, and have another goroutine call what
 // Begin returned again. ended is told why the session ended, once. A nil wake =
 // the client's side never sleeps.
-func (c *Corridor) Begin(ctx context.Context, client net.Conn, p Protocol, wake func(), ended func(error)) (serve func() (over bool)) {
+func (c *Relay) Begin(ctx context.Context, client net.Conn, p Protocol, wake func(), ended func(error)) (serve func() (over bool)) {
 	s := newSession(ctx, c, client, p)
 	s.up.anew = wake
 	c.watch.add(s)
@@ -128,20 +128,20 @@ func (c *Corridor) Begin(ctx context.Context, client net.Conn, p Protocol, wake 
 }
 
 // newSession returns a session that has not begun.
-func newSession(ctx context.Context, c *Corridor, client net.Conn, p Protocol) *Session {
+func newSession(ctx context.Context, c *Relay, client net.Conn, p Protocol) *Session {
 	s := &Session{Turn: Turn{c: c, o: c.current.Load(), ctx: context.WithoutCancel(ctx)}, p: p, raw: client, cause: errPanic}
 	raw := rawOf(client)
 	s.client.begin(client, raw)
 	s.up.Session, s.up.from = s, Client
 	s.up.in.begin(client, raw, &s.o.windows)
-	s.up.wait = patience{conn: client, before: s.up.settle}
+	s.up.wait = waitContext{conn: client, before: s.up.settle}
 	s.follow, _ = p.(Follower)
 	s.many, _ = p.(Multiplexer)
 	s.life.began = time.Now()
 	return s
 }
 
-// Protocol returns what was given to [Corridor.Begin].
+// Protocol returns what was given to [Relay.Begin].
 func (s *Session) Protocol() Protocol { return s.p }
 
 // Now returns the gate's monotonic clock in nanoseconds.
@@ -171,7 +171,7 @@ func (s *Session) Lost() bool { return s.life.lost.Load() }
 
 // Wake has the client's side ask again about a message that waits. It is safe
 // for concurrent use.
-func (s *Session) Wake() { s.changed.tell() }
+func (s *Session) Wake() { s.changed.wake() }
 
 // Tell writes whole messages of the gate to the client, from any goroutine,
 // behind the message that is on its way.
@@ -205,7 +205,7 @@ func (s *Session) Connect(address string) error {
 		return fmt.Errorf("%w: %s: %w", ErrUnreachable, at, err)
 	}
 	s.address, s.health = at, dialer.health.Of(at)
-	d := &downward{ended: make(chan struct{})}
+	d := &backendSide{ended: make(chan struct{})}
 	raw := rawOf(c)
 	d.Session, d.from, d.anew = s, Backend, func() { go d.loop() }
 	d.in.begin(c, raw, &s.o.windows)
@@ -242,11 +242,11 @@ func (s *Session) serve(ctx context.Context, ended func(error)) (over bool) {
 	}()
 	for {
 		cause := s.up.run(ctx)
-		if !errors.Is(cause, errTired) {
+		if !errors.Is(cause, errIdle) {
 			s.cause = cause
 			return true
 		}
-		if s.up.lie() {
+		if s.up.parkIdle() {
 			return false
 		}
 	}

@@ -9,14 +9,14 @@ import (
 
 // errTired ends the loop of a side to which nothing has come for a while. It ends
 // no session.
-var errTired = errors.New("relay: nothing came for a while")
+var errIdle = errors.New("relay: nothing came for a while")
 
-// beds are how the sides of a session sleep. A side to which nothing has come for
+// idleSides are how the sides of a session sleep. A side to which nothing has come for
 // [Options.Rest] ends its goroutine, and the corridor's [sleepers] watch its
 // descriptor: bytes, an end or an error begin it anew. To everybody else a side
 // that sleeps is one that waits for bytes. So whatever would end such a wait from
 // here has to rouse it: a deadline that is moved, a connection that is closed.
-type beds struct {
+type idleSides struct {
 	mu    sync.Mutex // guards the field below and side.bed; taken before that of the sleepers
 	never bool       // nobody sleeps any more, and no deadline is set for it
 }
@@ -33,11 +33,11 @@ func (s *side) within(d time.Duration) error {
 // touched notes that somebody else has set a deadline.
 func (s *side) touched() { s.timed, s.due = true, 0 }
 
-// doze bounds how long the side waits awake, once in a look of the watch, since a
+// setIdleDeadline bounds how long the side waits awake, once in a look of the watch, since a
 // deadline costs more than to look at what the watch counts. It reports whether
 // there is a bound. A side that woke reads first: if it found its time over before
 // that, it would lie down and wake for ever.
-func (s *side) doze() bool {
+func (s *side) setIdleDeadline() bool {
 	look := s.c.watch.looks.Load()
 	if s.woken {
 		s.woken = false
@@ -49,9 +49,9 @@ func (s *side) doze() bool {
 	case !canSleep || s.in.raw == nil || s.o.Rest < 0 || s.anew == nil:
 		return false
 	}
-	s.beds.mu.Lock()
-	defer s.beds.mu.Unlock()
-	if s.beds.never || s.within(s.o.Rest) != nil {
+	s.parking.mu.Lock()
+	defer s.parking.mu.Unlock()
+	if s.parking.never || s.within(s.o.Rest) != nil {
 		return false
 	}
 	s.timed, s.due = true, look
@@ -59,7 +59,7 @@ func (s *side) doze() bool {
 }
 
 // tired reports whether err says that nothing has come while the side dozed.
-func (s *side) tired(err error) bool {
+func (s *side) isIdle(err error) bool {
 	if s.due == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
@@ -69,12 +69,12 @@ func (s *side) tired(err error) bool {
 
 // yawn is what a side does that is tired: it returns errTired, or nil when it waits
 // on for the rest of what it has in hand, or has passed on.
-func (s *side) yawn(passed bool) error {
+func (s *side) idled(passed bool) error {
 	if !passed && len(s.in.next()) == 0 {
-		return errTired
+		return errIdle
 	}
-	s.beds.mu.Lock()
-	defer s.beds.mu.Unlock()
+	s.parking.mu.Lock()
+	defer s.parking.mu.Unlock()
 	s.freshLocked()
 	return nil
 }
@@ -82,9 +82,9 @@ func (s *side) yawn(passed bool) error {
 // lie has a side sleep to which nothing has come, and reports whether it does. It
 // may be awake again at once, on a goroutine of its own: whoever is told true
 // must not touch the session.
-func (s *side) lie() bool {
-	s.beds.mu.Lock()
-	defer s.beds.mu.Unlock()
+func (s *side) parkIdle() bool {
+	s.parking.mu.Lock()
+	defer s.parking.mu.Unlock()
 	if !s.freshLocked() {
 		return false
 	}
@@ -92,10 +92,10 @@ func (s *side) lie() bool {
 	return s.bed != 0
 }
 
-// freshLocked takes back the bound of doze, until something was read. It reports
+// freshLocked takes back the bound of setIdleDeadline, until something was read. It reports
 // false when sides do not sleep any more.
 func (s *side) freshLocked() bool {
-	if s.beds.never || s.within(0) != nil {
+	if s.parking.never || s.within(0) != nil {
 		return false
 	}
 	s.timed, s.woken = false, true
@@ -103,25 +103,25 @@ func (s *side) freshLocked() bool {
 }
 
 // rouse begins the side anew if it sleeps.
-func (s *side) rouse() {
-	s.beds.mu.Lock()
-	defer s.beds.mu.Unlock()
-	s.rouseLocked()
+func (s *side) wake() {
+	s.parking.mu.Lock()
+	defer s.parking.mu.Unlock()
+	s.wakeLocked()
 }
 
 // rouseFrom begins the side anew if it still sleeps by that name. It may have been
 // roused since, and have lain down again: nothing has come for that sleep, and a
 // side that wakes for nothing would stay awake.
-func (s *side) rouseFrom(name uint64) {
-	s.beds.mu.Lock()
-	defer s.beds.mu.Unlock()
+func (s *side) wakeFrom(name uint64) {
+	s.parking.mu.Lock()
+	defer s.parking.mu.Unlock()
 	if s.bed == name {
-		s.rouseLocked()
+		s.wakeLocked()
 	}
 }
 
 // rouseLocked is rouse with the lock held.
-func (s *side) rouseLocked() {
+func (s *side) wakeLocked() {
 	if s.bed == 0 {
 		return
 	}
@@ -133,21 +133,21 @@ func (s *side) rouseLocked() {
 // stayAwake has nobody sleep any more. From now on the deadlines belong to the
 // drain and to the end of the session.
 func (s *Session) stayAwake() {
-	s.beds.mu.Lock()
-	defer s.beds.mu.Unlock()
-	if s.beds.never {
+	s.parking.mu.Lock()
+	defer s.parking.mu.Unlock()
+	if s.parking.never {
 		return
 	}
-	s.beds.never = true
-	s.up.rouseLocked()
+	s.parking.never = true
+	s.up.wakeLocked()
 	if l := s.backend.Load(); l != nil {
 		_ = l.conn.SetReadDeadline(time.Time{}) // a connection that is closed needs none
-		s.down.rouseLocked()
+		s.down.wakeLocked()
 	}
 }
 
 // cut closes the client's connection, and tells the client's side.
 func (s *Session) cut() {
 	_ = s.raw.Close()
-	s.up.rouse()
+	s.up.wake()
 }

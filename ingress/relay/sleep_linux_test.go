@@ -59,27 +59,27 @@ func (s *sockets) open() (n int) {
 }
 
 // dormitory is a house with sockets, in which sides are tired as soon as they wait.
-type dormitory struct {
+type idleSessions struct {
 	*house
 
 	sockets sockets
 }
 
-func dorm(t *testing.T, o relay.Options) *dormitory {
+func dorm(t *testing.T, o relay.Options) *idleSessions {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
-	d := &dormitory{house: open(t, relay.Options{}), sockets: sockets{t: t, ln: ln}}
+	d := &idleSessions{house: open(t, relay.Options{}), sockets: sockets{t: t, ln: ln}}
 	o.Rest, o.Dialer = time.Nanosecond, d.dialer()
-	d.corridor = relay.New(d.gate, o)
+	d.relay = relay.New(d.gate, o)
 	return d
 }
 
 // dialer connects to backends that come out of dials.
-func (d *dormitory) dialer() *relay.Dialer {
+func (d *idleSessions) dialer() *relay.Dialer {
 	return relay.NewDialer([]string{"backend"}, 0, func(context.Context, string) (net.Conn, error) {
 		ours, theirs := d.sockets.pair()
 		d.dials <- theirs
@@ -88,33 +88,33 @@ func (d *dormitory) dialer() *relay.Dialer {
 }
 
 // sleepy connects a client to a session that gives its goroutines back.
-func (d *dormitory) sleepy(p relay.Protocol) (net.Conn, <-chan error) {
+func (d *idleSessions) sleepy(p relay.Protocol) (net.Conn, <-chan error) {
 	ours, theirs := d.sockets.pair()
 	ended := make(chan error, 1)
 	var serve func() bool
-	serve = d.corridor.Begin(d.ctx, ours, p, func() { go serve() }, func(err error) { ended <- err })
+	serve = d.relay.Begin(d.ctx, ours, p, func() { go serve() }, func(err error) { ended <- err })
 	go serve()
 	return theirs, ended
 }
 
 // asleep waits until so many sides sleep.
-func (d *dormitory) asleep(n int) {
+func (d *idleSessions) asleep(n int) {
 	d.t.Helper()
-	d.until(fmt.Sprintf("%d sides sleep", n), func() bool { return d.corridor.Asleep() == n })
+	d.until(fmt.Sprintf("%d sides sleep", n), func() bool { return d.relay.Asleep() == n })
 }
 
 // until waits for a state, and fails if it does not come.
-func (d *dormitory) until(what string, is func() bool) {
+func (d *idleSessions) until(what string, is func() bool) {
 	d.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			d.t.Fatalf("not in a minute: %s; %d sides sleep", what, d.corridor.Asleep())
+			d.t.Fatalf("not in a minute: %s; %d sides sleep", what, d.relay.Asleep())
 		}
 	}
 }
 
 // asked is a session with a client and a backend that spoke with each other, and sleeps.
-func (d *dormitory) asked() (client, backend net.Conn, ended <-chan error) {
+func (d *idleSessions) asked() (client, backend net.Conn, ended <-chan error) {
 	d.t.Helper()
 	client, ended = d.sleepy(&toy{})
 	say(client, toyMessage('q', nil))
@@ -130,10 +130,10 @@ func (d *dormitory) asked() (client, backend net.Conn, ended <-chan error) {
 // its goroutines had waited for it.
 func TestWhatHappensToSleepers(t *testing.T) {
 	cases := map[string]struct {
-		happens func(t *testing.T, h *dormitory, client, backend net.Conn)
+		happens func(t *testing.T, h *idleSessions, client, backend net.Conn)
 		want    error // nil = the session goes on, and sleeps again
 	}{
-		"a question": {happens: func(t *testing.T, _ *dormitory, client, backend net.Conn) {
+		"a question": {happens: func(t *testing.T, _ *idleSessions, client, backend net.Conn) {
 			t.Helper()
 			say(client, toyMessage('q', []byte("once more")))
 			if got := hear(t, backend); !bytes.Equal(got, toyMessage('q', []byte("once more"))) {
@@ -144,7 +144,7 @@ func TestWhatHappensToSleepers(t *testing.T) {
 				t.Errorf("the client heard %q", got)
 			}
 		}},
-		"the backend speaks": {happens: func(t *testing.T, _ *dormitory, client, backend net.Conn) {
+		"the backend speaks": {happens: func(t *testing.T, _ *idleSessions, client, backend net.Conn) {
 			t.Helper()
 			say(backend, toyMessage('i', []byte("by the way")))
 			if got := hear(t, client); !bytes.Equal(got, toyMessage('i', []byte("by the way"))) {
@@ -152,13 +152,13 @@ func TestWhatHappensToSleepers(t *testing.T) {
 			}
 		}},
 		"the client leaves": {
-			happens: func(_ *testing.T, _ *dormitory, client, _ net.Conn) { _ = client.Close() }, want: io.EOF,
+			happens: func(_ *testing.T, _ *idleSessions, client, _ net.Conn) { _ = client.Close() }, want: io.EOF,
 		},
 		"the backend leaves": {
-			happens: func(_ *testing.T, _ *dormitory, _, backend net.Conn) { _ = backend.Close() }, want: relay.ErrBackendGone,
+			happens: func(_ *testing.T, _ *idleSessions, _, backend net.Conn) { _ = backend.Close() }, want: relay.ErrBackendGone,
 		},
 		"a drain": {
-			happens: func(_ *testing.T, h *dormitory, _, _ net.Conn) { h.drain() }, want: relay.ErrDrained,
+			happens: func(_ *testing.T, h *idleSessions, _, _ net.Conn) { h.drain() }, want: relay.ErrDrained,
 		},
 	}
 	for name, tc := range cases {
@@ -180,7 +180,7 @@ func TestWhatHappensToSleepers(t *testing.T) {
 
 // over waits until nobody sleeps, and fails unless every permit came back and both
 // ends of every session are closed.
-func (d *dormitory) over() {
+func (d *idleSessions) over() {
 	d.t.Helper()
 	d.asleep(0)
 	if !d.free() {
@@ -330,7 +330,7 @@ func TestWaitingLongerThanTired(t *testing.T) {
 	d.gate.Apply(&limiter.Policy{Default: limiter.PartitionPolicy{
 		NewLimit: func() limiter.Limit { return one{} }, Signature: "queue", QueueDepth: 1, MaxWait: time.Hour,
 	}})
-	d.corridor = relay.New(d.gate, relay.Options{Rest: rest, Dialer: d.dialer()})
+	d.relay = relay.New(d.gate, relay.Options{Rest: rest, Dialer: d.dialer()})
 	first, _ := d.sleepy(&toy{})
 	say(first, toyMessage('q', nil))
 	hear(t, d.backend())

@@ -16,7 +16,7 @@ const canSleep = true
 // runs from the first of them until the corridor is empty. Descriptors are closed
 // and their numbers given to others while events are on their way, so that events
 // name the sleeper and not the descriptor. It is safe for concurrent use.
-type sleepers struct {
+type idlePoller struct {
 	mu    sync.Mutex // guards the fields below; never held across a wait
 	epoll int
 	file  *os.File // of epoll; nil = nobody watches
@@ -27,7 +27,7 @@ type sleepers struct {
 
 // add watches a descriptor and returns by which name; 0 = it cannot be watched.
 // What has come already wakes the sleeper at once.
-func (p *sleepers) add(raw syscall.RawConn, who *side) (name uint64) {
+func (p *idlePoller) add(raw syscall.RawConn, who *side) (name uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.file == nil && p.openLocked() != nil {
@@ -47,7 +47,7 @@ func (p *sleepers) add(raw syscall.RawConn, who *side) (name uint64) {
 }
 
 // openLocked begins to watch.
-func (p *sleepers) openLocked() error {
+func (p *idlePoller) openLocked() error {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (p *sleepers) openLocked() error {
 }
 
 // remove forgets a sleeper. A descriptor that was closed is forgotten already.
-func (p *sleepers) remove(name uint64, raw syscall.RawConn) {
+func (p *idlePoller) remove(name uint64, raw syscall.RawConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.who, name)
@@ -72,7 +72,7 @@ func (p *sleepers) remove(name uint64, raw syscall.RawConn) {
 }
 
 // tidy ends the watching unless somebody sleeps.
-func (p *sleepers) tidy() {
+func (p *idlePoller) tidy() {
 	p.mu.Lock()
 	if p.file == nil || len(p.who) > 0 {
 		p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *sleepers) tidy() {
 }
 
 // watch rouses those to whom something has come, until wait is closed.
-func (p *sleepers) watch(wait syscall.RawConn, over chan<- struct{}) {
+func (p *idlePoller) watch(wait syscall.RawConn, over chan<- struct{}) {
 	defer close(over)
 	var events [64]unix.EpollEvent
 	var n int
@@ -101,14 +101,14 @@ func (p *sleepers) watch(wait syscall.RawConn, over chan<- struct{}) {
 		for _, e := range events[:n] {
 			name := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
 			if who := p.find(name); who != nil {
-				who.rouseFrom(name)
+				who.wakeFrom(name)
 			}
 		}
 	}
 }
 
 // find returns who sleeps by that name; nil = nobody does any more.
-func (p *sleepers) find(name uint64) *side {
+func (p *idlePoller) find(name uint64) *side {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.who[name]

@@ -8,8 +8,8 @@ import "syscall"
 const canSleep = false
 
 // sleepers is nobody.
-type sleepers struct{}
+type idlePoller struct{}
 
-func (*sleepers) add(syscall.RawConn, *side) uint64 { return 0 }
-func (*sleepers) remove(uint64, syscall.RawConn)    {}
-func (*sleepers) tidy()                             {}
+func (*idlePoller) add(syscall.RawConn, *side) uint64 { return 0 }
+func (*idlePoller) remove(uint64, syscall.RawConn)    {}
+func (*idlePoller) tidy()                             {}

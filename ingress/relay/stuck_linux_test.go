@@ -20,7 +20,7 @@ func TestNeitherEndReads(t *testing.T) {
 	client, backend, ended := h.asked()
 	flood := make([]byte, 16<<20) // more than lies in the sockets between two
 	say(client, toyMessage('q', flood))
-	for from := h.corridor.Looks(); h.corridor.Looks() < from+4; time.Sleep(time.Millisecond) { // the backend is the first who is late
+	for from := h.relay.Looks(); h.relay.Looks() < from+4; time.Sleep(time.Millisecond) { // the backend is the first who is late
 	}
 	say(backend, toyMessage('i', flood))
 

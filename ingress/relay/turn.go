@@ -13,7 +13,7 @@ import (
 
 // Turn is what a session owes its client, and the permit that this takes.
 type Turn struct {
-	c   *Corridor
+	c   *Relay
 	o   *settings       // of the corridor when the session began
 	ctx context.Context //nolint:containedctx // of what is admitted already, in a drain too
 
@@ -211,7 +211,7 @@ func (t *Turn) resume() {
 }
 
 // Held returns the partition of the permit that is held, and reports whether it
-// was taken before the tick; see [Corridor.Tick]. "" = none is held.
+// was taken before the tick; see [Relay.Tick]. "" = none is held.
 func (t *Turn) Held(tick uint32) (partition string, before bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

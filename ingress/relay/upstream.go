@@ -19,16 +19,16 @@ var (
 	errEarly = errors.New("relay: bytes before the TLS handshake")
 )
 
-// upward is the client's side of a session.
-type upward struct {
+// clientSide is the client's side of a session.
+type clientSide struct {
 	side
 
-	wait patience
+	wait waitContext
 }
 
 // run reads the client's messages and forwards, answers or swallows each. It
 // returns why it ended.
-func (u *upward) run(ctx context.Context) error {
+func (u *clientSide) run(ctx context.Context) error {
 	for {
 		err := u.decideAll(ctx)
 		// What passed is waited for, also when what comes behind it ends the session.
@@ -49,7 +49,7 @@ func (u *upward) run(ctx context.Context) error {
 
 // fill reads from the client. It returns [ErrDrained] when a drain found
 // nothing to wait for, and errTired when nothing has come for a while.
-func (u *upward) fill() error {
+func (u *clientSide) fill() error {
 	in := &u.in
 	if len(in.next()) > 0 {
 		u.reading.set(true)
@@ -71,8 +71,8 @@ func (u *upward) fill() error {
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
-		case u.tired(err):
-			if err = u.yawn(false); err != nil {
+		case u.isIdle(err):
+			if err = u.idled(false); err != nil {
 				return err
 			}
 		case !u.Draining():
@@ -82,7 +82,7 @@ func (u *upward) fill() error {
 }
 
 // moved notes that bytes came from the client.
-func (u *upward) moved() {
+func (u *clientSide) moved() {
 	u.reading.moved.Store(u.in.total)
 	u.resume()
 }
@@ -90,7 +90,7 @@ func (u *upward) moved() {
 // deadline sets how long the next read may wait: short in a drain, bounded
 // before the first message, and after it until the side is tired; see
 // [Options.Patience] for what is bounded then.
-func (u *upward) deadline() error {
+func (u *clientSide) deadline() error {
 	d, draining := time.Duration(0), u.Draining()
 	switch {
 	case draining:
@@ -98,7 +98,7 @@ func (u *upward) deadline() error {
 		d = u.life.poll
 	case !u.life.greeted: // bytes that trickle in do not extend it
 		d = max(u.o.Greeting-time.Since(u.life.began), time.Nanosecond)
-	case u.doze():
+	case u.setIdleDeadline():
 		return nil
 	}
 	if d == 0 && !u.timed {
@@ -115,7 +115,7 @@ func (u *upward) deadline() error {
 
 // decideAll decides about every message in the buffer, and about one that does
 // not fit in it.
-func (u *upward) decideAll(ctx context.Context) error {
+func (u *clientSide) decideAll(ctx context.Context) error {
 	for {
 		m, ok, err := u.head()
 		if err != nil || !ok {
@@ -150,7 +150,7 @@ func (u *upward) decideAll(ctx context.Context) error {
 
 // pass moves behind a message that goes to the backend. One that is all there
 // is written later, together with what follows.
-func (u *upward) pass(m Message, v *Verdict) error {
+func (u *clientSide) pass(m Message, v *Verdict) error {
 	if err := u.Connect(""); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (u *upward) pass(m Message, v *Verdict) error {
 }
 
 // swallow moves behind a message that goes nowhere, and answers it.
-func (u *upward) swallow(ctx context.Context, m Message, v *Verdict) error {
+func (u *clientSide) swallow(ctx context.Context, m Message, v *Verdict) error {
 	if err := u.flush(); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (u *upward) swallow(ctx context.Context, m Message, v *Verdict) error {
 }
 
 // secure begins TLS with the client.
-func (u *upward) secure(ctx context.Context, conf *tls.Config) error {
+func (u *clientSide) secure(ctx context.Context, conf *tls.Config) error {
 	if len(u.in.next()) > 0 || u.backend.Load() != nil {
 		return errEarly
 	}
@@ -207,7 +207,7 @@ func (u *upward) secure(ctx context.Context, conf *tls.Config) error {
 }
 
 // flush forwards what is decided.
-func (u *upward) flush() error {
+func (u *clientSide) flush() error {
 	if u.in.p == u.in.r {
 		return nil
 	}
@@ -218,7 +218,7 @@ func (u *upward) flush() error {
 }
 
 // forward is flush with the right to write.
-func (u *upward) forward(l *lane) error {
+func (u *clientSide) forward(l *peerWriter) error {
 	in := &u.in
 	err := l.send(in.buf[in.r:in.p])
 	in.r = in.p

@@ -8,21 +8,21 @@ import (
 
 // How a culprit is capped.
 const (
-	culpritEvery = int64(100e6) // ns between two turns
-	culpritFall  = 0.5          // of the cap, for each turn in which others found no room
-	culpritCalm  = 20           // turns without that before the cap rises
-	culpritRise  = 1.1
-	culpritFade  = 0.9 // of what was seen, for each turn
-	terms        = 4   // are told from each other
-	culpritShare = 0.5 // of the time at the backend makes one,
-	culpritCost  = 2   // when a request takes so many times what others take
+	dominantEvery = int64(100e6) // ns between two turns
+	dominantFall  = 0.5          // of the cap, for each turn in which others found no room
+	dominantCalm  = 20           // turns without that before the cap rises
+	dominantRise  = 1.1
+	dominantFade  = 0.9 // of what was seen, for each turn
+	terms         = 4   // are told from each other
+	dominantShare = 0.5 // of the time at the backend makes one,
+	dominantCost  = 2   // when a request takes so many times what others take
 )
 
-// Culprit is the shape of a partition that takes more than half of its backend's
+// Dominant is the shape of a partition that takes more than half of its backend's
 // time, and how many permits it may hold. When others find no room it is capped
-// before they are refused for long; while they find room it is not. The zero Culprit is
+// before they are refused for long; while they find room it is not. The zero Dominant is
 // nobody. It is safe for concurrent use.
-type Culprit struct {
+type Dominant struct {
 	shape   atomic.Pointer[Shape] // nil = nobody is capped
 	suspect atomic.Pointer[Shape] // who takes most, by majority vote over time
 	cap     atomic.Int64
@@ -44,16 +44,16 @@ type taken struct{ nanos, requests float64 }
 func (t *taken) add(nanos float64) { t.nanos, t.requests = t.nanos+nanos, t.requests+1 }
 
 // fade makes the past count less.
-func (t *taken) fade() { t.nanos, t.requests = t.nanos*culpritFade, t.requests*culpritFade }
+func (t *taken) fade() { t.nanos, t.requests = t.nanos*dominantFade, t.requests*dominantFade }
 
 // Capped reports whether a request of the shape finds its cap reached.
-func (c *Culprit) Capped(s *Shape) bool {
+func (c *Dominant) Capped(s *Shape) bool {
 	return s != nil && c.shape.Load() == s && c.held.Load() >= c.cap.Load()
 }
 
 // Granted counts a permit of a shape that is capped, and returns the term of the
-// culprit, 0 to 3, which [Culprit.Released] is to be told. Others are not counted.
-func (c *Culprit) Granted(s *Shape) (term uint32, capped bool) {
+// culprit, 0 to 3, which [Dominant.Released] is to be told. Others are not counted.
+func (c *Dominant) Granted(s *Shape) (term uint32, capped bool) {
 	if c.shape.Load() != s {
 		return 0, false
 	}
@@ -63,14 +63,14 @@ func (c *Culprit) Granted(s *Shape) (term uint32, capped bool) {
 }
 
 // Released counts the end of one that was counted, unless that was in an earlier term.
-func (c *Culprit) Released(term uint32) {
+func (c *Dominant) Released(term uint32) {
 	if c.term.Load()%terms == term {
 		c.held.Add(-1)
 	}
 }
 
 // Unroomed notes that a request of the shape found no room.
-func (c *Culprit) Unroomed(s *Shape) {
+func (c *Dominant) Unroomed(s *Shape) {
 	if s != nil && c.suspect.Load() != s {
 		c.victims.Add(1)
 	}
@@ -79,7 +79,7 @@ func (c *Culprit) Unroomed(s *Shape) {
 // Ended notes what a request of the shape, which is not nil, took by now, in monotonic
 // ns, and turns when that is due. limit is the partition's in permits, latency above
 // zero.
-func (c *Culprit) Ended(now int64, s *Shape, latency time.Duration, limit int64) {
+func (c *Dominant) Ended(now int64, s *Shape, latency time.Duration, limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	took := s.alone(float64(latency))
@@ -95,23 +95,23 @@ func (c *Culprit) Ended(now int64, s *Shape, latency time.Duration, limit int64)
 		c.votes, c.own = took-c.votes, taken{took, 1}
 	}
 	if due := c.due.Load(); now >= due {
-		c.due.Store(now + culpritEvery)
+		c.due.Store(now + dominantEvery)
 		c.turnLocked(limit)
 		c.all.fade()
 		c.own.fade()
-		c.votes *= culpritFade
+		c.votes *= dominantFade
 	}
 }
 
 // guiltyLocked reports whether the suspect takes most of the time, and not because
 // it is asked most.
-func (c *Culprit) guiltyLocked() bool {
+func (c *Dominant) guiltyLocked() bool {
 	others := taken{c.all.nanos - c.own.nanos, c.all.requests - c.own.requests}
-	return c.own.nanos > culpritShare*c.all.nanos && others.requests > 0.5 && c.own.nanos/c.own.requests >= culpritCost*others.nanos/others.requests
+	return c.own.nanos > dominantShare*c.all.nanos && others.requests > 0.5 && c.own.nanos/c.own.requests >= dominantCost*others.nanos/others.requests
 }
 
 // turnLocked moves the cap.
-func (c *Culprit) turnLocked(limit int64) {
+func (c *Dominant) turnLocked(limit int64) {
 	victims := c.victims.Swap(0)
 	switch bound := c.shape.Load(); {
 	case victims > 0 && bound != c.suspect.Load():
@@ -125,13 +125,13 @@ func (c *Culprit) turnLocked(limit int64) {
 		c.calm = 0
 	case victims > 0:
 		if c.calm > 0 { // once for each time that they complain
-			c.cap.Store(max(int64(float64(min(c.cap.Load(), limit))*culpritFall), 1))
+			c.cap.Store(max(int64(float64(min(c.cap.Load(), limit))*dominantFall), 1))
 		}
 		c.calm = 0
 	case bound != nil:
-		if c.calm++; c.calm >= culpritCalm {
+		if c.calm++; c.calm >= dominantCalm {
 			c.calm = 1
-			c.cap.Store(int64(float64(c.cap.Load())*culpritRise) + 1)
+			c.cap.Store(int64(float64(c.cap.Load())*dominantRise) + 1)
 		}
 		if c.cap.Load() > limit {
 			c.shape.Store(nil)

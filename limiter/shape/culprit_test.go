@@ -9,7 +9,7 @@ import (
 
 // Who takes most of the time is capped where a request of theirs takes twice what others
 // take, and not for being asked often: for them the limit is there.
-func TestCulpritCostsMore(t *testing.T) {
+func TestDominantCostsMore(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tc := range map[string]struct {
 		took   time.Duration // by a request of the suspect; others take 10 ms
@@ -27,7 +27,7 @@ func TestCulpritCostsMore(t *testing.T) {
 			return table.Find(hash, func() string { return name }, func() int64 { return 0 })
 		}
 		suspect, other := find(1, "suspect"), find(2, "other")
-		var c shape.Culprit
+		var c shape.Dominant
 		now := int64(time.Second)
 		for range 100 {
 			for range tc.asked {

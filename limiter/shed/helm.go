@@ -12,7 +12,7 @@ const (
 
 // How the line moves.
 const (
-	helmEvery = 100e6 // ns between two moves
+	adjustEvery = 100e6 // ns between two moves
 	// tolerated is the share of those that pass the line that may find no room:
 	// less, and the limit is not used; more, and the line does not do its work.
 	tolerated = 0.3
@@ -35,10 +35,10 @@ const (
 	quietTurns = 10
 	// voice is the share of what gets in that a class must ask for to be heard:
 	// for less nobody makes way, the places kept free will do.
-	voice = 0.01
+	minShare = 0.01
 )
 
-// helm finds the line above which requests are shed. It is pure arithmetic: it
+// thresholdController finds the line above which requests are shed. It is pure arithmetic: it
 // is told what happened, and knows no clock. It is used by one goroutine at a
 // time.
 //
@@ -47,7 +47,7 @@ const (
 // slowly while they do. The line is then where the histogram of what is offered
 // reaches that rate, so that a class which floods moves the line down to itself
 // and nobody above it hears of it.
-type helm struct {
+type thresholdController struct {
 	offered [levels]float64 // decayed, in requests
 	span    float64         // decayed, in ns
 	rate    float64         // requests per ns that may pass; 0 = not known yet
@@ -57,8 +57,8 @@ type helm struct {
 	passed, short, served, since float64 // since the rate moved last
 }
 
-// logbook is what happened since the last turn.
-type logbook struct {
+// thresholdSamples is what happened since the last turn.
+type thresholdSamples struct {
 	span                float64 // ns, > 0
 	use                 float64 // share of the limit that is used as of now
 	offered             [levels]uint32
@@ -67,7 +67,7 @@ type logbook struct {
 
 // turn takes what happened into account and returns the line, and whether the
 // overload is over.
-func (h *helm) turn(b *logbook) (line uint32, over bool) {
+func (h *thresholdController) turn(b *thresholdSamples) (line uint32, over bool) {
 	total := 0.0
 	for i, n := range b.offered {
 		h.offered[i] = h.offered[i]/2 + float64(n)
@@ -79,19 +79,19 @@ func (h *helm) turn(b *logbook) (line uint32, over bool) {
 	h.short += float64(b.short)
 	h.served += float64(b.served)
 	h.since += b.span
-	h.quiet += max(int(b.span/helmEvery), 1)
+	h.quiet += max(int(b.span/adjustEvery), 1)
 	if b.shed > 0 || b.short > 0 {
 		h.quiet = 0
 	}
-	if h.passed >= minTurn || h.since >= 10*helmEvery {
-		h.steer()
+	if h.passed >= minTurn || h.since >= 10*adjustEvery {
+		h.adjust()
 		h.passed, h.short, h.served, h.since = 0, 0, 0, 0
 	}
 	return h.line(), h.quiet >= quietTurns
 }
 
 // steer moves the rate by the share of those that found no room.
-func (h *helm) steer() {
+func (h *thresholdController) adjust() {
 	if h.passed <= 0 {
 		h.rate *= 1 + rise
 		return
@@ -109,7 +109,7 @@ func (h *helm) steer() {
 }
 
 // sum is what is offered.
-func (h *helm) sum() (n float64) {
+func (h *thresholdController) sum() (n float64) {
 	for _, x := range h.offered {
 		n += x
 	}
@@ -118,7 +118,7 @@ func (h *helm) sum() (n float64) {
 
 // line returns where the histogram reaches the rate. The first class that asks
 // at all is never shed: there is nobody to make way for.
-func (h *helm) line() uint32 {
+func (h *thresholdController) line() uint32 {
 	if h.rate == 0 {
 		return everybody
 	}
@@ -136,7 +136,7 @@ func (h *helm) line() uint32 {
 		for _, n := range h.offered[r*cohorts : (r+1)*cohorts] {
 			class += n
 		}
-		if class > voice*room {
+		if class > minShare*room {
 			return max(line, (r+1)*cohorts*grain)
 		}
 	}

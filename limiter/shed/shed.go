@@ -13,13 +13,13 @@ import (
 // no room in it. Without an overload it is one pointer that is nil: nothing is
 // counted, and no request reads more than that. The zero Shedder is ready.
 type Shedder struct {
-	watch atomic.Pointer[watch] // nil = nobody was short of late
+	watch atomic.Pointer[overload] // nil = nobody was short of late
 }
 
 // watch is one overload: from the first request that found no room until nobody
 // has been shed or short for a second.
-type watch struct {
-	line  atomic.Uint32         // see helm; what is above it is shed
+type overload struct {
+	line  atomic.Uint32         // see thresholdController; what is above it is shed
 	due   atomic.Int64          // monotonic ns when the line moves next
 	floor [Ranks]atomic.Int64   // requests, in 1/1024, that may pass whatever the line
 	hour  atomic.Int64          // changes the cohorts
@@ -29,9 +29,9 @@ type watch struct {
 	short atomic.Uint32
 	fed   atomic.Uint32 // served after a wait
 
-	mu    sync.Mutex // guards the fields below; only ever tried, never waited for
-	began int64      // monotonic ns of the last turn
-	helm  helm
+	mu         sync.Mutex // guards the fields below; only ever tried, never waited for
+	began      int64      // monotonic ns of the last turn
+	controller thresholdController
 }
 
 // oneFloor is one request in the unit of watch.floor.
@@ -49,7 +49,7 @@ const (
 
 // decide says whether a request of a class passes the line. coin is a random
 // number, asked for only on the very line.
-func (w *watch) decide(r Rank, hash uint64, coin func() uint64) Pass {
+func (w *overload) decide(r Rank, hash uint64, coin func() uint64) Pass {
 	level := uint32(r)*cohorts + cohortOf(hash, w.hour.Load())
 	w.seen[level].Add(1)
 	line, from := w.line.Load(), level*grain
@@ -89,7 +89,7 @@ func (s *Shedder) Lapse(now int64) bool {
 	if w == nil {
 		return true
 	}
-	return now-w.due.Load() >= quietTurns*helmEvery && s.watch.CompareAndSwap(w, nil)
+	return now-w.due.Load() >= quietTurns*adjustEvery && s.watch.CompareAndSwap(w, nil)
 }
 
 // Watching reports whether there is an overload.
@@ -98,9 +98,9 @@ func (s *Shedder) Watching() bool { return s.watch.Load() != nil }
 // Begin watches an overload, unless one is watched already: a request of a class
 // found no room.
 func (s *Shedder) Begin(now int64, r Rank, hash uint64) {
-	w := &watch{began: now}
+	w := &overload{began: now}
 	w.line.Store(everybody)
-	w.due.Store(now + helmEvery)
+	w.due.Store(now + adjustEvery)
 	w.hour.Store(now / hourNanos)
 	if !s.watch.CompareAndSwap(nil, w) {
 		if w = s.watch.Load(); w == nil {
@@ -140,15 +140,15 @@ func (s *Shedder) Turn(now int64, floor *[Ranks]float64, use func() float64) {
 		return
 	}
 	due := w.due.Load()
-	if now-due >= quietTurns*helmEvery { // nobody came for a second: what was counted is of long ago
+	if now-due >= quietTurns*adjustEvery { // nobody came for a second: what was counted is of long ago
 		s.watch.CompareAndSwap(w, nil)
 		return
 	}
-	if now < due || !w.due.CompareAndSwap(due, now+helmEvery) || !w.mu.TryLock() {
+	if now < due || !w.due.CompareAndSwap(due, now+adjustEvery) || !w.mu.TryLock() {
 		return
 	}
 	defer w.mu.Unlock()
-	b := logbook{span: float64(max(now-w.began, 1)), use: use(), shed: w.shed.Swap(0), short: w.short.Swap(0), served: w.fed.Swap(0)}
+	b := thresholdSamples{span: float64(max(now-w.began, 1)), use: use(), shed: w.shed.Swap(0), short: w.short.Swap(0), served: w.fed.Swap(0)}
 	got := -float64(b.shed) - float64(b.short) + float64(b.served)
 	for i := range b.offered {
 		b.offered[i] = w.seen[i].Swap(0)
@@ -156,7 +156,7 @@ func (s *Shedder) Turn(now int64, floor *[Ranks]float64, use func() float64) {
 	}
 	w.began = now
 	w.hour.Store(now / hourNanos)
-	line, over := w.helm.turn(&b)
+	line, over := w.controller.turn(&b)
 	w.line.Store(line)
 	for r, share := range floor {
 		w.refill(Rank(r), share, max(got, 0), b.span)
@@ -168,7 +168,7 @@ func (s *Shedder) Turn(now int64, floor *[Ranks]float64, use func() float64) {
 
 // refill lets a class have its share of what got in, at least one request a
 // second, and at most as much as a second brings.
-func (w *watch) refill(r Rank, share, got, span float64) {
+func (w *overload) refill(r Rank, share, got, span float64) {
 	if share <= 0 {
 		return
 	}

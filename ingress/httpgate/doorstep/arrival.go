@@ -35,7 +35,7 @@ var heads = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }} /
 
 // next serves requests for as long as they are plain, and gives net/http what
 // came when one is not.
-func (d *doorstep) next(p []byte) (int, error) {
+func (d *fastConn) next(p []byte) (int, error) {
 	for {
 		if err := d.await(); err != nil {
 			return 0, err
@@ -54,7 +54,7 @@ func (d *doorstep) next(p []byte) (int, error) {
 
 // nextSecured is next for what comes over TLS, which keeps what it has read ahead:
 // only a read tells what came. It is read to where net/http wants it.
-func (d *doorstep) nextSecured(p []byte) (int, error) {
+func (d *fastConn) nextSecured(p []byte) (int, error) {
 	for {
 		n, err := d.Conn.Read(p)
 		if n == 0 {
@@ -79,7 +79,7 @@ func (d *doorstep) nextSecured(p []byte) (int, error) {
 }
 
 // meetSecured is meet, after which a connection that has ended is closed.
-func (d *doorstep) meetSecured(raw []byte) (refused bool, err error) {
+func (d *fastConn) meetSecured(raw []byte) (refused bool, err error) {
 	fine := false
 	defer func() { d.unlessFine(fine) }() // deciding may panic
 	refused, err = d.meet(raw)
@@ -88,7 +88,7 @@ func (d *doorstep) meetSecured(raw []byte) (refused bool, err error) {
 }
 
 // unlessFine closes a connection that can serve no more.
-func (d *doorstep) unlessFine(fine bool) {
+func (d *fastConn) unlessFine(fine bool) {
 	if phase := d.phase.Load(); !fine && (phase == serving || phase == leaving) {
 		_ = d.leave()
 	}
@@ -96,7 +96,7 @@ func (d *doorstep) unlessFine(fine bool) {
 
 // await refuses what is to be refused until something comes with which there is
 // more to do. An error ends the connection.
-func (d *doorstep) await() (err error) {
+func (d *fastConn) await() (err error) {
 	fine := false
 	defer func() { d.unlessFine(fine) }() // deciding may panic
 	d.ended = nil
@@ -121,7 +121,7 @@ func (d *doorstep) await() (err error) {
 // comes from now on calls it again: having read less than there was room for, it
 // need not ask for more. Only the end of the connection is missed so, when it
 // came right behind a request; soonTimeout finds it.
-func (d *doorstep) lookAt(fd uintptr) bool {
+func (d *fastConn) lookAt(fd uintptr) bool {
 	buf, _ := heads.Get().(*[]byte)
 	for {
 		n, err := nowait.Receive(fd, *buf)
@@ -160,9 +160,9 @@ func dropEmptyLine(came []byte) int {
 
 // meet looks at what came where a request begins, and reports whether it was
 // refused. An error ends the connection.
-func (d *doorstep) meet(raw []byte) (refused bool, err error) {
+func (d *fastConn) meet(raw []byte) (refused bool, err error) {
 	before := d.phase.Load()
-	g, ok := glance(raw)
+	g, ok := peekHead(raw)
 	if !ok {
 		if framesTwice(raw) {
 			_, _ = d.Write([]byte(badFraming)) // when it fails the client is gone
@@ -197,7 +197,7 @@ func (d *doorstep) meet(raw []byte) (refused bool, err error) {
 
 // serve forwards the plain request that came, after a wait in the queue if need
 // be. An error ends the connection.
-func (d *doorstep) serve() (err error) {
+func (d *fastConn) serve() (err error) {
 	p, keep := d.plain, false
 	defer func() { // forwarding may panic
 		if d.buf != nil {
@@ -233,7 +233,7 @@ func (a *arrival) readPreface(c net.Conn) bool {
 }
 
 // first looks at how a connection begins that is net/http's otherwise.
-func (d *doorstep) first(p []byte) (int, error) {
+func (d *fastConn) first(p []byte) (int, error) {
 	buf, _ := heads.Get().(*[]byte)
 	n, err := d.Conn.Read(*buf)
 	if n == 0 {
@@ -248,7 +248,7 @@ func (d *doorstep) first(p []byte) (int, error) {
 
 // speak serves HTTP/2 to the end of a connection, of which net/http learns no more
 // than that.
-func (s *Steps) speak(d *doorstep) error {
+func (s *Conns) speak(d *fastConn) error {
 	session := s.o.Streams.Begin(d.Conn, nil, (*d.buf)[:d.n])
 	heads.Put(d.buf)
 	d.buf = nil
@@ -266,7 +266,7 @@ func (s *Steps) speak(d *doorstep) error {
 }
 
 // handOver gives what came to net/http.
-func (d *doorstep) handOver(p []byte) (int, error) {
+func (d *fastConn) handOver(p []byte) (int, error) {
 	came := (*d.buf)[:d.n]
 	n := copy(p, came)
 	if n < len(came) {
@@ -278,7 +278,7 @@ func (d *doorstep) handOver(p []byte) (int, error) {
 }
 
 // rearm gives net/http HeaderTimeout for the rest of a head.
-func (d *doorstep) rearm() error {
+func (d *fastConn) rearm() error {
 	if d.touched.IsZero() {
 		return nil // net/http has set it
 	}
@@ -289,7 +289,7 @@ func (d *doorstep) rearm() error {
 // refresh moves the deadlines of a connection where a request begins, for its
 // answer and for the wait for the next: by net/http's measure that begins with
 // the answer's end, but whatever takes longer than a moment moves them again.
-func (d *doorstep) refresh(now time.Time, b *Bounds) error {
+func (d *fastConn) refresh(now time.Time, b *Bounds) error {
 	if now.Sub(d.touched) <= min(time.Second, b.WriteTimeout/8, b.IdleTimeout/8) {
 		return nil
 	}

@@ -25,9 +25,9 @@ import (
 // written anew from what was understood, as behind net/http. After anything
 // that is not plain the connection is left to net/http for good, because it is
 // no longer known here where a request begins. ADR 7 tells why.
-type doorstep struct {
+type fastConn struct {
 	net.Conn
-	s      *Steps
+	s      *Conns
 	sock   *socket              // Conn, or what is below it; nil = there is none, and everything is net/http's
 	tls    *tls.ConnectionState // of the client, whose TLS Conn is; nil = none
 	remote string               // address of the client
@@ -56,13 +56,13 @@ const (
 )
 
 // doorsteps is a listener that puts a doorstep under every connection.
-type doorsteps struct {
+type fastListener struct {
 	net.Listener
-	s *Steps
+	s *Conns
 }
 
 // Accept implements net.Listener.
-func (l doorsteps) Accept() (net.Conn, error) {
+func (l fastListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -71,13 +71,13 @@ func (l doorsteps) Accept() (net.Conn, error) {
 	if sock != nil {
 		c = sock
 	}
-	return l.s.newDoorstep(c, sock, nil), nil
+	return l.s.newConn(c, sock, nil), nil
 }
 
 // newDoorstep puts a doorstep above c, which is sock or the TLS above it; without
 // a socket net/http gets everything.
-func (s *Steps) newDoorstep(c net.Conn, sock *socket, state *tls.ConnectionState) *doorstep {
-	d := &doorstep{Conn: c, s: s, sock: sock, tls: state, remote: c.RemoteAddr().String()}
+func (s *Conns) newConn(c net.Conn, sock *socket, state *tls.ConnectionState) *fastConn {
+	d := &fastConn{Conn: c, s: s, sock: sock, tls: state, remote: c.RemoteAddr().String()}
 	d.look = d.lookAt
 	if sock == nil || !ingress.CanSeePeerGone || !s.open.Add(d) {
 		d.phase.Store(lost) // its client could not be seen to leave, or nothing is to begin any more
@@ -94,10 +94,10 @@ func StateChanged(c net.Conn, state http.ConnState) {
 }
 
 // takeBack has the next request begin here, if net/http has left it at one.
-func (d *doorstep) takeBack() { d.phase.CompareAndSwap(handed, resting) }
+func (d *fastConn) takeBack() { d.phase.CompareAndSwap(handed, resting) }
 
 // Read implements net.Conn for net/http.
-func (d *doorstep) Read(p []byte) (int, error) {
+func (d *fastConn) Read(p []byte) (int, error) {
 	if len(d.pending) > 0 {
 		n := copy(p, d.pending)
 		if d.pending = d.pending[n:]; len(d.pending) == 0 {
@@ -143,7 +143,7 @@ const badFraming = "HTTP/1.1 400 Bad Request" + ownAnswer + "400 Bad Request"
 
 // Write implements net.Conn for net/http, and counts the requests that net/http answers
 // without asking the handler.
-func (d *doorstep) Write(p []byte) (int, error) {
+func (d *fastConn) Write(p []byte) (int, error) {
 	const first = "HTTP/1.1 "
 	if end := bytes.IndexByte(p[:min(len(p), usual)], '\r'); end > len(first)+len("400") && bytes.HasPrefix(p[end:], []byte(ownAnswer)) {
 		if status, err := strconv.Atoi(string(p[len(first) : len(first)+3])); err == nil {
@@ -155,7 +155,7 @@ func (d *doorstep) Write(p []byte) (int, error) {
 
 // enter goes from one phase to the next, unless the connection was closed
 // meanwhile.
-func (d *doorstep) enter(from, to int32) error {
+func (d *fastConn) enter(from, to int32) error {
 	if !d.phase.CompareAndSwap(from, to) {
 		return net.ErrClosed
 	}
@@ -163,7 +163,7 @@ func (d *doorstep) enter(from, to int32) error {
 }
 
 // Close closes the connection, or lets a plain request on it end first.
-func (d *doorstep) Close() error {
+func (d *fastConn) Close() error {
 	for {
 		phase := d.phase.Load()
 		switch {
@@ -183,7 +183,7 @@ func (d *doorstep) Close() error {
 
 // rest closes the connection where a plain request was served and the next has
 // not come, and lets one that is served be the last.
-func (d *doorstep) rest() {
+func (d *fastConn) rest() {
 	if d.phase.CompareAndSwap(resting, leaving) {
 		go d.leave() //nolint:errcheck // nothing to be done; TLS may take seconds to say farewell to whoever does not listen
 		return
@@ -192,7 +192,7 @@ func (d *doorstep) rest() {
 }
 
 // leave closes the connection. A drain waits for that.
-func (d *doorstep) leave() error {
+func (d *fastConn) leave() error {
 	d.phase.Store(leaving)
 	defer d.s.open.Remove(d)
 	return d.Conn.Close()
@@ -200,7 +200,7 @@ func (d *doorstep) leave() error {
 
 // awaitEnd waits until the client is gone, and reports that; or until the
 // deadline for reading has passed.
-func (d *doorstep) awaitEnd() (gone bool) {
+func (d *fastConn) awaitEnd() (gone bool) {
 	_ = d.sock.raw.Read(func(fd uintptr) bool { // fails when closed, or at the deadline
 		gone = ingress.PeerGone(fd)
 		return gone
@@ -209,7 +209,7 @@ func (d *doorstep) awaitEnd() (gone bool) {
 }
 
 // CloseWrite ends the stream to the client, where that is possible.
-func (d *doorstep) CloseWrite() error {
+func (d *fastConn) CloseWrite() error {
 	if half, ok := d.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

@@ -36,7 +36,7 @@ func refuseNobody(t *testing.T, server, client *tls.Config) {
 	told := &telling{Listener: ln, came: make(chan *net.TCPConn, 1), closed: make(chan struct{})}
 	steps := doorstep.New(doorstep.Options{
 		Name: "orders", Door: ingress.NewDoor("orders", ingress.Options{}), Log: slog.New(slog.DiscardHandler), Drain: time.Second,
-		Visit: func() doorstep.Visit { return departed{told.came} },
+		Visit: func() doorstep.Handler { return departed{told.came} },
 	}, doorstep.Bounds{MaxHeader: 1 << 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, WriteTimeout: time.Minute, TLS: server})
 	srv := &http.Server{Handler: http.NotFoundHandler(), ConnState: doorstep.StateChanged, ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.Serve(steps.Listen(t.Context(), told)) }() // ends with the listener
@@ -84,15 +84,15 @@ func (l *telling) Accept() (net.Conn, error) {
 	}
 	tc, _ := c.(*net.TCPConn)
 	l.came <- tc
-	return &watched{tc, l.closed}, nil
+	return &clientContext{tc, l.closed}, nil
 }
 
-type watched struct {
+type clientContext struct {
 	*net.TCPConn
 	closed chan struct{}
 }
 
-func (c *watched) Close() error {
+func (c *clientContext) Close() error {
 	err := c.TCPConn.Close()
 	if err == nil {
 		close(c.closed)

@@ -9,7 +9,7 @@ import (
 // leaves raw to net/http.
 func Parse(raw []byte) *http.Request {
 	p := newPlain(nil)
-	g, ok := glance(raw)
+	g, ok := peekHead(raw)
 	if !ok || !p.parse(string(raw[:g.head]), g) {
 		return nil
 	}

@@ -15,15 +15,15 @@ import (
 // maxBody bounds the body of a plain request, in bytes.
 const maxBody = 16 << 10
 
-// glimpse is what a first look at a request tells.
-type glimpse struct {
+// headPeek is what a first look at a request tells.
+type headPeek struct {
 	head   int   // bytes of the head, its empty line included
 	length int64 // of the body, as declared; 0 = there is none
 }
 
 // glance looks at what came where a request begins, and reports whether it is one
 // whole request, with a short body or none, whatever else may be wrong with it.
-func glance(raw []byte) (g glimpse, ok bool) {
+func peekHead(raw []byte) (g headPeek, ok bool) {
 	method := plainMethod(raw)
 	if method == "" {
 		return g, false
@@ -114,7 +114,7 @@ func changesFrame(name []byte) bool {
 
 // parse reads the head of a request, as glance has found it, into p.r and reports
 // whether it is a plain one. What net/http would refuse is not.
-func (p *plain) parse(head string, g glimpse) bool {
+func (p *plain) parse(head string, g headPeek) bool {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	p.r.Method, p.r.ContentLength = plainMethod([]byte(line)), g.length
 	text, ok := strings.CutSuffix(line[min(len(p.r.Method)+1, len(line)):], " HTTP/1.1")

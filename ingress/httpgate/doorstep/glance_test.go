@@ -14,7 +14,7 @@ import (
 
 // FuzzDoorstep: what is decided about on the doorstep is one request, which
 // net/http reads in the same way.
-func FuzzDoorstep(f *testing.F) {
+func FuzzFastPath(f *testing.F) {
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 		"GET /a?b=c%20d HTTP/1.1\r\nHost: a:1\r\nX-Tenant: t\r\nX-Tenant: u\r\nConnection: keep-alive\r\n\r\n",

@@ -24,9 +24,9 @@ const lastGreeting = time.Second
 
 // greeting is a listener that shakes hands by itself: only then is it known whether
 // a connection speaks HTTP/2, or gets a doorstep above TLS.
-type greeting struct {
+type tlsListener struct {
 	inner net.Listener
-	s     *Steps
+	s     *Conns
 
 	ready chan net.Conn  // what has shaken hands
 	wg    sync.WaitGroup // the handshakes
@@ -36,15 +36,15 @@ type greeting struct {
 
 // greet begins to accept from inner, until that ends. Whoever shakes hands then has
 // lastGreeting to come to an end with it.
-func (s *Steps) greet(ctx context.Context, inner net.Listener) *greeting {
-	g := &greeting{inner: inner, s: s, ready: make(chan net.Conn), over: make(chan struct{})}
+func (s *Conns) greet(ctx context.Context, inner net.Listener) *tlsListener {
+	g := &tlsListener{inner: inner, s: s, ready: make(chan net.Conn), over: make(chan struct{})}
 	go g.acceptAll(context.WithoutCancel(ctx)) // its end closes inner
 	return g
 }
 
 // Accept implements net.Listener. After Close it returns those that still shook
 // hands, and then the listener's error.
-func (g *greeting) Accept() (net.Conn, error) {
+func (g *tlsListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-g.ready:
 		return c, nil
@@ -54,13 +54,13 @@ func (g *greeting) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener. It stops accepting; handshakes go on.
-func (g *greeting) Close() error { return g.inner.Close() }
+func (g *tlsListener) Close() error { return g.inner.Close() }
 
 // Addr implements net.Listener.
-func (g *greeting) Addr() net.Addr { return g.inner.Addr() }
+func (g *tlsListener) Addr() net.Addr { return g.inner.Addr() }
 
 // acceptAll accepts until the inner listener ends, and waits for the handshakes.
-func (g *greeting) acceptAll(ctx context.Context) {
+func (g *tlsListener) acceptAll(ctx context.Context) {
 	defer close(g.over)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func (g *greeting) acceptAll(ctx context.Context) {
 
 // receive shakes hands with a client, and has it accepted. A panic ends that
 // connection and nothing else.
-func (g *greeting) receive(ctx context.Context, c net.Conn) {
+func (g *tlsListener) receive(ctx context.Context, c net.Conn) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.s.o.Log.Error("TLS handshake panicked", slog.String("ingress", g.s.o.Name),
@@ -104,14 +104,14 @@ func (g *greeting) receive(ctx context.Context, c net.Conn) {
 }
 
 // dismiss closes a connection whose handshake failed.
-func (g *greeting) dismiss(c net.Conn) {
+func (g *tlsListener) dismiss(c net.Conn) {
 	g.s.o.Door.Count(c, ingress.BadHandshake)
 	_ = c.Close()
 }
 
 // shake shakes hands over c, and returns what net/http is to get: nothing when it is
 // a session of HTTP/2, which begins then.
-func (g *greeting) shake(ctx context.Context, c net.Conn) (net.Conn, error) {
+func (g *tlsListener) shake(ctx context.Context, c net.Conn) (net.Conn, error) {
 	sock := newSocket(c)
 	if sock != nil {
 		c = sock
@@ -140,7 +140,7 @@ func (g *greeting) shake(ctx context.Context, c net.Conn) (net.Conn, error) {
 		}
 		return nil, nil //nolint:nilnil // as said above
 	}
-	return secured{g.s.newDoorstep(t, sock, &state)}, nil
+	return tlsConn{g.s.newConn(t, sock, &state)}, nil
 }
 
 // looksLikeHTTP reports whether a client that should speak TLS began so.
@@ -167,7 +167,7 @@ func offering(cfg *tls.Config) *tls.Config {
 }
 
 // secured is a doorstep above TLS. What net/http asks it has another answer to.
-type secured struct{ *doorstep }
+type tlsConn struct{ *fastConn }
 
 // ConnectionState tells net/http that requests come over TLS, and how.
-func (c secured) ConnectionState() tls.ConnectionState { return *c.tls }
+func (c tlsConn) ConnectionState() tls.ConnectionState { return *c.tls }

@@ -27,10 +27,10 @@ type plain struct {
 	url    url.URL  // of r, where it is simple
 	values []string // of r.Header
 	came   time.Time
-	gone   *watched
-	d      *doorstep
-	body   memory
-	visit  Visit
+	gone   *clientContext
+	d      *fastConn
+	body   bufferedBody
+	visit  Handler
 
 	header  http.Header
 	out     []byte // what is not sent yet
@@ -46,7 +46,7 @@ type plain struct {
 var closeValue = []string{"close"} //nolint:gochecknoglobals // constant
 
 // newPlain returns one that v is asked about.
-func newPlain(v Visit) *plain {
+func newPlain(v Handler) *plain {
 	return &plain{
 		visit:  v,
 		r:      http.Request{Header: http.Header{}, Method: http.MethodGet, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody},
@@ -55,13 +55,13 @@ func newPlain(v Visit) *plain {
 }
 
 // memory is the body of a request that was read with its head.
-type memory struct{ bytes.Reader }
+type bufferedBody struct{ bytes.Reader }
 
 // Close implements [io.Closer].
-func (*memory) Close() error { return nil }
+func (*bufferedBody) Close() error { return nil }
 
 // begin makes p a request that came over d now, with body behind its head.
-func (p *plain) begin(d *doorstep, now time.Time, body []byte) {
+func (p *plain) begin(d *fastConn, now time.Time, body []byte) {
 	p.came = now
 	p.d, p.status, p.left, p.chunked, p.bare, p.last, p.failed = d, 0, 0, false, false, false, nil
 	p.out = p.out[:0]
@@ -84,7 +84,7 @@ func (p *plain) refused() (keep bool) {
 func (p *plain) settle() (keep bool) {
 	d := p.d
 	if p.gone == nil {
-		p.gone = newWatched()
+		p.gone = newClientContext()
 	}
 	p.gone.begin(d)
 	defer func() { // forwarding may panic

@@ -15,7 +15,7 @@ import (
 
 // A Visit is what the server does about one request after another, however it
 // came.
-type Visit = streams.Visit
+type Handler = streams.Handler
 
 // Bounds are those of a connection. None is zero.
 type Bounds struct {
@@ -33,22 +33,22 @@ type Options struct {
 	Counts  *ingress.Counts // of requests that net/http answers by itself; nil = nobody counts
 	Log     *slog.Logger
 	Drain   time.Duration   // for which a drain waits at most
-	Visit   func() Visit    // makes one; it is used again and again
+	Visit   func() Handler  // makes one; it is used again and again
 	Streams *streams.Server // serves HTTP/2
 }
 
 // Steps are the connections of a server. They are safe for concurrent use.
-type Steps struct {
+type Conns struct {
 	o       Options
-	open    *ingress.Strays
+	open    *ingress.UnansweredConns
 	bounds  atomic.Pointer[Bounds]
 	resting atomic.Bool // [Steps.Rest] was called
 	plains  sync.Pool   // of *plain, for their buffers
 }
 
 // New returns none yet.
-func New(o Options, b Bounds) *Steps {
-	s := &Steps{o: o, open: ingress.NewStrays()}
+func New(o Options, b Bounds) *Conns {
+	s := &Conns{o: o, open: ingress.NewUnansweredConns()}
 	s.plains.New = func() any { return newPlain(o.Visit()) }
 	s.Apply(b)
 	return s
@@ -56,27 +56,27 @@ func New(o Options, b Bounds) *Steps {
 
 // Apply replaces the bounds, for what begins from now on. Whether clients speak TLS is
 // decided by [Steps.Listen].
-func (s *Steps) Apply(b Bounds) {
+func (s *Conns) Apply(b Bounds) {
 	b.TLS = offering(b.TLS)
 	s.bounds.Store(&b)
 }
 
 // Listen returns what net/http is to accept from in the place of ln, which is
 // closed with it.
-func (s *Steps) Listen(ctx context.Context, ln net.Listener) net.Listener {
+func (s *Conns) Listen(ctx context.Context, ln net.Listener) net.Listener {
 	if s.bounds.Load().TLS != nil {
 		return s.greet(ctx, ln)
 	}
-	return doorsteps{ln, s}
+	return fastListener{ln, s}
 }
 
 // Rest is the beginning of a drain: it closes connections on which no request is
 // under way and the last was served here, and makes every further answer the
 // last of its connection.
-func (s *Steps) Rest() {
+func (s *Conns) Rest() {
 	s.resting.Store(true)
 	for _, c := range s.open.All() {
-		if d, ok := c.(*doorstep); ok {
+		if d, ok := c.(*fastConn); ok {
 			d.rest()
 		}
 	}
@@ -84,7 +84,7 @@ func (s *Steps) Rest() {
 
 // Finish waits for plain requests, of which net/http does not know, and cuts
 // them off when ctx is done. It returns how many.
-func (s *Steps) Finish(ctx context.Context) (cut int) {
+func (s *Conns) Finish(ctx context.Context) (cut int) {
 	select {
 	case <-s.open.Drain():
 		return 0
@@ -92,7 +92,7 @@ func (s *Steps) Finish(ctx context.Context) (cut int) {
 	}
 	left := s.open.All()
 	for _, c := range left {
-		if d, ok := c.(*doorstep); ok {
+		if d, ok := c.(*fastConn); ok {
 			_ = d.sock.Close() // TLS would take its time for a farewell
 		}
 	}

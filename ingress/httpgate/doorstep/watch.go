@@ -13,9 +13,9 @@ const watchAfter = 5 * time.Millisecond
 
 // watched is the context of a plain request: it is done when the client leaves. It
 // is used by one request after another, of one connection at a time.
-type watched struct {
+type clientContext struct {
 	departure.Context
-	d     *doorstep
+	d     *fastConn
 	timer *time.Timer   // begins to watch
 	over  chan struct{} // the watch has ended; holds one
 
@@ -25,8 +25,8 @@ type watched struct {
 }
 
 // newWatched returns one that [watched.begin] can use.
-func newWatched() *watched {
-	c := &watched{over: make(chan struct{}, 1)}
+func newClientContext() *clientContext {
+	c := &clientContext{over: make(chan struct{}, 1)}
 	c.timer = time.AfterFunc(time.Hour, c.watch)
 	c.timer.Stop()
 	c.Wanted = c.arm
@@ -34,13 +34,13 @@ func newWatched() *watched {
 }
 
 // begin is the beginning of a request.
-func (c *watched) begin(d *doorstep) {
+func (c *clientContext) begin(d *fastConn) {
 	c.d, c.armed, c.ended = d, false, false // nobody else knows of it yet
 }
 
 // arm has the client watched before long, now that somebody wants to know: nobody
 // does of a request that is refused.
-func (c *watched) arm() {
+func (c *clientContext) arm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.armed {
@@ -51,7 +51,7 @@ func (c *watched) arm() {
 
 // end is the end of the request: afterwards nothing reads from the connection. It
 // reports whether the client has left, after which c is of no more use.
-func (c *watched) end() (gone bool) {
+func (c *clientContext) end() (gone bool) {
 	c.mu.Lock()
 	armed := c.armed
 	c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *watched) end() (gone bool) {
 }
 
 // watch waits for the client's end, or that of the request.
-func (c *watched) watch() {
+func (c *clientContext) watch() {
 	defer func() { c.over <- struct{}{} }()
 	c.mu.Lock()
 	ended := c.ended

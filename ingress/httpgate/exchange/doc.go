@@ -5,7 +5,7 @@
 //	link      its connection to the backend, and how much of the request has gone over it
 //	upload    a body that streams to the backend meanwhile
 //	relay     the answer on its way to the caller
-//	tenure    how long the backend took, by which the permit ends
+//	heldTime    how long the backend took, by which the permit ends
 //
 // and what it may come to besides: a tunnel, after a switch of protocols; an
 // orphan, whose caller has left; a failure, which the caller is told of.

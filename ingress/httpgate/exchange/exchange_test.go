@@ -77,7 +77,7 @@ func route(t *testing.T, says exchange.Gate, backend string) (*exchange.Route, *
 	return &exchange.Route{
 		Options: exchange.Options{RequestTimeout: time.Minute, StreamIdle: time.Minute, BodyGrace: time.Minute, MinBodyRate: -1, MaxHeader: 1 << 10},
 		Gate:    says, Clock: gate, Pool: pool, Backend: ingress.NewHealth(backend).Of(backend),
-		Retries: new(atomic.Uint64), Tunnels: ingress.NewStrays(), Orphans: ingress.NewStrays(),
+		Retries: new(atomic.Uint64), Tunnels: ingress.NewUnansweredConns(), Abandoned: ingress.NewUnansweredConns(),
 	}, gate
 }
 

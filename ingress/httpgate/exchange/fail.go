@@ -36,7 +36,7 @@ type failure struct {
 }
 
 // failure says what err comes to. left says that the client has gone.
-func (x *exchange) failure(err error, left bool) failure {
+func (x *roundTrip) failure(err error, left bool) failure {
 	f := failure{Result: Result{Err: err, Outcome: limiter.Ignored}, byCaller: true}
 	switch {
 	case errors.Is(err, errTooLarge):

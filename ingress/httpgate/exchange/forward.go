@@ -28,11 +28,11 @@ const (
 // exchange is one request on its way through the backend. It is used once and
 // then pooled for the sake of its buffers. It belongs to the goroutine of the
 // handler, until it goes on without its caller; see [exchange.goOn].
-type exchange struct {
+type roundTrip struct {
 	rt *Route
 	caller
-	link
-	tenure
+	backendConn
+	heldTime
 	own     OwnTime
 	method  string
 	upgrade string // what the client asks to switch to
@@ -48,7 +48,7 @@ type exchange struct {
 // Serve takes a request to its end, or until its caller has left. It ends the
 // permit, perhaps later.
 func (rt *Route) Serve(a *Admitted) Result {
-	x, _ := exchanges.Get().(*exchange)
+	x, _ := exchanges.Get().(*roundTrip)
 	x.begin(rt, a)
 	returned := false
 	defer func() {
@@ -68,21 +68,21 @@ func (rt *Route) Serve(a *Admitted) Result {
 
 // exchanges holds exchanges for their buffers.
 var exchanges = sync.Pool{New: func() any { //nolint:gochecknoglobals // a pool is global by nature
-	return &exchange{buf: make([]byte, bodyBuffer), out: make([]byte, 0, 4<<10), watch: newStallWatch()}
+	return &roundTrip{buf: make([]byte, bodyBuffer), out: make([]byte, 0, 4<<10), watch: newStallWatch()}
 }}
 
 // begin makes x the exchange of an admitted request.
-func (x *exchange) begin(rt *Route, a *Admitted) {
+func (x *roundTrip) begin(rt *Route, a *Admitted) {
 	x.rt, x.own, x.method, x.upgrade = rt, a.Own, a.R.Method, upgradeOf(a.R)
 	x.caller = caller{w: a.W, r: a.R, ctx: a.Ctx, deadline: a.Deadline}
-	x.link.caller = &x.caller
-	x.tenure = tenure{permit: a.Permit, clock: rt.Clock}
+	x.backendConn.caller = &x.caller
+	x.heldTime = heldTime{permit: a.Permit, clock: rt.Clock}
 }
 
 // release returns x to the pool.
-func (x *exchange) release() {
+func (x *roundTrip) release() {
 	x.head.Reset()
-	*x = exchange{buf: x.buf, out: x.out[:0], head: x.head, watch: x.watch}
+	*x = roundTrip{buf: x.buf, out: x.out[:0], head: x.head, watch: x.watch}
 	if cap(x.out) > 2*bodyBuffer {
 		x.out = make([]byte, 0, 4<<10)
 	}
@@ -90,7 +90,7 @@ func (x *exchange) release() {
 }
 
 // run takes the request to the backend and the answer to the client.
-func (x *exchange) run() Result {
+func (x *roundTrip) run() Result {
 	x.own.pause()
 	if err := x.readSmall(x.buf, &x.rt.Options); err != nil {
 		return x.part(x.failure(err, x.hasLeft()))
@@ -109,13 +109,13 @@ func (x *exchange) run() Result {
 	case x.head.Status == http.StatusSwitchingProtocols:
 		return x.tunnel()
 	}
-	a := answer{exchange: x}
+	a := answer{roundTrip: x}
 	return a.relay()
 }
 
 // attempt sends the request and reads the head of the answer, on the first idle
 // connection that is still good, or on a fresh one.
-func (x *exchange) attempt(fresh bool) error {
+func (x *roundTrip) attempt(fresh bool) error {
 	for {
 		if err := x.connect(x.rt.Pool, fresh); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (x *exchange) attempt(fresh bool) error {
 }
 
 // ask sends the request, or begins to when its body streams.
-func (x *exchange) ask() (err error) {
+func (x *roundTrip) ask() (err error) {
 	x.out = x.rt.Gate.AppendHead(x.out[:0], x.r, x.upgrade)
 	if x.isSmall() {
 		x.out = append(x.out, x.buf[:x.r.ContentLength]...)
@@ -157,7 +157,7 @@ func (x *exchange) ask() (err error) {
 }
 
 // readAnswer reads the head of the answer, past interim ones.
-func (x *exchange) readAnswer() error {
+func (x *roundTrip) readAnswer() error {
 	for range maxInterim {
 		if err := x.head.Read(x.bc.Reader, x.rt.MaxHeader); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (x *exchange) readAnswer() error {
 
 // giveBack keeps the connection to the backend for the next exchange when it is
 // alive and the answer was read to its end, and closes it otherwise.
-func (x *exchange) giveBack(alive bool) {
+func (x *roundTrip) giveBack(alive bool) {
 	if alive && !x.head.Closes() && !x.body.EndsConnection() {
 		x.rt.Pool.Put(x.bc)
 	} else {
@@ -192,7 +192,7 @@ func (x *exchange) giveBack(alive bool) {
 
 // established ends the permit of a stream, with the time that it took to
 // establish it, unless permits are held for as long as streams live.
-func (x *exchange) established(o limiter.Outcome) {
+func (x *roundTrip) established(o limiter.Outcome) {
 	if !x.rt.HoldStreams {
 		x.end(o)
 	}
@@ -202,7 +202,7 @@ func (x *exchange) established(o limiter.Outcome) {
 // provably did not begin with it: it was sent on a connection that the backend
 // had left, no byte of an answer came, and either no byte was sent or the
 // method allows a repetition.
-func (x *exchange) mayRetry(err error) bool {
+func (x *roundTrip) mayRetry(err error) bool {
 	if x.bc == nil || !x.bc.Used || x.up != nil || x.hasLeft() || x.bc.Reader.Buffered() > 0 ||
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, upstream.ErrBadResponse) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return false
@@ -220,7 +220,7 @@ func isIdempotent(method string) bool {
 }
 
 // unanswered is what an exchange comes to of whose answer no head came.
-func (x *exchange) unanswered(err error) Result {
+func (x *roundTrip) unanswered(err error) Result {
 	left := x.hasLeft() // which giving up on an upload makes true
 	interrupted := isTimeout(err)
 	if x.bc != nil && interrupted && !left && x.isGone() {

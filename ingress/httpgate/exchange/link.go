@@ -10,7 +10,7 @@ import (
 // link is the connection to the backend that an exchange has, and how much of the
 // request has gone over it. It is bounded by the caller's deadline too, and is
 // interrupted when the caller leaves.
-type link struct {
+type backendConn struct {
 	caller *caller
 	bc     *upstream.Conn // nil = there is none
 	stop   func() bool    // takes back what happens to bc when the caller leaves
@@ -21,13 +21,13 @@ type link struct {
 
 // leaving is the context of a plain request: what [context.AfterFunc] does, without
 // allocating, for one function at a time.
-type leaving interface {
+type clientContext interface {
 	OnLeave(f func()) (stop func() bool)
 }
 
 // connect takes a connection to the backend: an idle one, unless it has to be
 // fresh.
-func (l *link) connect(pool *upstream.Pool, fresh bool) (err error) {
+func (l *backendConn) connect(pool *upstream.Pool, fresh bool) (err error) {
 	ctx := l.caller.ctx
 	l.wrote, l.sent = 0, false
 	if fresh {
@@ -38,7 +38,7 @@ func (l *link) connect(pool *upstream.Pool, fresh bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if plain, ok := ctx.(leaving); ok {
+	if plain, ok := ctx.(clientContext); ok {
 		l.stop = plain.OnLeave(l.bc.Leave)
 	} else {
 		l.stop = context.AfterFunc(ctx, l.bc.Leave)
@@ -48,7 +48,7 @@ func (l *link) connect(pool *upstream.Pool, fresh bool) (err error) {
 
 // arm bounds the next reads and writes on the connection, by the caller's deadline
 // too; d = 0 leaves only that.
-func (l *link) arm(d time.Duration) {
+func (l *backendConn) arm(d time.Duration) {
 	var until time.Time
 	if d > 0 {
 		until = time.Now().Add(d)
@@ -63,16 +63,16 @@ func (l *link) arm(d time.Duration) {
 }
 
 // isWhole reports whether the backend has all of the request.
-func (l *link) isWhole() bool {
+func (l *backendConn) isWhole() bool {
 	return l.bc != nil && (l.sent || l.up != nil && l.up.complete.Load())
 }
 
 // hasBegun reports whether the backend may be working on the request, of which it
 // has at least a part.
-func (l *link) hasBegun() bool { return l.bc != nil && l.wrote > 0 }
+func (l *backendConn) hasBegun() bool { return l.bc != nil && l.wrote > 0 }
 
 // hangUp closes the connection and waits for the upload to notice.
-func (l *link) hangUp() {
+func (l *backendConn) hangUp() {
 	if l.bc == nil {
 		return
 	}

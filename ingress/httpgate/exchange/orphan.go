@@ -23,7 +23,7 @@ const maxUnfinished = 2 * time.Second
 // lateBody reports whether the caller's deadline passes before the first byte
 // of a body. Nothing was said to it yet, so it can still be told. For the first
 // byte of a body that the backend writes in pauses nobody waits here.
-func (x *exchange) lateBody() bool {
+func (x *roundTrip) lateBody() bool {
 	b := &x.body
 	if x.deadline.IsZero() || b.IsOver() || x.head.IsStream() || b.Buffered() > 0 {
 		return false
@@ -39,7 +39,7 @@ func (x *exchange) lateBody() bool {
 // part ends the caller's share of an exchange: it has left, it failed to send the
 // request, or its deadline has passed. The latter two are told so, as f says, and
 // what they did says nothing against the backend.
-func (x *exchange) part(f failure) Result {
+func (x *roundTrip) part(f failure) Result {
 	rt, w, r := x.rt, x.w, x.r
 	if f.detail != "" {
 		x.closeAfterBody()
@@ -60,7 +60,7 @@ func (x *exchange) part(f failure) Result {
 // (ADR 31). It reports whether it did: then x belongs to a goroutine of its own.
 // Otherwise there is no work to wait for, because the backend has got nothing, or is
 // to be hung up on and stops then.
-func (x *exchange) goOn() bool {
+func (x *roundTrip) goOn() bool {
 	if !x.hasBegun() {
 		return false
 	}
@@ -84,33 +84,33 @@ func (x *exchange) goOn() bool {
 	if !x.stop() {
 		<-x.bc.Left // or it would make a later read fail
 	}
-	if !x.rt.Orphans.Add(x.bc) {
+	if !x.rt.Abandoned.Add(x.bc) {
 		return false
 	}
 	x.caller, x.stop, x.up = caller{}, nil, nil
-	go orphan{x, whole}.outlive()
+	go abandoned{x, whole}.outlive()
 	return true
 }
 
 // orphan is an exchange whose caller has left: its answer is read to nobody.
-type orphan struct {
-	*exchange
+type abandoned struct {
+	*roundTrip
 	whole bool // the backend has all of the request
 }
 
 // outlive reads the answer to nobody and ends the permit as if somebody had
 // listened. What is answered to a part of a request says nothing, and its connection
 // is not used again.
-func (x orphan) outlive() {
+func (x abandoned) outlive() {
 	if !x.whole {
 		defer time.AfterFunc(min(maxUnfinished, x.rt.BodyGrace), x.bc.EndWriting).Stop()
 	}
-	o, over := x.hear()
+	o, over := x.discard()
 	if !x.whole {
 		o, over = limiter.Ignored, false
 	}
 	x.end(o)
-	x.rt.Orphans.Remove(x.bc)
+	x.rt.Abandoned.Remove(x.bc)
 	x.giveBack(over)
 	x.release()
 }
@@ -118,7 +118,7 @@ func (x orphan) outlive() {
 // hear reads the answer, or what is left of it, and reports how it ended and
 // whether it was read to its end. It is bounded in time as for a caller that
 // waits: the head by RequestTimeout, the rest by StreamIdle.
-func (x orphan) hear() (o limiter.Outcome, whole bool) {
+func (x abandoned) discard() (o limiter.Outcome, whole bool) {
 	rt := x.rt
 	if !x.body.HasBegun() {
 		left := rt.RequestTimeout - time.Duration(x.clock.Now()-x.start)

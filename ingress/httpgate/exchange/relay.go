@@ -15,7 +15,7 @@ import (
 // caller. The silence of each side is bounded, and so is the rate at which the
 // caller takes it.
 type answer struct {
-	*exchange
+	*roundTrip
 	outcome limiter.Outcome
 	stream  bool      // of events: it has no end
 	taken   int64     // bytes of the body that the client took

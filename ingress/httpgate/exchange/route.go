@@ -60,14 +60,14 @@ func (o *Options) bodyTime(n int64) time.Duration {
 // and it is safe for concurrent use.
 type Route struct {
 	Options
-	Gate    Gate
-	Clock   *limiter.Gate // of which only the clock is read
-	Pool    *upstream.Pool
-	Backend *ingress.Backend
-	Counts  *ingress.Counts // of the answers
-	Retries *atomic.Uint64  // counts requests that were sent again
-	Tunnels *ingress.Strays // connections of clients that switched protocols
-	Orphans *ingress.Strays // connections to the backend whose callers have left
+	Gate      Gate
+	Clock     *limiter.Gate // of which only the clock is read
+	Pool      *upstream.Pool
+	Backend   *ingress.Backend
+	Counts    *ingress.Counts          // of the answers
+	Retries   *atomic.Uint64           // counts requests that were sent again
+	Tunnels   *ingress.UnansweredConns // connections of clients that switched protocols
+	Abandoned *ingress.UnansweredConns // connections to the backend whose callers have left
 }
 
 // Admitted is a request that may go on. All but Deadline and Own is required; Serve

@@ -6,9 +6,9 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// tenure is how long the backend has had a request, for which a permit is held:
+// heldTime is how long the backend has had a request, for which a permit is held:
 // its latency is the backend's, and waiting for the client is left out.
-type tenure struct {
+type heldTime struct {
 	clock   *limiter.Gate // whose clock measures
 	permit  limiter.Permit
 	start   int64 // gate's clock when the backend had the request
@@ -18,16 +18,16 @@ type tenure struct {
 
 // handOver is when the backend gets the request, or begins to. late says that the
 // client was waited for before.
-func (t *tenure) handOver(late bool) { t.start, t.sampled = t.clock.Now(), late }
+func (t *heldTime) handOver(late bool) { t.start, t.sampled = t.clock.Now(), late }
 
 // leaveOut leaves out what has passed since then, by the gate's clock.
-func (t *tenure) leaveOut(since int64) { t.waited += t.clock.Now() - since }
+func (t *heldTime) leaveOut(since int64) { t.waited += t.clock.Now() - since }
 
 // latency is how long the backend has had the request until now.
-func (t *tenure) latency() time.Duration { return time.Duration(t.clock.Now() - t.start - t.waited) }
+func (t *heldTime) latency() time.Duration { return time.Duration(t.clock.Now() - t.start - t.waited) }
 
 // end ends the permit with the backend's share of the latency.
-func (t *tenure) end(o limiter.Outcome) {
+func (t *heldTime) end(o limiter.Outcome) {
 	if !t.sampled && t.waited == 0 {
 		t.permit.End(o)
 		return

@@ -27,7 +27,7 @@ func upgradeOf(r *http.Request) string {
 }
 
 // tunnel passes bytes both ways until both sides have ended.
-func (x *exchange) tunnel() Result {
+func (x *roundTrip) tunnel() Result {
 	x.established(limiter.Success)
 	res := Result{Status: http.StatusSwitchingProtocols, Outcome: limiter.Ignored}
 	bc := x.bc

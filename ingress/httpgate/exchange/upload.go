@@ -16,7 +16,7 @@ import (
 type upload struct {
 	rt       *Route
 	caller   *caller
-	link     *link
+	link     *backendConn
 	bc       *upstream.Conn // of link
 	done     chan struct{}
 	last     atomic.Bool // only the last write is left; the answer may come any time now
@@ -32,10 +32,10 @@ type upload struct {
 }
 
 // startUpload starts to stream the body of x.
-func startUpload(x *exchange) *upload {
+func startUpload(x *roundTrip) *upload {
 	x.control()
 	_ = x.rc.EnableFullDuplex() // HTTP/2 always is
-	u := &upload{rt: x.rt, caller: &x.caller, link: &x.link, bc: x.bc, done: make(chan struct{})}
+	u := &upload{rt: x.rt, caller: &x.caller, link: &x.backendConn, bc: x.bc, done: make(chan struct{})}
 	x.arm(0) // the backend may be silent while the client sends
 	go u.run()
 	return u

@@ -26,7 +26,7 @@ const (
 var errGone = errors.New("streams: the client has gone")
 
 // allowance is how much the client of a session may send of bodies.
-type allowance struct {
+type receiveWindow struct {
 	granted int // bytes that it may
 	owed    int // bytes that were read since it was told
 }

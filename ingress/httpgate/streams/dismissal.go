@@ -9,10 +9,10 @@ import (
 // heard is the data of the ping that tells whether the client has got its answers.
 var heard = [8]byte{'y', 'o', 'u', ' ', 'h', 'e', 'a', 'r'} //nolint:gochecknoglobals // constant
 
-// dismissals are streams that are answered while their client still sends. It need
+// earlyAnswers are streams that are answered while their client still sends. It need
 // not send the rest, and is told so once it has its answer: some clients that learn
 // both at once take it for an error, and lose the answer.
-type dismissals struct {
+type earlyAnswers struct {
 	framer  *http2.Framer
 	most    int      // of those that wait
 	pending []uint32 // in the order in which they were answered
@@ -21,20 +21,20 @@ type dismissals struct {
 }
 
 // begin has them told by framer, which is used by who holds the session's mu.
-func (d *dismissals) begin(framer *http2.Framer, most int) { d.framer, d.most = framer, most }
+func (d *earlyAnswers) begin(framer *http2.Framer, most int) { d.framer, d.most = framer, most }
 
 // dismissLocked has the client told that it need not send the rest, once it has what
 // was said before.
-func (d *dismissals) dismissLocked(id uint32) {
+func (d *earlyAnswers) answerEarlyLocked(id uint32) {
 	if len(d.pending) >= d.most { // it does not answer
 		d.resetPendingLocked(1)
 	}
 	d.pending = append(d.pending, id)
-	d.askLocked()
+	d.pingLocked()
 }
 
 // askLocked asks whether the client has got its answers, unless it is being asked.
-func (d *dismissals) askLocked() {
+func (d *earlyAnswers) pingLocked() {
 	if !d.asking && len(d.pending) > 0 {
 		d.asking, d.asked = true, len(d.pending)
 		_ = d.framer.WritePing(false, heard)
@@ -42,14 +42,14 @@ func (d *dismissals) askLocked() {
 }
 
 // heardLocked dismisses those whose answers have arrived.
-func (d *dismissals) heardLocked() {
+func (d *earlyAnswers) pingAckedLocked() {
 	d.resetPendingLocked(d.asked)
 	d.asking = false
-	d.askLocked()
+	d.pingLocked()
 }
 
 // resetPendingLocked resets the first n of them.
-func (d *dismissals) resetPendingLocked(n int) {
+func (d *earlyAnswers) resetPendingLocked(n int) {
 	for _, id := range d.pending[:n] {
 		_ = d.framer.WriteRSTStream(id, http2.ErrCodeNo)
 	}
@@ -58,7 +58,7 @@ func (d *dismissals) resetPendingLocked(n int) {
 }
 
 // leftLocked says that the client has ended a stream by itself.
-func (d *dismissals) leftLocked(id uint32) {
+func (d *earlyAnswers) leftLocked(id uint32) {
 	i := slices.Index(d.pending, id)
 	if i < 0 {
 		return

@@ -6,7 +6,7 @@
 //	server     the sessions of a gate, and their end in a drain
 //	session    one connection, from its preface to its end
 //	traffic    what is under way on it, and how it comes to its end
-//	inlet      reads what is there, and bounds how long nothing comes
+//	frameInput      reads what is there, and bounds how long nothing comes
 //	intake     what each kind of frame does
 //	headers    a block of fields begins a request, which is decided about, or ends a body
 //	fields     what stands in a block, by one strict grammar
@@ -16,7 +16,7 @@
 //	dismissal  tells who is answered early not to send the rest
 //	body       what a request carries, within the window that was granted
 //	answer     the [http.ResponseWriter] of a stream
-//	outlet     what is to be sent, of all streams in one write, within the client's windows
+//	frameOutput     what is to be sent, of all streams in one write, within the client's windows
 //	stalled    bounds the answers that clients have no window for
 //	encode     how frames begin and fields are spelt
 //	wording    refusals, encoded once for all who are refused for the same cause

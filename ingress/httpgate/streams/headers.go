@@ -7,7 +7,7 @@ import (
 )
 
 // takeHeaders begins a block of fields.
-func (h *hearing) takeHeaders(f *http2.HeadersFrame) error {
+func (h *frameHandler) takeHeaders(f *http2.HeadersFrame) error {
 	id, b := f.StreamID, &h.fields
 	if id%2 == 0 {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
@@ -25,7 +25,7 @@ func (h *hearing) takeHeaders(f *http2.HeadersFrame) error {
 }
 
 // beginRequest has the block be a request, if one more may begin.
-func (h *hearing) beginRequest() {
+func (h *frameHandler) beginRequest() {
 	b := &h.fields
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
@@ -44,7 +44,7 @@ func (h *hearing) beginRequest() {
 }
 
 // beginTrailer has the block be what comes behind a body.
-func (h *hearing) beginTrailer() {
+func (h *frameHandler) beginTrailer() {
 	b := &h.fields
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
@@ -66,7 +66,7 @@ func (h *hearing) beginTrailer() {
 
 // takeFields reads a part of a block of fields, and does what it says once it is
 // whole.
-func (h *hearing) takeFields(fragment []byte, whole bool) error {
+func (h *frameHandler) takeFields(fragment []byte, whole bool) error {
 	b := &h.fields
 	if err := b.write(fragment, whole); err != nil || !whole {
 		return err
@@ -85,7 +85,7 @@ func (h *hearing) takeFields(fragment []byte, whole bool) error {
 }
 
 // takeTrailer ends a body.
-func (h *hearing) takeTrailer() error {
+func (h *frameHandler) takeTrailer() error {
 	b := &h.fields
 	switch {
 	case b.grave == http2.ErrCodeStreamClosed, b.grave != 0 && b.wrong: // a request anew
@@ -112,7 +112,7 @@ func (h *hearing) takeTrailer() error {
 }
 
 // takeRequest decides about a request where it is whole, or has somebody do it.
-func (h *hearing) takeRequest(st *stream) error {
+func (h *frameHandler) takeRequest(st *stream) error {
 	b := &h.fields
 	switch {
 	case b.long:
@@ -142,7 +142,7 @@ func (h *hearing) takeRequest(st *stream) error {
 }
 
 // tooLong answers a request whose fields are too long.
-func (h *hearing) tooLong(st *stream) {
+func (h *frameHandler) tooLong(st *stream) {
 	h.ss.s.o.Counts.Invalid(http.StatusRequestHeaderFieldsTooLarge)
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
@@ -159,7 +159,7 @@ func (h *hearing) tooLong(st *stream) {
 // answered sends the answer to a request that was refused where it was read, and
 // reports whether that is all: there was room for it, or the stream is to be reset
 // because it has no window.
-func (h *hearing) answered(st *stream) (done bool, err error) {
+func (h *frameHandler) answered(st *stream) (done bool, err error) {
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
 	n := int64(len(st.document))

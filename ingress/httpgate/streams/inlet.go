@@ -17,8 +17,8 @@ const (
 	soon = 2 * time.Second
 )
 
-// inlet reads for the framer: what is there at once, mostly many frames.
-type inlet struct {
+// frameInput reads for the framer: what is there at once, mostly many frames.
+type frameInput struct {
 	ss    *Session
 	buf   []byte
 	left  []byte    // of buf: what was read and not taken
@@ -30,14 +30,14 @@ type inlet struct {
 }
 
 // begin makes it that of a session.
-func (in *inlet) begin(ss *Session, early []byte) {
+func (in *frameInput) begin(ss *Session, early []byte) {
 	in.ss, in.buf, in.now, in.part = ss, make([]byte, max(inletSize, len(early))), ss.began, true
 	in.left = in.buf[:copy(in.buf, early)]
 }
 
 // atFrame says that a frame begins; of a block of fields that is open another one has
 // to.
-func (in *inlet) atFrame(open bool) {
+func (in *frameInput) atFrame(open bool) {
 	in.slow = false
 	if !open {
 		in.part, in.since = false, time.Time{}
@@ -45,10 +45,10 @@ func (in *inlet) atFrame(open bool) {
 }
 
 // within says of what kind the frame is whose rest is to come.
-func (in *inlet) within(kind http2.FrameType) { in.slow = kind == http2.FrameData }
+func (in *frameInput) within(kind http2.FrameType) { in.slow = kind == http2.FrameData }
 
 // Read implements [io.Reader].
-func (in *inlet) Read(p []byte) (int, error) {
+func (in *frameInput) Read(p []byte) (int, error) {
 	if len(in.left) == 0 {
 		if err := in.fill(); err != nil {
 			return 0, err
@@ -60,7 +60,7 @@ func (in *inlet) Read(p []byte) (int, error) {
 }
 
 // fill waits for more.
-func (in *inlet) fill() error {
+func (in *frameInput) fill() error {
 	for {
 		now := time.Now()
 		if err := in.arm(now); err != nil {
@@ -84,7 +84,7 @@ func (in *inlet) fill() error {
 }
 
 // thin gives buffers up that were not needed for a while.
-func (in *inlet) thin(since time.Time) {
+func (in *frameInput) thin(since time.Time) {
 	if time.Since(since) < soon || len(in.buf) == thinInlet {
 		return
 	}
@@ -94,7 +94,7 @@ func (in *inlet) thin(since time.Time) {
 
 // arm bounds the wait for more. A deadline that comes too early is harmless: then
 // somebody looks again.
-func (in *inlet) arm(now time.Time) error {
+func (in *frameInput) arm(now time.Time) error {
 	in.ss.mu.Lock()
 	defer in.ss.mu.Unlock() // or the end of the session could move the deadline, in vain
 	until, err := in.dueLocked(now)
@@ -113,7 +113,7 @@ func (in *inlet) arm(now time.Time) error {
 
 // dueLocked returns until when more is to come, and an error when it should have. What
 // was said until now goes out first.
-func (in *inlet) dueLocked(now time.Time) (until time.Time, err error) {
+func (in *frameInput) dueLocked(now time.Time) (until time.Time, err error) {
 	ss := in.ss
 	ss.calm.earn(ss.earned)
 	ss.earned = 0

@@ -7,7 +7,7 @@ import (
 )
 
 // take does what a frame says.
-func (h *hearing) take(frame http2.Frame) error {
+func (h *frameHandler) take(frame http2.Frame) error {
 	switch f := frame.(type) {
 	case *http2.HeadersFrame:
 		return h.takeHeaders(f)
@@ -46,7 +46,7 @@ func (h *hearing) take(frame http2.Frame) error {
 }
 
 // takeData takes a part of a body.
-func (h *hearing) takeData(f *http2.DataFrame) error {
+func (h *frameHandler) takeData(f *http2.DataFrame) error {
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
 	size := int(f.Length)
@@ -85,7 +85,7 @@ func (h *hearing) takeData(f *http2.DataFrame) error {
 }
 
 // takeWindow lets more be sent.
-func (h *hearing) takeWindow(f *http2.WindowUpdateFrame) error {
+func (h *frameHandler) takeWindow(f *http2.WindowUpdateFrame) error {
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
 	more := int64(f.Increment)
@@ -111,7 +111,7 @@ func (h *hearing) takeWindow(f *http2.WindowUpdateFrame) error {
 }
 
 // takeSettings does as the client wishes.
-func (h *hearing) takeSettings(f *http2.SettingsFrame) error {
+func (h *frameHandler) takeSettings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (ss *Session) setInitialLocked(initial int32) error {
 }
 
 // takePing answers, or takes the answer.
-func (h *hearing) takePing(f *http2.PingFrame) error {
+func (h *frameHandler) takePing(f *http2.PingFrame) error {
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
 	switch {
@@ -161,7 +161,7 @@ func (h *hearing) takePing(f *http2.PingFrame) error {
 	case f.Data == parting && h.ss.away:
 		h.ss.concludeLocked()
 	case f.Data == heard:
-		h.ss.heardLocked()
+		h.ss.pingAckedLocked()
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (ss *Session) unknownLocked() error {
 }
 
 // takeReset ends a stream of which the client wants nothing more.
-func (h *hearing) takeReset(f *http2.RSTStreamFrame) error {
+func (h *frameHandler) takeReset(f *http2.RSTStreamFrame) error {
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
 	if f.StreamID > h.ss.last {

@@ -22,9 +22,9 @@ const (
 	usualFrame = 16 << 10
 )
 
-// outlet is what is to be sent, by all streams of a session. What they say while a
+// frameOutput is what is to be sent, by all streams of a session. What they say while a
 // write is under way goes out in the next.
-type outlet struct {
+type frameOutput struct {
 	ss     *Session
 	out    []byte // what is to be sent next
 	spare  []byte // for what is to be sent behind it
@@ -46,23 +46,23 @@ type outlet struct {
 }
 
 // begin makes it that of a session.
-func (o *outlet) begin(ss *Session) {
+func (o *frameOutput) begin(ss *Session) {
 	o.ss = ss
 	o.some, o.less, o.mute = sync.NewCond(&ss.mu), sync.NewCond(&ss.mu), make(chan struct{})
 	o.window, o.initial = usualWindow, usualWindow
 }
 
-// pen is what the framer writes to, for who holds mu.
-type pen struct{ o *outlet }
+// framerWriter is what the framer writes to, for who holds mu.
+type framerWriter struct{ o *frameOutput }
 
 // Write implements [io.Writer].
-func (p pen) Write(b []byte) (int, error) {
+func (p framerWriter) Write(b []byte) (int, error) {
 	p.o.out = append(p.o.out, b...)
 	return len(b), nil
 }
 
 // kickLocked has what is there sent.
-func (o *outlet) kickLocked() {
+func (o *frameOutput) kickLocked() {
 	if !o.awake && (len(o.out) > 0 || o.silent) {
 		o.awake = true
 		o.some.Signal()
@@ -70,14 +70,14 @@ func (o *outlet) kickLocked() {
 }
 
 // closeLocked ends the writing, once what is there was sent.
-func (o *outlet) closeLocked() {
+func (o *frameOutput) closeLocked() {
 	o.silent = true
 	o.kickLocked()
 	o.less.Broadcast()
 }
 
 // write sends what there is to send, to the end of the session.
-func (o *outlet) write() {
+func (o *frameOutput) write() {
 	defer close(o.mute)
 	o.ss.mu.Lock()
 	defer o.ss.mu.Unlock()
@@ -109,7 +109,7 @@ func (o *outlet) write() {
 }
 
 // put writes b, of which the client takes each piece in time.
-func (o *outlet) put(b []byte) error {
+func (o *frameOutput) put(b []byte) error {
 	patience := o.ss.s.bounds.Load().StreamIdle
 	for part := range slices.Chunk(b, piece) {
 		if until := time.Now().Add(patience); until.Sub(o.until) > min(time.Second, patience/8) {
@@ -126,7 +126,7 @@ func (o *outlet) put(b []byte) error {
 }
 
 // thin gives buffers up that are not in use.
-func (o *outlet) thin() {
+func (o *frameOutput) thin() {
 	o.ss.mu.Lock()
 	defer o.ss.mu.Unlock()
 	if len(o.out) == 0 {
@@ -136,7 +136,7 @@ func (o *outlet) thin() {
 
 // holdBackLocked waits while more is to be sent than is good: who does not read its
 // answers is not read from.
-func (o *outlet) holdBackLocked() {
+func (o *frameOutput) holdBackLocked() {
 	for len(o.out) > brim && o.failed == nil && !o.silent {
 		o.kickLocked()
 		o.less.Wait()
@@ -144,11 +144,11 @@ func (o *outlet) holdBackLocked() {
 }
 
 // roomLocked returns how much of bodies may be said now.
-func (o *outlet) roomLocked() int64 { return min(o.window, int64(outletSize-len(o.out))) }
+func (o *frameOutput) roomLocked() int64 { return min(o.window, int64(outletSize-len(o.out))) }
 
 // passOnLocked wakes who waits for longest, when there is something for it, which
 // passes on what it leaves.
-func (o *outlet) passOnLocked() {
+func (o *frameOutput) passOnLocked() {
 	if len(o.waiting) > 0 && o.roomLocked() > 0 {
 		st := o.waiting[0]
 		o.waiting = slices.Delete(o.waiting, 0, 1)
@@ -158,7 +158,7 @@ func (o *outlet) passOnLocked() {
 
 // waitLocked waits until more of the body of st may be said, and reports whether that
 // was before its deadline.
-func (o *outlet) waitLocked(st *stream) bool {
+func (o *frameOutput) waitLocked(st *stream) bool {
 	o.kickLocked()
 	if st.window > 0 {
 		o.waiting = append(o.waiting, st)
@@ -173,7 +173,7 @@ func (o *outlet) waitLocked(st *stream) bool {
 }
 
 // appendBlockLocked appends a block of fields, in as many frames as it takes.
-func (o *outlet) appendBlockLocked(id uint32, block []byte, last bool) {
+func (o *frameOutput) appendBlockLocked(id uint32, block []byte, last bool) {
 	if !o.indexed { // what is remembered, nothing, may be less than the client wants to hear of
 		o.indexed = true
 		block = append([]byte{resize}, block...)
@@ -190,7 +190,7 @@ func (o *outlet) appendBlockLocked(id uint32, block []byte, last bool) {
 }
 
 // appendDataLocked appends a frame of a body, for which there is room.
-func (o *outlet) appendDataLocked(id uint32, data []byte, last bool) {
+func (o *frameOutput) appendDataLocked(id uint32, data []byte, last bool) {
 	var flags http2.Flags
 	if last {
 		flags = http2.FlagDataEndStream

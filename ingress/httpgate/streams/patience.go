@@ -27,16 +27,16 @@ const errTooMuch = http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 
 // patience bounds what a client may do that brings no request further. It belongs to
 // the goroutine that reads.
-type patience struct {
+type floodBudget struct {
 	left int
 	at   time.Time
 }
 
 // begin makes it that of a session that begins.
-func (p *patience) begin(now time.Time) { p.left, p.at = mostPatience, now }
+func (p *floodBudget) begin(now time.Time) { p.left, p.at = mostPatience, now }
 
 // spend reports whether there was as much left.
-func (p *patience) spend(cost int) bool {
+func (p *floodBudget) spend(cost int) bool {
 	p.left -= cost
 	return p.left >= 0
 }
@@ -51,10 +51,10 @@ func worth(size int) int {
 }
 
 // earn is the other way round.
-func (p *patience) earn(n int) { p.left = min(p.left+n, mostPatience) }
+func (p *floodBudget) earn(n int) { p.left = min(p.left+n, mostPatience) }
 
 // pass lets time pass.
-func (p *patience) pass(now time.Time) {
+func (p *floodBudget) pass(now time.Time) {
 	if n := int(now.Sub(p.at) * perSecond / time.Second); n > 0 {
 		p.earn(n)
 		p.at = now

@@ -15,7 +15,7 @@ import (
 
 // A Visit is what the gate does about one request after another; it is asked about
 // one at a time. Requests and answers are valid until it has answered.
-type Visit interface {
+type Handler interface {
 	// Takes reports whether r is one that it decides about. All others are somebody
 	// else's: see Options.Handler.
 	Takes(r *http.Request) bool
@@ -42,7 +42,7 @@ type Options struct {
 	Name    string // of the ingress, for logs
 	Log     *slog.Logger
 	Streams int             // requests in flight on a session
-	Visit   func() Visit    // makes one; it is used again and again
+	Visit   func() Handler  // makes one; it is used again and again
 	Handler http.Handler    // of what no visit takes
 	Counts  *ingress.Counts // of requests that are answered here since they are invalid; nil = nobody counts
 }
@@ -51,14 +51,14 @@ type Options struct {
 type Server struct {
 	o       Options
 	bounds  atomic.Pointer[Bounds]
-	open    *ingress.Strays
+	open    *ingress.UnansweredConns
 	resting atomic.Bool // [Server.Rest] was called
 	streams sync.Pool   // of *stream, for their buffers
 }
 
 // New returns a server without sessions.
 func New(o Options, b Bounds) *Server {
-	s := &Server{o: o, open: ingress.NewStrays()}
+	s := &Server{o: o, open: ingress.NewUnansweredConns()}
 	s.streams.New = func() any { return newStream(o.Visit()) }
 	s.Apply(b)
 	return s
@@ -120,7 +120,7 @@ func (s *Server) Finish(ctx context.Context) (cut int) {
 		}
 		_ = c.Close()
 	}
-	grace := time.NewTimer(farewell)
+	grace := time.NewTimer(lastRefusals)
 	defer grace.Stop()
 	select {
 	case <-over: // requests have learnt of it

@@ -22,10 +22,10 @@ const (
 	fieldRoom = 10 * 32
 	// farewell is how long the end of a session waits for its client, and lull for how
 	// long nothing comes before that is taken for its end.
-	farewell = time.Second
-	lull     = farewell / 4
+	lastRefusals = time.Second
+	lull         = lastRefusals / 4
 	// maxFarewell bounds what is read away meanwhile, in bytes.
-	maxFarewell = 256 << 10
+	maxLastRefusals = 256 << 10
 )
 
 // Session is one connection that speaks HTTP/2. One goroutine reads, see
@@ -40,35 +40,35 @@ type Session struct {
 	work   sync.WaitGroup // goroutines of requests, and the one that writes
 	framer *http2.Framer  // its writing half belongs to who holds mu
 
-	hearing
+	frameHandler
 
 	mu sync.Mutex // guards the fields below; never held across a wait
-	traffic
-	dismissals
-	allowance
-	outlet
+	activeStreams
+	earlyAnswers
+	receiveWindow
+	frameOutput
 }
 
 // hearing is what the goroutine that reads knows of a session: nobody else touches
 // it.
-type hearing struct {
+type frameHandler struct {
 	ss     *Session
-	inlet  inlet
+	inlet  frameInput
 	fields fields // the block of them that is being read
-	calm   patience
+	calm   floodBudget
 }
 
 // newSession returns a session over c.
 func newSession(s *Server, c net.Conn, state *tls.ConnectionState, early []byte) *Session {
 	ss := &Session{Conn: c, s: s, tls: state, remote: c.RemoteAddr().String(), began: time.Now()}
-	ss.traffic.begin(ss.began)
+	ss.activeStreams.begin(ss.began)
 	ss.granted = sessionWindow
-	ss.hearing.ss = ss
+	ss.frameHandler.ss = ss
 	ss.inlet.begin(ss, early)
-	ss.outlet.begin(ss)
+	ss.frameOutput.begin(ss)
 	ss.calm.begin(ss.began)
-	ss.framer = http2.NewFramer(pen{&ss.outlet}, &ss.inlet)
-	ss.dismissals.begin(ss.framer, s.o.Streams)
+	ss.framer = http2.NewFramer(framerWriter{&ss.frameOutput}, &ss.inlet)
+	ss.earlyAnswers.begin(ss.framer, s.o.Streams)
 	ss.framer.SetReuseFrames()
 	ss.framer.SetMaxReadFrameSize(usualFrame)
 	ss.fields.decoder = hpack.NewDecoder(tableSize, ss.fields.take)
@@ -100,7 +100,7 @@ func (ss *Session) Run() {
 }
 
 // greet says what the client may do, and reads how it begins.
-func (h *hearing) greet() error {
+func (h *frameHandler) greet() error {
 	if !isAdequate(h.ss.tls) {
 		return http2.ConnectionError(http2.ErrCodeInadequateSecurity)
 	}
@@ -132,7 +132,7 @@ func (h *hearing) greet() error {
 }
 
 // next reads a frame and does what it says.
-func (h *hearing) next() error {
+func (h *frameHandler) next() error {
 	h.inlet.atFrame(h.fields.isOpen())
 	head, err := h.ss.framer.ReadFrameHeader()
 	if err != nil {
@@ -150,7 +150,7 @@ func (h *hearing) next() error {
 }
 
 // goesOn handles an error and reports whether the session goes on.
-func (h *hearing) goesOn(err error) bool {
+func (h *frameHandler) goesOn(err error) bool {
 	h.ss.mu.Lock()
 	defer h.ss.mu.Unlock()
 	if of, ok := errors.AsType[http2.StreamError](err); ok {
@@ -192,15 +192,15 @@ func (ss *Session) end() {
 // partFrom waits until what was said last has arrived: what a client sends to a
 // socket that is closed makes it lose what it has not read.
 func (ss *Session) partFrom() {
-	until := time.Now().Add(farewell)
-	late := time.AfterFunc(farewell, func() { _ = ss.Close() })
+	until := time.Now().Add(lastRefusals)
+	late := time.AfterFunc(lastRefusals, func() { _ = ss.Close() })
 	defer late.Stop()
 	<-ss.mute
 	if half, ok := ss.Conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 		return
 	}
 	var buf [1 << 10]byte
-	for left := maxFarewell; left > 0; {
+	for left := maxLastRefusals; left > 0; {
 		if ss.SetReadDeadline(earlier(until, time.Now().Add(lull))) != nil {
 			return
 		}

@@ -29,7 +29,7 @@ type stalledCount struct {
 
 // mayStallLocked reports whether one more stream may be stalled, and for how long at
 // most if the session takes nothing meanwhile; 0 = until its deadline.
-func (o *outlet) mayStallLocked() (time.Duration, bool) {
+func (o *frameOutput) mayStallLocked() (time.Duration, bool) {
 	n := stalled.n.Load()
 	switch {
 	case n >= stalled.hard && o.stalled > 0:
@@ -43,7 +43,7 @@ func (o *outlet) mayStallLocked() (time.Duration, bool) {
 // stallLocked waits until st is woken, and reports whether its answer may go on to
 // wait: its deadline has not passed, and neither has its patience without anything
 // taken by the session.
-func (o *outlet) stallLocked(st *stream) bool {
+func (o *frameOutput) stallLocked(st *stream) bool {
 	patience, ok := o.mayStallLocked()
 	if !ok {
 		st.fate = http2.ErrCodeEnhanceYourCalm

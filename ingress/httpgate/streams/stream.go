@@ -59,7 +59,7 @@ func (w *waiter) awaitLocked(mu sync.Locker, most time.Duration) (woken, ok bool
 type stream struct {
 	ss    *Session
 	id    uint32
-	visit Visit
+	visit Handler
 	taken bool // the visit has decided about it
 	lent  bool // somebody else has seen the request, and may yet
 	request
@@ -76,7 +76,7 @@ type stream struct {
 }
 
 // newStream returns one that v is asked about.
-func newStream(v Visit) *stream {
+func newStream(v Handler) *stream {
 	st := &stream{visit: v}
 	st.r = http.Request{Header: http.Header{}, Proto: "HTTP/2.0", ProtoMajor: 2}
 	st.values, st.header = make([]string, 0, 32), http.Header{}
@@ -144,7 +144,7 @@ func (st *stream) end(cut bool) {
 	case cut:
 		_ = ss.framer.WriteRSTStream(st.id, st.fate)
 	default: // the client need not send the rest
-		ss.dismissLocked(st.id)
+		ss.answerEarlyLocked(st.id)
 	}
 	if st.last {
 		ss.retireLocked()

@@ -160,7 +160,7 @@ func begin(t *testing.T, raw bool, settings ...http2.Setting) *client {
 	here, there := net.Pipe()
 	c := &client{Conn: here, t: t, w: newWork(), over: make(chan struct{}), of: map[uint32]*said{}, grants: map[uint32]int{}}
 	c.s = streams.New(streams.Options{
-		Name: "test", Log: slog.New(slog.DiscardHandler), Streams: maxStreams, Visit: func() streams.Visit { return c.w }, Handler: c.w,
+		Name: "test", Log: slog.New(slog.DiscardHandler), Streams: maxStreams, Visit: func() streams.Handler { return c.w }, Handler: c.w,
 	}, bounds)
 	session := c.s.Begin(counted{there, c}, nil, nil)
 	go func() { defer close(c.over); session.Run() }()

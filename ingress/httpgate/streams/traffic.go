@@ -15,11 +15,11 @@ const anyStream = 1<<31 - 1
 var parting = [8]byte{'g', 'o', 'o', 'd', ' ', 'b', 'y', 'e'} //nolint:gochecknoglobals // constant
 
 // traffic is what is under way on a session.
-type traffic struct {
+type activeStreams struct {
 	streams map[uint32]*stream // that are open, by their number
 	running int                // requests with a goroutine, whether their streams are open or not
 	last    uint32             // the latest stream that the client began
-	closed  [64]ending         // streams that ended last
+	closed  [64]endedStream    // streams that ended last
 	ended   int                // how many did
 	idle    time.Time          // since when nothing is under way, if nothing is
 
@@ -30,13 +30,13 @@ type traffic struct {
 }
 
 // ending is a stream that has ended.
-type ending struct {
+type endedStream struct {
 	id  uint32
 	cut bool // by the gate: the client may not have known
 }
 
 // begin makes it that of a session that begins.
-func (tr *traffic) begin(now time.Time) { tr.streams, tr.idle = map[uint32]*stream{}, now }
+func (tr *activeStreams) begin(now time.Time) { tr.streams, tr.idle = map[uint32]*stream{}, now }
 
 // openStream makes st one of those that are open, before its goroutine runs.
 func (ss *Session) openStream(st *stream) {
@@ -63,7 +63,7 @@ func (ss *Session) closeStreamLocked(st *stream, cut bool) {
 
 // rememberLocked remembers for a while that a stream has ended.
 func (ss *Session) rememberLocked(id uint32, cut bool) {
-	ss.closed[ss.ended%len(ss.closed)] = ending{id, cut}
+	ss.closed[ss.ended%len(ss.closed)] = endedStream{id, cut}
 	ss.ended++
 }
 
@@ -102,7 +102,7 @@ func (ss *Session) underWay() int {
 func (ss *Session) Retire() {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if left := farewell - time.Since(ss.began); ss.last == 0 && left > 0 && !ss.away {
+	if left := lastRefusals - time.Since(ss.began); ss.last == 0 && left > 0 && !ss.away {
 		time.AfterFunc(left, ss.Retire)
 		return
 	}
@@ -118,7 +118,7 @@ func (ss *Session) retireLocked() {
 	_ = ss.framer.WriteGoAway(anyStream, http2.ErrCodeNo, nil)
 	_ = ss.framer.WritePing(false, parting)
 	ss.kickLocked()
-	time.AfterFunc(farewell, func() {
+	time.AfterFunc(lastRefusals, func() {
 		ss.mu.Lock()
 		defer ss.mu.Unlock()
 		ss.concludeLocked()

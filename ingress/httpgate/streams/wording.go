@@ -75,7 +75,7 @@ func Refuse(answer http.ResponseWriter, w *Wording, retryAfter, baseBackoff int6
 }
 
 // sayRefusalLocked sends a refusal whole, for which there is room.
-func (o *outlet) sayRefusalLocked(st *stream) {
+func (o *frameOutput) sayRefusalLocked(st *stream) {
 	st.sayHeadLocked(len(st.document) == 0)
 	if len(st.document) > 0 {
 		o.appendDataLocked(st.id, st.document, true)

@@ -11,7 +11,7 @@ import (
 var ErrStale = errors.New("upstream: the idle connection is of no more use")
 
 // question is a request on its way out.
-type question struct {
+type outgoingRequest struct {
 	step    func(fd uintptr) bool // askOn; made once
 	request []byte                // nil = it was sent
 	sent    func()
@@ -22,7 +22,7 @@ type question struct {
 }
 
 // hearing is the reading of an answer.
-type hearing struct {
+type answerReader struct {
 	bare  bool                  // it is read right off the socket
 	fetch func(fd uintptr) bool // fetchAt; made once
 	into  []byte

@@ -62,8 +62,8 @@ type Conn struct {
 
 	raw   syscall.RawConn // nil when there is none
 	since time.Time
-	question
-	hearing
+	outgoingRequest
+	answerReader
 }
 
 // New parses the backend's address. It connects nowhere.
