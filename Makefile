@@ -20,7 +20,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Rooms where goroutines share state: they are tested a second time with the
 # race detector. The rest is single-threaded arithmetic and parsing; internal/arch
 # fails when a room with goroutines, locks or atomics is missing.
-RACE_ROOMS ?= admin algorithms answers askers baseline client clock cmd config/watch daemon decide fleet ingress internal \
+RACE_ROOMS ?= admin algorithms answers askers baseline client clock cmd internal/config/watch daemon decide fleet ingress internal \
   lab limiter mongowire observe shadow top tracing tuner vitals
 RACE_PKGS   = $(foreach d,$(RACE_ROOMS),$(if $(wildcard $(d)),./$(d)/...))
 
@@ -108,7 +108,7 @@ $(LINT):
 measure: ## the figures in docs, as tests that assert times: on a quiet machine only
 	ADMITD_BENCH=1 $(GO) test -count=1 -v -run 'Cost|Idle|Storm|Neighbour|Scrap' ./ingress/... ./observe ./dashboards
 	cd internal/testkit/mongobackend && ADMITD_BENCH=1 $(GO) test -count=1 -v -run Overload .
-	ADMITD_BENCH=1 $(GO) test -count=1 -v -run EightProcesses -bench Script ./fleet
+	ADMITD_BENCH=1 $(GO) test -count=1 -v -run EightProcesses -bench Script ./internal/fleet
 
 # What fuzzing finds interesting is kept here; what fails goes to testdata.
 FUZZ_CORPUS ?= $(HOME)/.cache/admitd-fuzz
@@ -156,7 +156,7 @@ vuln: ## known vulnerabilities; needs the network, or VULNDB=/path/to/a/mirror
 	else $(TOOL) govulncheck ./...; fi
 
 lab: build ## run the overload lab, rewrite docs/lab/results.md and the table in README.md; the page is bin/lab.html
-	cd lab/peers && $(GO) test -count=1 -timeout 2h -run WriteComparison . -args -out $(CURDIR)/docs/lab/peers.json
+	cd internal/lab/peers && $(GO) test -count=1 -timeout 2h -run WriteComparison . -args -out $(CURDIR)/docs/lab/peers.json
 	$(BIN)/admitd lab report --peers docs/lab/peers.json --out docs/lab/results.md --insert README.md --html $(BIN)/lab.html
 
 lab-full: build ## every variant of every scenario; the report is bin/lab-full.md, the page bin/lab-full.html
@@ -165,8 +165,8 @@ lab-full: build ## every variant of every scenario; the report is bin/lab-full.m
 lab-targets: build ## what the default reaches of its targets, in every variant: docs/lab/targets.md
 	$(BIN)/admitd lab run --full --algorithm none,knee+queue --targets docs/lab/targets.md > $(BIN)/lab-targets.txt
 
-lab-ceilings: build ## compute the best fixed limits of scenarios that have changed, into lab/ceilings.json
-	$(BIN)/admitd lab ceilings --full --from lab/ceilings.json --out lab/ceilings.json
+lab-ceilings: build ## compute the best fixed limits of scenarios that have changed, into internal/lab/ceilings.json
+	$(BIN)/admitd lab ceilings --full --from internal/lab/ceilings.json --out internal/lab/ceilings.json
 
 FALSIFY ?= --for 3m
 lab-falsify: build ## search for the scenarios in which the default does worst, into bin/falsify (FALSIFY="--for 10m --seed 7")

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/internal/ingress"
 )
 
 // BackendReader tells how the backends of an ingress answer.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/internal/ingress"
 )
 
 // DoorReader is an ingress's [ingress.Door], as far as it is read at scrape

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/internal/ingress"
 	"github.com/admitd/admitd/limiter"
 	"github.com/admitd/admitd/observe"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/internal/ingress"
 	"github.com/admitd/admitd/observe"
 )
 

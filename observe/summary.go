@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/admitd/admitd/ingress"
+	"github.com/admitd/admitd/internal/ingress"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )

@@ -21,8 +21,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/internal/ingress"
+	"github.com/admitd/admitd/internal/ingress/httpgate"
 	"github.com/admitd/admitd/limiter"
 )
 

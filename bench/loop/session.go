@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"syscall"
 
-	"github.com/admitd/admitd/ingress/nowait"
+	"github.com/admitd/admitd/internal/ingress/nowait"
 	"github.com/admitd/admitd/limiter"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/client/permits"
-	"github.com/admitd/admitd/decide"
+	"github.com/admitd/admitd/internal/decide"
 	"github.com/admitd/admitd/labels"
 	"github.com/admitd/admitd/limiter"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // maxRedirects bounds how often a lookup is sent on.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // conn is one connection. Writing is done by a goroutine of its own, so that

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 var (

@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // Options of a [Client]. The zero value works.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // Producer publishes to one topic. It is safe for concurrent use.

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/admitd/admitd/client/pulsarproducer"
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // server is a broker that the test plays: it makes every producer, answers every

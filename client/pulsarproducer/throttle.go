@@ -3,7 +3,7 @@ package pulsarproducer
 import (
 	"time"
 
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // mostly is the share of a wait that must have been throttling for the wait's

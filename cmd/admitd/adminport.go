@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/admitd/admitd/top"
+	"github.com/admitd/admitd/internal/top"
 )
 
 // The exit codes of commands that ask a running daemon, besides 0.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/daemon"
 )
 
 // Exit codes of check.

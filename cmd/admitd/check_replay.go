@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/admitd/admitd/cmd/admitd/labcmd"
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/measure"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/measure"
 )
 
 // What a replay is judged by.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/admitd/admitd/internal/top"
 	"github.com/admitd/admitd/status"
-	"github.com/admitd/admitd/top"
 )
 
 // newExplain returns the command that says why a limit is what it is.

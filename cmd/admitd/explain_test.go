@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/admitd/admitd/algorithms/parts"
-	"github.com/admitd/admitd/fleet/pool"
-	"github.com/admitd/admitd/vitals"
+	"github.com/admitd/admitd/internal/fleet/pool"
+	"github.com/admitd/admitd/internal/history"
 )
 
 // A running daemon says why a limit is what it is, in sentences, and what the
@@ -44,7 +44,7 @@ func TestExplainRunning(t *testing.T) {
 // Every reason that an algorithm gives is explained in words.
 func TestWhysHaveWords(t *testing.T) {
 	for _, why := range append(parts.Whys(), pool.WhyFleet) {
-		if vitals.Words(why) == "" {
+		if history.Words(why) == "" {
 			t.Errorf("nothing says what %q means", why)
 		}
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/admitd/admitd/algorithms"
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/scenario"
-	"github.com/admitd/admitd/lab/trace"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/scenario"
+	"github.com/admitd/admitd/internal/lab/trace"
 	"github.com/admitd/admitd/limiter"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/admitd/admitd/cmd/admitd/labcmd"
-	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/internal/config"
 )
 
 // streams are where a command writes.

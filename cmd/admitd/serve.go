@@ -12,9 +12,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/admitd/admitd/clock"
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/config/watch"
-	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/config/watch"
+	"github.com/admitd/admitd/internal/daemon"
 )
 
 // exitKilled is the exit status after a second signal.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/top"
+	"github.com/admitd/admitd/internal/top"
 )
 
 // newTop returns the command that shows a running daemon in the terminal.

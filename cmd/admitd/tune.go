@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/tuner"
+	"github.com/admitd/admitd/internal/tuner"
 )
 
 // tuneFlags are where the daemon is.

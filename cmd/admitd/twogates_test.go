@@ -14,7 +14,7 @@ import (
 
 	"github.com/admitd/admitd/client"
 	"github.com/admitd/admitd/client/selection"
-	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/daemon"
 	"github.com/admitd/admitd/internal/testkit/configured"
 )
 

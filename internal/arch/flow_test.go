@@ -250,15 +250,15 @@ func TestNamesMeanOneStop(t *testing.T) {
 		{"frame.go", false, regexp.MustCompile(`(?i)head|size`)},
 		{"options.go", false, regexp.MustCompile(`(?i)default|validate|parse`)},
 	}
-	gates, err := filepath.Glob(filepath.Join(root, "ingress/*gate"))
+	gates, err := filepath.Glob(filepath.Join(root, "internal/ingress/*gate"))
 	if err != nil || len(gates) < 3 {
 		t.Fatalf("found the gates %q, %v", gates, err)
 	}
 	for _, gate := range gates {
 		for _, s := range same {
-			file := path.Join("ingress", filepath.Base(gate), s.file)
+			file := path.Join("internal/ingress", filepath.Base(gate), s.file)
 			if s.file == "frame.go" && filepath.Base(gate) == "httpgate" {
-				file = "ingress/httpgate/upstream/frame.go" // of a request, net/http knows
+				file = "internal/ingress/httpgate/upstream/frame.go" // of a request, net/http knows
 			}
 			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
 				t.Errorf("%s is missing: the same stop has the same file in every gate", file)

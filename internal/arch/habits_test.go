@@ -48,7 +48,7 @@ func TestTestsStandOutside(t *testing.T) {
 func TestNobodyAsksForTheProtocol(t *testing.T) {
 	asks := regexp.MustCompile(`\.Protocol (==|!=) ["p]|switch [a-z.]*\.Protocol`)
 	for _, p := range packages(t) {
-		if !slices.Contains([]string{"config", "daemon", "daemon/protocol", "admin", "observe", "top", "limiter"}, p.dir) {
+		if !slices.Contains([]string{"internal/config", "internal/daemon", "internal/daemon/protocol", "internal/admin", "observe", "internal/top", "limiter"}, p.dir) {
 			continue
 		}
 		for _, f := range p.sources() {

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/daemon"
-	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/daemon"
+	"github.com/admitd/admitd/internal/lab/openloop"
 )
 
 // The demo's backend and load.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/client"
+	"github.com/admitd/admitd/internal/lab/measure"
+	"github.com/admitd/admitd/internal/lab/openloop"
 	"github.com/admitd/admitd/internal/modelhttp"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/openloop"
 )
 
 // demoHTTP is the demo over HTTP: four tenants, of which the last storms.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/client"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/internal/lab/measure"
+	"github.com/admitd/admitd/internal/lab/openloop"
 )
 
 // demoConnections bounds a client's connections, as the pools of a few

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/admitd/admitd/admin"
-	"github.com/admitd/admitd/daemon"
-	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/internal/admin"
+	"github.com/admitd/admitd/internal/daemon"
+	"github.com/admitd/admitd/internal/lab/openloop"
 )
 
 // show is the demo of a target, behind a daemon that runs.

@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/admitd/admitd/client"
-	"github.com/admitd/admitd/lab/openloop"
+	"github.com/admitd/admitd/internal/lab/openloop"
 )
 
 // newTarget returns the demo of a protocol.

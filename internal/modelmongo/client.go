@@ -11,7 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
-	"github.com/admitd/admitd/mongowire"
+	"github.com/admitd/admitd/internal/mongowire"
 )
 
 // What drivers of the newest generation do on an overload error.

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/admitd/admitd/internal/modelwork"
-	"github.com/admitd/admitd/mongowire"
+	"github.com/admitd/admitd/internal/mongowire"
 )
 
 // Server is the model backend; handshakes cost nothing. It is safe for concurrent

@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
-	"github.com/admitd/admitd/mongowire"
+	"github.com/admitd/admitd/internal/mongowire"
 )
 
 // maxFrame bounds a frame, in bytes.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/client/pulsarproducer"
-	"github.com/admitd/admitd/ingress/pulsargate"
-	"github.com/admitd/admitd/ingress/pulsargate/topics"
+	"github.com/admitd/admitd/internal/ingress/pulsargate"
+	"github.com/admitd/admitd/internal/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/internal/modelpulsar"
 	"github.com/admitd/admitd/limiter"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/internal/modelpulsar"
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // peer is a connection to a broker that is played frame by frame.

@@ -15,7 +15,7 @@ import (
 	"github.com/admitd/admitd/internal/modelmongo"
 	"github.com/admitd/admitd/internal/modelpostgres"
 	"github.com/admitd/admitd/internal/modelpulsar"
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // errRefused is what a client of a wire protocol gets from a gate that refuses.

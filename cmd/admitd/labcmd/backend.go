@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/internal/lab"
 )
 
 // newBackend returns the command that is a backend for live runs.

@@ -5,9 +5,9 @@ import (
 	"os"
 
 	"github.com/admitd/admitd/algorithms"
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/daemon"
-	"github.com/admitd/admitd/lab"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/daemon"
+	"github.com/admitd/admitd/internal/lab"
 	"github.com/admitd/admitd/limiter"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/scenario"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/scenario"
 )
 
 // newCeilings returns the command that computes what is possible.
@@ -20,7 +20,7 @@ func newCeilings(s streams) *cobra.Command {
 This plays many of them and writes the best of each window; the results of a run
 are then shown as shares of it. What --from already knows of scenarios that have
 not changed is kept.`,
-		Example: "  admitd lab ceilings --from lab/ceilings.json --out lab/ceilings.json",
+		Example: "  admitd lab ceilings --from internal/lab/ceilings.json --out internal/lab/ceilings.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			scenarios, err := o.load()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/lab/falsify"
+	"github.com/admitd/admitd/internal/lab/falsify"
 )
 
 // newFalsify returns the command that searches for the worst scenarios.

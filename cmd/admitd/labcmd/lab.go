@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/report"
-	"github.com/admitd/admitd/lab/scenario"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/measure"
+	"github.com/admitd/admitd/internal/lab/report"
+	"github.com/admitd/admitd/internal/lab/scenario"
 )
 
 // ErrNotKept is wrapped by the error of a run that does not keep its criteria.
@@ -97,7 +97,7 @@ type runFlags struct {
 // choose adds the flags that choose runs.
 func (o *runFlags) choose(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name, those of lab/worst too; none = the suite")
+	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name, those of internal/lab/worst too; none = the suite")
 	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	f.StringSliceVar(&o.files, "file", nil, "scenario files to play instead of the shipped ones")
 	f.StringSliceVar(&o.variants, "variant", nil, "variants to play, by name or part of it; none = all")

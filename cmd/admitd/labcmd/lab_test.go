@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/admitd/admitd/cmd/admitd/labcmd"
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/scenario"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/scenario"
 )
 
 // quickScenario ends in a moment and judges one thing.

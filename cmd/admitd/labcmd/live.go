@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/admitd/admitd/client"
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/openloop"
-	"github.com/admitd/admitd/lab/report"
-	"github.com/admitd/admitd/lab/scenario"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/measure"
+	"github.com/admitd/admitd/internal/lab/openloop"
+	"github.com/admitd/admitd/internal/lab/report"
+	"github.com/admitd/admitd/internal/lab/scenario"
 	"github.com/admitd/admitd/labels"
 )
 

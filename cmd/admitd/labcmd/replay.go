@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/scenario"
-	"github.com/admitd/admitd/lab/trace"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/measure"
+	"github.com/admitd/admitd/internal/lab/scenario"
+	"github.com/admitd/admitd/internal/lab/trace"
 )
 
 // replayFlags are the flags of replay.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/admitd/admitd/lab/trace"
+	"github.com/admitd/admitd/internal/lab/trace"
 	"github.com/admitd/admitd/limiter"
 )
 

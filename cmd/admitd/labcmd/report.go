@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/lab/report"
+	"github.com/admitd/admitd/internal/lab/report"
 )
 
 // newReport returns the command that writes the results as a document.

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/admitd/admitd/cmd/admitd/labcmd"
-	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/scenario"
 	"github.com/admitd/admitd/internal/testkit/configured"
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/scenario"
 )
 
 // The README's own lines for tenants, as they stand there, serve twenty tenants who ask

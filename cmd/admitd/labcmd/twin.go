@@ -14,15 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/daemon"
 	"github.com/admitd/admitd/internal/demo"
+	"github.com/admitd/admitd/internal/lab"
+	"github.com/admitd/admitd/internal/lab/measure"
+	"github.com/admitd/admitd/internal/lab/openloop"
+	"github.com/admitd/admitd/internal/lab/scenario"
 	"github.com/admitd/admitd/internal/modelmongo"
 	"github.com/admitd/admitd/internal/modelpostgres"
-	"github.com/admitd/admitd/lab"
-	"github.com/admitd/admitd/lab/measure"
-	"github.com/admitd/admitd/lab/openloop"
-	"github.com/admitd/admitd/lab/scenario"
 )
 
 // twinFlags are the flags of twin.

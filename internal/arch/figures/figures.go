@@ -81,7 +81,7 @@ func ways() {
 	}
 	blocks := chainOf(string(b))
 	var own, whole []string
-	room := regexp.MustCompile(`^ingress/[a-z]+gate/[a-z]+/`) // of a gate's own
+	room := regexp.MustCompile(`^internal/ingress/[a-z]+gate/[a-z]+/`) // of a gate's own
 	for _, title := range slices.Sorted(maps.Keys(blocks)) {
 		name, wire := strings.CutSuffix(title, " (corridor)")
 		if title == "every protocol" || title == "corridor" || title == "limiter" {
@@ -92,7 +92,7 @@ func ways() {
 			switch {
 			case room.MatchString(f):
 				inRooms++
-			case strings.HasPrefix(f, "ingress/") && strings.Contains(f, "gate/"):
+			case strings.HasPrefix(f, "internal/ingress/") && strings.Contains(f, "gate/"):
 				mine++
 			}
 		}
@@ -216,7 +216,7 @@ func measure(d ast.Decl, of func(name string) *shape) {
 // tests compares lines of tests and of sources; what is below a room is of it.
 func tests(all []source) {
 	var out []string
-	for _, room := range []string{"limiter", "config", "lab", ""} {
+	for _, room := range []string{"limiter", "internal/config", "internal/lab", ""} {
 		var test, src int
 		for _, s := range all {
 			if room != "" && !strings.HasPrefix(s.path, room+"/") {
@@ -249,8 +249,8 @@ func touched(all []source) {
 		return files
 	}
 	// PostgreSQL is a source of signals for the tuner as well, which is another matter.
-	source := []string{"tuner/sqlsource", "config/tuner.go", "config/validate_tuner.go", "daemon/steward/"}
-	protocol := append(source, "ingress/postgresgate/", "config/postgres.go", "daemon/protocol/postgres.go", "lab/", "cmd/admitd/labcmd/")
+	source := []string{"internal/tuner/sqlsource", "internal/config/tuner.go", "internal/config/validate_tuner.go", "internal/daemon/tunersetup/"}
+	protocol := append(source, "internal/ingress/postgresgate/", "internal/config/postgres.go", "internal/daemon/protocol/postgres.go", "internal/lab/", "cmd/admitd/labcmd/")
 	for _, k := range []struct {
 		what, aim string
 		files     []string

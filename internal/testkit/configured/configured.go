@@ -5,7 +5,7 @@ package configured
 import (
 	"testing"
 
-	"github.com/admitd/admitd/config"
+	"github.com/admitd/admitd/internal/config"
 )
 
 // From returns the configuration that a text is.

@@ -11,7 +11,7 @@ import (
 	mongov1 "go.mongodb.org/mongo-driver/mongo"
 	optionsv1 "go.mongodb.org/mongo-driver/mongo/options"
 
-	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/internal/ingress/mongogate"
 	"github.com/admitd/admitd/limiter"
 )
 

@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/internal/ingress"
+	"github.com/admitd/admitd/internal/ingress/mongogate"
 	"github.com/admitd/admitd/internal/testkit/mongobackend"
 	"github.com/admitd/admitd/limiter"
 )

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/internal/ingress/mongogate"
 	"github.com/admitd/admitd/internal/modelmongo"
 	"github.com/admitd/admitd/limiter"
 )

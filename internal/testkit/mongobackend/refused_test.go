@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
-	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/internal/ingress/mongogate"
 	"github.com/admitd/admitd/internal/modelmongo"
 )
 

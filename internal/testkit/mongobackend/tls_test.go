@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/ingress/mongogate"
+	"github.com/admitd/admitd/internal/ingress"
+	"github.com/admitd/admitd/internal/ingress/mongogate"
 	"github.com/admitd/admitd/internal/modelmongo"
 	"github.com/admitd/admitd/internal/testkit/keypair"
 	"github.com/admitd/admitd/limiter"

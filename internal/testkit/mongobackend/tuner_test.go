@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/internal/testkit/mongobackend"
-	"github.com/admitd/admitd/tuner/mongosource"
+	"github.com/admitd/admitd/internal/tuner/mongosource"
 )
 
 // The tuner reads what a real server says of itself.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/admitd/admitd/config"
-	"github.com/admitd/admitd/daemon"
+	"github.com/admitd/admitd/internal/config"
+	"github.com/admitd/admitd/internal/daemon"
 	"github.com/admitd/admitd/limiter"
 )
 

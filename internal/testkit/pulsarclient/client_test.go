@@ -15,8 +15,8 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 	plog "github.com/apache/pulsar-client-go/pulsar/log"
 
-	"github.com/admitd/admitd/ingress/pulsargate"
-	"github.com/admitd/admitd/ingress/pulsargate/topics"
+	"github.com/admitd/admitd/internal/ingress/pulsargate"
+	"github.com/admitd/admitd/internal/ingress/pulsargate/topics"
 	"github.com/admitd/admitd/internal/modelpulsar"
 	"github.com/admitd/admitd/limiter"
 )

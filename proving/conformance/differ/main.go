@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/admitd/admitd/ingress"
-	"github.com/admitd/admitd/ingress/httpgate"
+	"github.com/admitd/admitd/internal/ingress"
+	"github.com/admitd/admitd/internal/ingress/httpgate"
 	"github.com/admitd/admitd/limiter"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	client "github.com/apache/pulsar-client-go/pulsar"
 
+	"github.com/admitd/admitd/internal/pulsarwire"
 	"github.com/admitd/admitd/proving/pulsar"
-	"github.com/admitd/admitd/pulsarwire"
 )
 
 // cell is the client under test.

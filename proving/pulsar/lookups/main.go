@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/client/pulsarproducer"
+	"github.com/admitd/admitd/internal/pulsarwire"
 	"github.com/admitd/admitd/proving/pulsar"
-	"github.com/admitd/admitd/pulsarwire"
 )
 
 // topic is asked for, and published to.

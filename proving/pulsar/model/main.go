@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/admitd/admitd/internal/modelpulsar"
-	"github.com/admitd/admitd/pulsarwire"
+	"github.com/admitd/admitd/internal/pulsarwire"
 )
 
 // stored counts what was published, by topic.

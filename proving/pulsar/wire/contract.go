@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/admitd/admitd/internal/pulsarwire"
 	"github.com/admitd/admitd/proving/pulsar"
-	"github.com/admitd/admitd/pulsarwire"
 )
 
 // probe is something that the gate relies on.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/admitd/admitd/internal/pulsarwire"
 	"github.com/admitd/admitd/proving/pulsar"
-	"github.com/admitd/admitd/pulsarwire"
 )
 
 // topic returns the name of one whose limit is 20 messages a second, and which
