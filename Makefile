@@ -20,8 +20,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Rooms where goroutines share state: they are tested a second time with the
 # race detector. The rest is single-threaded arithmetic and parsing; internal/arch
 # fails when a room with goroutines, locks or atomics is missing.
-RACE_ROOMS ?= admin algorithms answers askers baseline client clock cmd internal/config/watch daemon decide fleet ingress internal \
-  lab limiter mongowire observe shadow top tracing tuner vitals
+RACE_ROOMS ?= algorithms client clock cmd limiter observe internal/admin internal/baseline internal/config/watch internal/daemon \
+  internal/decide internal/demo internal/eventqueue internal/fleet internal/history internal/httpjson internal/ingress \
+  internal/lab internal/modelhttp internal/modelmongo internal/modelpostgres internal/modelpulsar internal/modelwork \
+  internal/mongowire internal/shadow internal/testkit internal/top internal/topkeys internal/tracing internal/tuner
 RACE_PKGS   = $(foreach d,$(RACE_ROOMS),$(if $(wildcard $(d)),./$(d)/...))
 
 # Every directory with a go.mod of its own: heavy test parts that must stay out
