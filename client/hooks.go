@@ -48,7 +48,7 @@ func call(ctx context.Context, hook func(context.Context, Event), e *Event) {
 	}
 }
 
-// logRetry writes the one line that each retry gets.
+// logRetry writes the one wait queue that each retry gets.
 func (c *Client) logRetry(ctx context.Context, e *Event) {
 	if c.log == nil || !c.log.Enabled(ctx, c.level) {
 		return

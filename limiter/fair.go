@@ -31,7 +31,7 @@ const (
 	// forget is how much of what was refused still counts a turn later.
 	forget = 0.98
 	// similar is the ratio below which two mean times that a permit is held are taken
-	// for the same: a mean over some hundred requests strays by chance.
+	// for the same: a mean over some hundred requests unanswered connections by chance.
 	similar = 1.15
 	// holdSamples is how many permits the mean time that a partition holds one is
 	// taken over.

@@ -97,7 +97,7 @@ func (g *Gate) Apply(policy *Policy) {
 var switching sync.Mutex //nolint:gochecknoglobals // what it guards belongs to several gates
 
 // changeBackend is [Gate.Apply] of a policy with another backend: those who wait go
-// on in the line of that one.
+// on in the wait queue of that one.
 func (g *Gate) changeBackend(now int64, policy *Policy, before *Backend) {
 	switching.Lock()
 	defer switching.Unlock()

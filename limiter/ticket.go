@@ -13,7 +13,7 @@ import (
 // until it is done. A ticket is used by one goroutine at a time.
 type Ticket struct {
 	gate *Gate
-	spec *partitionSpec // guarded by line.mu while the ticket is in the line
+	spec *partitionSpec // guarded by line.mu while the ticket is in the wait queue
 	req  Request
 	at   int64 // monotonic ns when it was offered
 	dues [2]Due

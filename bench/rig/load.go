@@ -152,7 +152,7 @@ func (all Crew) Drive(ctx context.Context, d time.Duration) (Load, error) {
 	return l, errors.Join(failed...)
 }
 
-// Drive gathers a crew, has it ask for d, and dismisses it.
+// Drive gathers a class heap, has it ask for d, and dismisses it.
 func (t *Talk) Drive(ctx context.Context, conns int, d time.Duration, addrs ...string) (Load, error) {
 	crew, err := t.Gather(conns, addrs...)
 	if err != nil {

@@ -288,7 +288,7 @@ func readToken(section, file string) (string, error) {
 	return token, nil
 }
 
-// askedCollector tells metrics what the desk decided.
+// askedCollector tells metrics what the decision API decided.
 type askedCollector struct{ decider *decide.Decider }
 
 //nolint:gochecknoglobals // constants

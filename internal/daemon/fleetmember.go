@@ -360,7 +360,7 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	s := g.Brief()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...) //nolint:promlinter // as in the steward's
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...) //nolint:promlinter // as in the tuner's runner's
 	}
 	for _, sum := range g.Sums() {
 		gauge(c.share, sum.Share, sum.Label)
@@ -378,6 +378,6 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(c.mode, in, string(m))
 	}
-	ch <- prometheus.MustNewConstMetric(c.calls, prometheus.CounterValue, float64(s.Calls))       //nolint:promlinter // as in the steward's
+	ch <- prometheus.MustNewConstMetric(c.calls, prometheus.CounterValue, float64(s.Calls))       //nolint:promlinter // as in the tuner's runner's
 	ch <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, float64(s.Failures)) //nolint:promlinter // as above
 }

@@ -168,7 +168,7 @@ func (c *shadowCollector) Collect(ch chan<- prometheus.Metric) {
 	list := c.stages.reports("")
 	for i := range list {
 		r := &list[i]
-		ch <- prometheus.MustNewConstMetric(c.offered, prometheus.CounterValue, float64(r.Offered), r.Name) //nolint:promlinter // as in the steward's
+		ch <- prometheus.MustNewConstMetric(c.offered, prometheus.CounterValue, float64(r.Offered), r.Name) //nolint:promlinter // as in the tuner's runner's
 		for reason, n := range r.Rejected {
 			ch <- prometheus.MustNewConstMetric(c.rejected, prometheus.CounterValue, float64(n), r.Name, string(reason)) //nolint:promlinter // as above
 		}

@@ -14,7 +14,7 @@ import (
 var (
 	// ErrUnknownIngress: no ingress has that name. Answered with 404.
 	ErrUnknownIngress = errors.New("decide: no such ingress")
-	// ErrFull: as many permits are held as may be, or the desk has closed.
+	// ErrFull: as many permits are held as may be, or the decision API has closed.
 	// Answered with 503, as a refusal.
 	ErrFull = errors.New("decide: as many permits are held as may be")
 	// ErrUnacceptable: the request that a proxy asks about is one that a gate answers
@@ -83,7 +83,7 @@ func (d *Decider) Admit(ctx context.Context, a *Ask) (limiter.Permit, error) {
 	return permit, err
 }
 
-// Hold is how the desk keeps a permit.
+// Hold is how the decision API keeps a permit.
 type Hold struct {
 	ID      string          // "" = one that cannot be guessed is made up
 	TTL     time.Duration   // > 0, at most [MaxTTL]
@@ -111,13 +111,13 @@ func (d *Decider) Hold(ctx context.Context, a *Ask, h Hold) (id string, err erro
 	return d.permits.keep(permit, h), nil
 }
 
-// Kept is a permit that the caller has, and how the desk is to keep it.
+// Kept is a permit that the caller has, and how the decision API is to keep it.
 type Kept struct {
 	Permit limiter.Permit
 	Hold
 }
 
-// Keep holds permits that the caller has and moves them to the desk: all of them
+// Keep holds permits that the caller has and moves them to the decision API: all of them
 // or none. The error is [ErrFull]; the permits are then still the caller's.
 func (d *Decider) Keep(all []Kept) error {
 	if !d.permits.book(len(all)) {
@@ -129,14 +129,14 @@ func (d *Decider) Keep(all []Kept) error {
 	return nil
 }
 
-// End returns a permit that the desk holds. It reports false when there is none
+// End returns a permit that the decision API holds. It reports false when there is none
 // of that id: never granted, returned already, or expired.
 func (d *Decider) End(id string, o limiter.Outcome) bool { return d.permits.end(id, o) }
 
-// Held returns how many permits the desk holds.
+// Held returns how many permits the decision API holds.
 func (d *Decider) Held() int { return d.permits.held() }
 
-// Close ends, as ignored, every permit that the desk holds; from then on it
+// Close ends, as ignored, every permit that the decision API holds; from then on it
 // holds none.
 func (d *Decider) Close() { d.permits.close() }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // permits holds permits until they are returned or expire. Whoever takes one out of the map ends it; so it is ended once, however
-// a return, the expiry and the end of the desk meet.
+// a return, the expiry and the end of the decision API meet.
 type permits struct {
 	bound int
 
@@ -62,7 +62,7 @@ func (p *permits) keep(permit limiter.Permit, how Hold) (id string) {
 }
 
 // put places h where one was booked and returns what has no place now: the
-// permit that had the id before, h itself when the desk has closed, or nil.
+// permit that had the id before, h itself when the decision API has closed, or nil.
 func (p *permits) put(id string, h *held, how Hold) (loser *held) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,7 @@ type entry struct {
 	order int
 }
 
-// Whatever is added and taken in whatever order, the agenda gives what a sorted list
+// Whatever is added and taken in whatever order, the event queue gives what a sorted list
 // would: the earliest first, and of one time the one that was added first.
 func TestEventQueueIsASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -206,7 +206,7 @@ func (d *Door) refuse(c net.Conn, why Refusal) {
 	d.show(c, why)
 }
 
-// show closes a connection, after the usher had a word with its client, unless it
+// show closes a connection, after the refuser had a word with its client, unless it
 // would take descriptors that others need as long.
 func (d *Door) show(c net.Conn, why Refusal) {
 	if d.refuser == nil || why != OverRate && why != OverOpen && why != Draining || !d.o.Descriptors.Receive(c) {
@@ -216,7 +216,7 @@ func (d *Door) show(c net.Conn, why Refusal) {
 	go d.tellRefusal(c, why)
 }
 
-// tellRefusal lets the usher speak to one client.
+// tellRefusal lets the refuser speak to one client.
 func (d *Door) tellRefusal(c net.Conn, why Refusal) {
 	defer d.o.Descriptors.Dismiss()
 	defer c.Close()

@@ -60,7 +60,7 @@ func TestReservedPlacesAndLastWords(t *testing.T) {
 }
 
 // Who is turned away while the last descriptors are in use is not told why: in the
-// second that the usher waits for each, 64 of a flood held what is kept for the
+// second that the refuser waits for each, 64 of a flood held what is kept for the
 // gate's own way to its backend.
 func TestNoLastWordsForTheLastDescriptors(t *testing.T) {
 	if !ingress.CanSeePeerGone {

@@ -40,7 +40,7 @@ func TestIndexIsAMap(t *testing.T) {
 				model[key] = &entry{key: key}
 				x.Put(hash, name, model[key])
 			}
-			x = copied(x) // as the roster does
+			x = copied(x) // as the partition table does
 			most = max(most, len(model))
 			for key := range keys {
 				if got := x.Find(crowded(key)); got != model[key] {

@@ -36,7 +36,7 @@ type Process struct {
 // Ingress is one protocol's front with its gate.
 type Ingress struct {
 	Name, Protocol, Listen, Backend string
-	ETag                            string // of its settings; set by the press
+	ETag                            string // of its settings; set by the status cache
 	Gate                            limiter.Status
 	Connections                     *ingress.Status // nil = none counted
 	Backends                        []ingress.BackendStatus

@@ -144,7 +144,7 @@ func (s *RateLimitService) keep(all []decision) *decision {
 		if d := &all[i]; d.id == "" || d.ends || d.looks {
 			d.permit.End(limiter.Ignored)
 		}
-		all[i].permit = limiter.Permit{} // ended, or the desk's from now on
+		all[i].permit = limiter.Permit{} // ended, or the decision API's from now on
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package httpgate is the gate for HTTP: HTTP/1.1 and HTTP/2 in, HTTP/1.1 out.
 //
-// A request goes through four rooms. It comes over a connection of [doorstep], which
+// A request goes through four rooms. It comes over a connection of [fast path], which
 // reads it when it is a plain one, and leaves it to net/http otherwise; or over a
 // session of HTTP/2, in [streams]; of either it learns by [departure] that its client
 // has left. Here a

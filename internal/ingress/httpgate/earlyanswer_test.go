@@ -13,7 +13,7 @@ import (
 
 // What is written right before a connection is closed arrives, and over TLS its
 // farewell behind it. TLS sets a deadline in the past once it has said farewell:
-// while the socket below held writes back, both were lost; see the doorstep's tests
+// while the socket below held writes back, both were lost; see the fast path's tests
 // for the socket alone.
 func TestWhatIsSaidBeforeAClose(t *testing.T) {
 	for name, f := range map[string]func(t *testing.T, l lane){"a preface that is none": saysBadRequest, "GOAWAY": saysGoAway} {

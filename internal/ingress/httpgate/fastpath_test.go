@@ -19,7 +19,7 @@ import (
 )
 
 // lanes are two connections: what is sent over the first is served by net/http,
-// since its first request came in two parts, and over the second on the doorstep.
+// since its first request came in two parts, and over the second on the fast path.
 func lanes(t *testing.T, l lane, g *gated) (ask [2]func(raw string) (reply, error)) {
 	t.Helper()
 	for i, cut := range []int{20, 0} {
@@ -44,7 +44,7 @@ func lanes(t *testing.T, l lane, g *gated) (ask [2]func(raw string) (reply, erro
 	return ask
 }
 
-// An answer on the doorstep and one behind net/http say the same, refusals too.
+// An answer on the fast path and one behind net/http say the same, refusals too.
 func TestFastPathSaysTheSame(t *testing.T) { inLanes(t, fastPathSaysTheSame) }
 
 func fastPathSaysTheSame(t *testing.T, l lane) {
@@ -221,7 +221,7 @@ func check(t *testing.T, name string, br *bufio.Reader, want string) {
 	}
 }
 
-// A request that was decided about on the doorstep and then waits in the queue
+// A request that was decided about on the fast path and then waits in the queue
 // is admitted when its turn comes, and leaves the queue when its client leaves.
 func TestFastPathQueue(t *testing.T) { inLanes(t, fastPathQueue) }
 
@@ -236,7 +236,7 @@ func fastPathQueue(t *testing.T, l lane) {
 	p.Default.QueueDepth, p.Default.MaxWait = 1, 20*time.Second
 	g := l.start(t, backend, p, httpgate.Options{})
 	const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-	// Connections that have had their first request, so that the doorstep acts.
+	// Connections that have had their first request, so that the fast path acts.
 	conns := make([]net.Conn, 4)
 	readers := make([]*bufio.Reader, len(conns))
 	go func() {
@@ -265,7 +265,7 @@ func fastPathQueue(t *testing.T, l lane) {
 	<-arrived
 	_, _ = io.WriteString(conns[1], get) // queues
 	queued(1)
-	for range 2 { // refused: by net/http, then on the doorstep
+	for range 2 { // refused: by net/http, then on the fast path
 		_, _ = io.WriteString(conns[2], get)
 		if r, err := readReply(readers[2]); err != nil || r.StatusCode != http.StatusServiceUnavailable {
 			t.Fatalf("%+v, %v; want 503", r, err)
@@ -273,7 +273,7 @@ func fastPathQueue(t *testing.T, l lane) {
 	}
 	conns[1].Close()
 	queued(0)
-	_, _ = io.WriteString(conns[3], get) // queues from the doorstep
+	_, _ = io.WriteString(conns[3], get) // queues from the fast path
 	queued(1)
 	release <- struct{}{}
 	if r, err := readReply(readers[0]); err != nil || r.StatusCode != http.StatusOK {

@@ -18,7 +18,7 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// socketlike is a pipe that has a doorstep, as a socket has. What comes over the
+// socketlike is a pipe that has a connection of the fast path, as a socket has. What comes over the
 // pipe is handed on through a pair of sockets, in the time of the bubble. That its
 // client leaves is not seen.
 type socketlike struct {

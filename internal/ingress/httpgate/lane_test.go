@@ -22,7 +22,7 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// lane is a way by which clients come to the doorstep: plainly, or over TLS.
+// lane is a way by which clients come to the fast path: plainly, or over TLS.
 type lane struct{ server, client *tls.Config }
 
 // inLanes runs a test once for each lane: what holds in one holds in the other.
@@ -68,7 +68,7 @@ func closeWrite(c net.Conn) {
 }
 
 // Requests over TLS once went through net/http one and all. Whoever agrees on
-// HTTP/2 in the handshake still gets it there, and others the doorstep, of which
+// HTTP/2 in the handshake still gets it there, and others the fast path, of which
 // the time of the wait for the next request tells: net/http begins it with the
 // answer's end.
 func TestFastPathOverTLS(t *testing.T) {

@@ -50,7 +50,7 @@ func TestOwnTime(t *testing.T) {
 }
 
 // With Options.Timing every answer tells the gate's own microseconds, a refusal
-// too, on the doorstep and behind net/http; without, none does, and what a backend
+// too, on the fast path and behind net/http; without, none does, and what a backend
 // says under that name is its own.
 func TestTiming(t *testing.T) {
 	const work = 20 * time.Millisecond

@@ -44,7 +44,7 @@ func refusers() map[string]func(*testing.T, *limiter.Gate) {
 	}
 }
 
-// The exact bytes of refusals on the doorstep, but for the date, and without
+// The exact bytes of refusals on the fast path, but for the date, and without
 // waits, which are jittered. A gate that drains once said twice that the connection ends.
 func TestRefusalBytesOnTheFastPath(t *testing.T) {
 	date := regexp.MustCompile(`Date: [^\r]*\r`)
@@ -68,7 +68,7 @@ func TestRefusalBytesOnTheFastPath(t *testing.T) {
 	golden.Text(t, "doorstep.golden", strings.ReplaceAll(all.String(), "\r\n", "\n"))
 }
 
-// What is refused on the doorstep is worded once for all who are refused for the
+// What is refused on the fast path is worded once for all who are refused for the
 // same cause. It says what net/http's lane says, to every tenant, class, method and
 // rate, whether its wording is kept or not: there are more tenants than places.
 func TestRefusalsAreWordedAlike(t *testing.T) {
@@ -102,7 +102,7 @@ func TestRefusalsAreWordedAlike(t *testing.T) {
 	}
 }
 
-// asker returns what asks the gate on the doorstep, over one connection for as long
+// asker returns what asks the gate on the fast path, over one connection for as long
 // as it lasts.
 func asker(t *testing.T, addr string) func(*http.Request) reply {
 	t.Helper()

@@ -62,7 +62,7 @@ func newSettings(o Options) (*settings, error) {
 	}, nil
 }
 
-// relay returns what concerns the corridor.
+// relay returns what concerns the relay.
 func (o *settings) relay() relay.Options {
 	return relay.Options{
 		Dialer: o.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Window: o.IdentifyWindow,

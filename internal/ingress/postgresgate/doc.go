@@ -1,5 +1,5 @@
 // Package postgresgate admits PostgreSQL transactions. It is a [relay.Protocol]:
-// the corridor moves the messages, this package knows what they mean.
+// the relay moves the messages, this package knows what they mean.
 //
 // What is admitted is a unit of work that begins while the server is idle: a
 // simple query, or what an extended protocol client binds up to its Sync. It

@@ -19,7 +19,7 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// plain is a protocol that knows nothing: what the corridor costs alone.
+// plain is a protocol that knows nothing: what the relay costs alone.
 type plain struct{}
 
 func (plain) Size(_ relay.Side, b []byte) (total, need int, err error) { return len(b), len(b), nil }
@@ -156,7 +156,7 @@ func listen(t *testing.T, serve func(net.Conn)) relay.DialFunc {
 	}
 }
 
-// An idle connection costs what the corridor's costs, and what has to be known
+// An idle connection costs what the relay's costs, and what has to be known
 // of its session: no buffer, no goroutine of its own.
 func TestIdleConnectionsCostLittle(t *testing.T) {
 	const files = 8 * 220 * 4 // of eight crowds, which stay so that none uses the stacks of another
@@ -178,7 +178,7 @@ func TestIdleConnectionsCostLittle(t *testing.T) {
 			s.ServeConn(t.Context(), c)
 		}
 	}}
-	const most = 6 << 10 // of stack, beyond the corridor's
+	const most = 6 << 10 // of stack, beyond the relay's
 	gateHeap, gateStack := gate.idle(t)
 	for try := 0; try < 5 && gateStack > stack+most; try++ {
 		if heap, stack := gate.idle(t); stack < gateStack {

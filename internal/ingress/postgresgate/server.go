@@ -71,7 +71,7 @@ func newSettings(o Options) (*settings, error) {
 	return s, nil
 }
 
-// relay returns what concerns the corridor.
+// relay returns what concerns the relay.
 func (s *Server) relay(o *settings) relay.Options {
 	return relay.Options{
 		Dialer: o.dialer, Patience: o.FrameTimeout, Greeting: o.HandshakeTimeout, Cancel: o.CancelAbandoned, Window: 2 * seen,

@@ -140,7 +140,7 @@ func (u *suspender) beat() {
 // transaction since before the tick.
 func (u *suspender) yieldIdle(tick uint32) {
 	u.srv.sessions.Each(func(rs *relay.Session) {
-		if s := rs.Protocol().(*session); s.o.IdleInTransaction == IdleAuto { //nolint:forcetypeassert // the corridor is the server's own
+		if s := rs.Protocol().(*session); s.o.IdleInTransaction == IdleAuto { //nolint:forcetypeassert // the relay is the server's own
 			rs.Yield(tick, s.back.soFar())
 		}
 	})
@@ -286,7 +286,7 @@ func (u *suspender) keepShare() {
 	held := map[string][]*session{}
 	u.srv.sessions.Each(func(rs *relay.Session) {
 		if name, before := rs.Held(u.tick - longRounds*perRound); before {
-			held[name] = append(held[name], rs.Protocol().(*session)) //nolint:forcetypeassert // the corridor is the server's own
+			held[name] = append(held[name], rs.Protocol().(*session)) //nolint:forcetypeassert // the relay is the server's own
 		}
 	})
 	if len(held) == 0 {

@@ -57,7 +57,7 @@ func newSettings(o Options) (*settings, error) {
 	return &settings{o, append(brokers{o.Backend}, o.Brokers...)}, nil
 }
 
-// relay returns what concerns the corridor.
+// relay returns what concerns the relay.
 func (o *settings) relay() relay.Options {
 	dialer := relay.NewDialer([]string{o.Backend}, o.DialTimeout, relay.WithTLS(o.Dial, o.BackendTLS))
 	dialer.Health().Keep(o.brokers.named()...)

@@ -1,4 +1,4 @@
-// Package relay is the corridor between a client and a backend: the one loop
+// Package relay is the relay between a client and a backend: the one loop
 // that moves the messages of a wire protocol, whatever the protocol is.
 //
 // A [Relay] serves the connections of one gate. Each is a [Session]: two
@@ -45,7 +45,7 @@
 // who stands still (pace.go), who sleeps (sleep.go), how a session ends
 // (ending.go).
 //
-// # What the corridor keeps for everybody
+// # What the relay keeps for everybody
 //
 // Idle connections hold no buffer, and after a while no goroutine: a side to which
 // nothing comes sleeps until something does, see [Relay.Begin]. Messages that do

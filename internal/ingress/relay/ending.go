@@ -55,7 +55,7 @@ func (u *clientSide) over() bool {
 	return u.p.Done(u.life.answered.Load())
 }
 
-// forget has the watch and the sleepers know a session no more that is over, and
+// forget has the watch and the idle poller know a session no more that is over, and
 // logs why it ended: when it ended badly as a rate, since a client that misbehaves
 // comes back at once.
 func (c *Relay) forget(s *Session) {

@@ -14,7 +14,7 @@ import (
 	"github.com/admitd/admitd/limiter"
 )
 
-// toy is the smallest protocol that needs a corridor. A message is its kind, its
+// toy is the smallest protocol that needs a relay. A message is its kind, its
 // whole length in four bytes, and whatever. Clients send questions 'q', which
 // are admitted and answered by 'a', notes 'n', which are not answered, and 'w',
 // of which the answer may never come. The backend may send 'i' at any time.
@@ -73,7 +73,7 @@ func toyMessage(kind byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-// house is a corridor with a limit of one, in a bubble.
+// house is a relay with a limit of one, in a bubble.
 type house struct {
 	t       *testing.T
 	gate    *limiter.Gate

@@ -12,12 +12,12 @@ import (
 var errIdle = errors.New("relay: nothing came for a while")
 
 // idleSides are how the sides of a session sleep. A side to which nothing has come for
-// [Options.Rest] ends its goroutine, and the corridor's [sleepers] watch its
+// [Options.Rest] ends its goroutine, and the relay's [sleepers] watch its
 // descriptor: bytes, an end or an error begin it anew. To everybody else a side
 // that sleeps is one that waits for bytes. So whatever would end such a wait from
 // here has to rouse it: a deadline that is moved, a connection that is closed.
 type idleSides struct {
-	mu    sync.Mutex // guards the field below and side.bed; taken before that of the sleepers
+	mu    sync.Mutex // guards the field below and side.bed; taken before that of the idle poller
 	never bool       // nobody sleeps any more, and no deadline is set for it
 }
 

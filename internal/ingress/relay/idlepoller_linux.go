@@ -13,7 +13,7 @@ import (
 const canSleep = true
 
 // sleepers watches the descriptors of those who sleep, with one goroutine, which
-// runs from the first of them until the corridor is empty. Descriptors are closed
+// runs from the first of them until the relay is empty. Descriptors are closed
 // and their numbers given to others while events are on their way, so that events
 // name the sleeper and not the descriptor. It is safe for concurrent use.
 type idlePoller struct {

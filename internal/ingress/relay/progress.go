@@ -55,7 +55,7 @@ func (p *progressWatch) look(since, patience time.Duration, blocked bool) (stall
 // movedSince reports whether anything has moved since it was looked at.
 func (p *progressWatch) movedSince() bool { return p.n.Load() != p.last || p.moved.Load() != p.seen }
 
-// watch looks after all sessions of a corridor.
+// watch looks after all sessions of a relay.
 type sessionWatch struct {
 	patience atomic.Int64 // ns; the shortest of all options that were applied
 

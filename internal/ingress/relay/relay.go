@@ -21,14 +21,14 @@ const (
 	Backend
 )
 
-// A Protocol is what the corridor has to know about the messages of one
+// A Protocol is what the relay has to know about the messages of one
 // connection. Size and Inspect of the client's messages are called by one
 // goroutine, Size and Landed of the backend's by another; what both sides use
 // the protocol guards by itself, except what is written before a message is
 // expected and read when its answer lands.
 type Protocol interface {
 	// Size tells how long the message at the head of b is, and how many of its
-	// first bytes Inspect or Landed wants to see; more than the corridor's
+	// first bytes Inspect or Landed wants to see; more than the relay's
 	// window holds are not shown. total is 0 while b is too short to tell.
 	Size(from Side, b []byte) (total, need int, err error)
 	// Inspect decides about a message of the client. An error ends the
@@ -213,7 +213,7 @@ type settings struct {
 	windows sync.Pool // of *[]byte, Options.Window long
 }
 
-// New returns a corridor whose sessions are admitted by g.
+// New returns a relay whose sessions are admitted by g.
 func New(g Gate, o Options) *Relay {
 	c := &Relay{gate: g}
 	c.Apply(o)

@@ -14,7 +14,7 @@ import (
 // Turn is what a session owes its client, and the permit that this takes.
 type Turn struct {
 	c   *Relay
-	o   *settings       // of the corridor when the session began
+	o   *settings       // of the relay when the session began
 	ctx context.Context //nolint:containedctx // of what is admitted already, in a drain too
 
 	state atomic.Uint32 // what is owed; the protocol's own notes are ordered by it
@@ -23,7 +23,7 @@ type Turn struct {
 	paused atomic.Bool // the permit was given back while nobody works; set with mu
 
 	// When the last answer was complete, of a session that keeps its permit: as the
-	// corridor's tick, and as how often the watch had looked.
+	// relay's tick, and as how often the watch had looked.
 	restedTick atomic.Uint32
 	restedLook atomic.Uint64
 
@@ -31,7 +31,7 @@ type Turn struct {
 	permit limiter.Permit
 	asked  limiter.Request // for it
 	held   bool            // the permit is not ended
-	tick   uint32          // of the corridor when the permit was taken
+	tick   uint32          // of the relay when the permit was taken
 	broken bool            // it was taken again since: its age says nothing
 	large  bool            // the message was sent later than it was decided about
 	left   bool            // the client has gone

@@ -19,7 +19,7 @@ const (
 
 var errLongLine = fmt.Errorf("%w: a line of more than %d bytes", ErrForm, maxLine)
 
-// sample is one line of the Prometheus text format. Its labels lie in the line, and
+// sample is one line of the Prometheus text format. Its labels lie in the wait queue, and
 // are valid until the next one is read.
 type sample struct {
 	labels   []label

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Parse returns the request that raw holds as the doorstep reads it, nil when it
+// Parse returns the request that raw holds as the fast path reads it, nil when it
 // leaves raw to net/http.
 func Parse(raw []byte) *http.Request {
 	p := newPlain(nil)

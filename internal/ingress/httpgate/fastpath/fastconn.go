@@ -15,7 +15,7 @@ import (
 	"github.com/admitd/admitd/internal/ingress/httpgate/h2"
 )
 
-// doorstep is a client connection under net/http that serves plain requests
+// fast path is a client connection under net/http that serves plain requests
 // before net/http reads them: a [Visit] decides about them, and takes those that
 // are admitted to the backend, right there.
 //
@@ -38,12 +38,12 @@ type fastConn struct {
 	// The fields below belong to the goroutine that serves the connection, or to
 	// the request of HTTP/1.1 that net/http serves.
 	pending []byte    // was read, and net/http is to get it
-	touched time.Time // when the deadlines were last moved; zero = not by the doorstep
+	touched time.Time // when the deadlines were last moved; zero = not by the fast path
 	soon    bool      // the deadline for reading is not the end: see await
 	arrival
 }
 
-// Phases of a doorstep. For net/http a connection that serves plain requests is
+// Phases of a connection of the fast path. For net/http a connection that serves plain requests is
 // new, or idle, and is closed when the server shuts down.
 const (
 	fresh    int32 = iota // nothing was served yet
@@ -55,7 +55,7 @@ const (
 	leaving               // Close was called
 )
 
-// doorsteps is a listener that puts a doorstep under every connection.
+// connections of the fast path is a listener that puts a connection of the fast path under every connection.
 type fastListener struct {
 	net.Listener
 	s *Conns
@@ -74,7 +74,7 @@ func (l fastListener) Accept() (net.Conn, error) {
 	return l.s.newConn(c, sock, nil), nil
 }
 
-// newDoorstep puts a doorstep above c, which is sock or the TLS above it; without
+// newDoorstep puts a connection of the fast path above c, which is sock or the TLS above it; without
 // a socket net/http gets everything.
 func (s *Conns) newConn(c net.Conn, sock *socket, state *tls.ConnectionState) *fastConn {
 	d := &fastConn{Conn: c, s: s, sock: sock, tls: state, remote: c.RemoteAddr().String()}
@@ -85,7 +85,7 @@ func (s *Conns) newConn(c net.Conn, sock *socket, state *tls.ConnectionState) *f
 	return d
 }
 
-// StateChanged tells the doorstep that net/http is done with a request. It runs
+// StateChanged tells the fast path that net/http is done with a request. It runs
 // in the goroutine that serves the connection: it is [http.Server.ConnState].
 func StateChanged(c net.Conn, state http.ConnState) {
 	if d, ok := c.(interface{ takeBack() }); ok && state == http.StateIdle {

@@ -12,7 +12,7 @@ import (
 	"github.com/admitd/admitd/internal/ingress/httpgate/fastpath"
 )
 
-// FuzzDoorstep: what is decided about on the doorstep is one request, which
+// FuzzDoorstep: what is decided about on the fast path is one request, which
 // net/http reads in the same way.
 func FuzzFastPath(f *testing.F) {
 	for _, seed := range []string{

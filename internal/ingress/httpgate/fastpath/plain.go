@@ -19,7 +19,7 @@ const (
 	maxKept = 64 << 10
 )
 
-// plain is a request that is served on the doorstep, with its answer: it is the
+// plain is a request that is served on the fast path, with its answer: it is the
 // [http.ResponseWriter] too. It is used for one request after another; its zero
 // value is not usable.
 type plain struct {

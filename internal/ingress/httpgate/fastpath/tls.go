@@ -23,7 +23,7 @@ const protoHTTP2 = "h2"
 const lastGreeting = time.Second
 
 // greeting is a listener that shakes hands by itself: only then is it known whether
-// a connection speaks HTTP/2, or gets a doorstep above TLS.
+// a connection speaks HTTP/2, or gets a connection of the fast path above TLS.
 type tlsListener struct {
 	inner net.Listener
 	s     *Conns
@@ -166,7 +166,7 @@ func offering(cfg *tls.Config) *tls.Config {
 	return cfg
 }
 
-// secured is a doorstep above TLS. What net/http asks it has another answer to.
+// secured is a connection of the fast path above TLS. What net/http asks it has another answer to.
 type tlsConn struct{ *fastConn }
 
 // ConnectionState tells net/http that requests come over TLS, and how.
