@@ -192,7 +192,7 @@ func partitionWindow() []panel {
 		},
 		{
 			kind: series, title: "Latencies that no limit learned from", unit: rate, w: 12,
-			about:   "By reason: clock (not trusted), epoch (the clock changed meanwhile), too_long. Absent while there are none.",
+			about:   "By reason: clock (not trusted), epoch (the clock changed meanwhile). Absent while there are none.",
 			queries: []query{{sum("reason", per("admitd_latency_samples_discarded_total", part)), "{{reason}}"}},
 		},
 	}
