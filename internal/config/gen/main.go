@@ -42,6 +42,6 @@ func generate(dir string) (map[string][]byte, error) {
 	}
 	return map[string][]byte{
 		"schema.json":                            schema,
-		filepath.Join("..", "docs", "config.md"): m.reference(),
+		filepath.Join("..", "..", "docs", "config.md"): m.reference(),
 	}, nil
 }
