@@ -1,7 +1,6 @@
 package algorithms_test
 
 import (
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -143,7 +142,12 @@ func TestStatesAreDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Sort(want[kind])
-		if diff := cmp.Diff(want[kind], slices.Sorted(maps.Keys(limit.State()))); diff != "" {
+		var told []string // a count is documented as an event of admitd_algorithm_events_total
+		for name := range limit.State() {
+			told = append(told, strings.TrimSuffix(name, "_total"))
+		}
+		slices.Sort(told)
+		if diff := cmp.Diff(want[kind], told); diff != "" {
 			t.Errorf("%s: docs/metrics.md and what it tells (-docs +told):\n%s", kind, diff)
 		}
 	}

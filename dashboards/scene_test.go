@@ -319,7 +319,7 @@ func loadHTTP(t *testing.T, urls ...string) {
 		}
 		req.Header.Set("X-Tenant", tenant)
 		for i := 0; i+1 < len(header); i += 2 {
-			req.Header.Set(header[i], header[i+1])
+			req.Header.Add(header[i], header[i+1])
 		}
 		if res, err := c.Do(req); err == nil {
 			_, _ = io.Copy(io.Discard, res.Body)
@@ -337,6 +337,7 @@ func loadHTTP(t *testing.T, urls ...string) {
 			n++
 			send(ctx, url+"/fail", "checkout")
 			send(ctx, url+"/healthz", "checkout")
+			send(ctx, url, "checkout", "X-Tenant", "search") // of two tenants: not valid
 			send(ctx, url, "checkout", "X-Cost", "100000")
 			send(ctx, url, fmt.Sprintf("tenant-%d", n%20))
 			brief, cancel := context.WithTimeout(ctx, 3*time.Millisecond)

@@ -41,7 +41,7 @@ func generate(dir string) (map[string][]byte, error) {
 		return nil, err
 	}
 	return map[string][]byte{
-		"schema.json":                            schema,
+		"schema.json": schema,
 		filepath.Join("..", "..", "docs", "config.md"): m.reference(),
 	}, nil
 }

@@ -50,16 +50,16 @@ func TestEveryKeyIsExplained(t *testing.T) {
 // run writes both files, into directories that exist.
 func TestRunWrites(t *testing.T) {
 	root := t.TempDir()
-	for _, d := range []string{"config", "docs"} {
-		if err := os.Mkdir(filepath.Join(root, d), 0o700); err != nil {
+	for _, d := range []string{"internal/config", "docs"} {
+		if err := os.MkdirAll(filepath.Join(root, d), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	src := "package config\n\n// Config is all.\ntype Config struct {\n\t// Word of one's own.\n\tWord string `yaml:\"word\" default:\"x\" reload:\"restart\"`\n}\n"
-	if err := os.WriteFile(filepath.Join(root, "config", "config.go"), []byte(src), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "internal", "config", "config.go"), []byte(src), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(filepath.Join(root, "config")); err != nil {
+	if err := run(filepath.Join(root, "internal", "config")); err != nil {
 		t.Fatal(err)
 	}
 	md, err := os.ReadFile(filepath.Join(root, "docs", "config.md"))
