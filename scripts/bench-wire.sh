@@ -3,7 +3,7 @@
 # and with a Go proxy that only copies, before a model backend, side by side: the
 # tables of docs/performance.md. Arguments go to the program: -conns 8,64,512
 # -for 1s -rounds 5 -idle 10000 -settle 130s -protocols mongodb -procs 1, -other BINARY (another
-# build of the gate). LOOP=1 adds the event loop of bench/loop, an experiment.
+# build of the gate).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,5 +12,4 @@ trap 'rm -rf "$bin"' EXIT
 go build -o "$bin/admitd" ./cmd/admitd
 (cd bench && go build -o "$bin/copyproxy" ./copyproxy && go build -o "$bin/wire" ./wire)
 ulimit -n "$(ulimit -Hn)"
-[[ -n ${LOOP:-} ]] && (cd bench && go build -o "$bin/loop" ./loop) && set -- -loop "$bin/loop" "$@"
 "$bin/wire" -admitd "$bin/admitd" -copyproxy "$bin/copyproxy" "$@"

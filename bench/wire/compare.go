@@ -15,7 +15,6 @@ import (
 // comparison measures every peer in turn, round by round.
 type comparison struct {
 	admitd, copyproxy, self string
-	loop                    string // the experiment; empty = it is left out
 	dir                     string
 	out                     io.Writer
 	round                   time.Duration

@@ -45,7 +45,6 @@ func run(ctx context.Context, args []string) error {
 	others := fs.String("other", "", "further builds of the gate to measure")
 	fs.StringVar(&c.admitd, "admitd", "bin/admitd", "the binary to measure")
 	fs.StringVar(&c.copyproxy, "copyproxy", "bin/copyproxy", "the proxy that only copies")
-	fs.StringVar(&c.loop, "loop", "", "the gate that is an event loop, an experiment")
 	fs.DurationVar(&c.round, "for", time.Second, "length of one measurement")
 	fs.IntVar(&c.rounds, "rounds", 5, "rounds; the median counts")
 	fs.IntVar(&c.idle, "idle", 10_000, "idle connections, as many as descriptors allow; 0 = do not measure them")

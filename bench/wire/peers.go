@@ -49,9 +49,6 @@ func (c *comparison) forms(protocol, backend string) []form {
 		{"copying Go proxy", "", func(addr string) *exec.Cmd { return exec.Command(c.copyproxy, addr, backend) }},
 		{"admitd", "", gate(c.admitd)},
 	}
-	if c.loop != "" && protocol == "mongodb" {
-		all = append(all, form{"epoll loop, see ADR 26", "", func(addr string) *exec.Cmd { return exec.Command(c.loop, addr, backend) }})
-	}
 	for _, binary := range c.others {
 		all = append(all, form{"admitd, " + filepath.Base(binary), "", gate(binary)})
 	}

@@ -121,7 +121,6 @@ var floors = map[string][]string{
 
 	// beside the house
 	"internal/arch":               {},
-	"internal/arch/figures":       {"internal/arch"},
 	"internal/demo":               {"internal/daemon", "internal/admin", "internal/config", "internal/lab/measure", "internal/lab/openloop", "labels", "client", "client/pulsarproducer", "internal/modelhttp", "internal/modelmongo", "internal/modelpostgres", "internal/modelpulsar"},
 	"internal/modelhttp":          {},
 	"internal/modelmongo":         {"internal/modelwork", "internal/mongowire"},

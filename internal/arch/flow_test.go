@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/admitd/admitd/internal/arch"
 )
 
 // The stops of docs/flow.md, in the order in which a request comes to them.
@@ -176,7 +174,7 @@ func declared(t *testing.T, file string) map[string]ast.Node {
 		}
 		name := f.Name.Name
 		if f.Recv != nil {
-			name = arch.Receiver(f.Recv.List[0].Type) + "." + name
+			name = receiver(f.Recv.List[0].Type) + "." + name
 		}
 		all[name] = f.Body
 	}
@@ -296,4 +294,18 @@ func impure(body ast.Node) (why string) {
 		return why == ""
 	})
 	return why
+}
+
+// receiver returns the name of the type of a method, of which e is the receiver's
+// type; "" when it cannot be one.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
 }

@@ -9,7 +9,6 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/admitd/admitd/internal/decide"
 	"github.com/admitd/admitd/limiter"
@@ -59,7 +58,6 @@ func New(d *decide.Decider, o Options) *Services {
 	authv3.RegisterAuthorizationServer(s.server, &authorization{decider: d})
 	quotav3.RegisterRateLimitQuotaServiceServer(s.server, &quotaService{ledger: newLedger(o.Quotas), stopping: s.stopping})
 	healthv1.RegisterHealthServer(s.server, &health{ready: o.Ready, stopping: s.stopping})
-	reflection.Register(s.server)
 	return s
 }
 
