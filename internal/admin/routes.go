@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/admitd/admitd/internal/httpjson"
+	"github.com/admitd/admitd/internal/uplot"
 	"github.com/admitd/admitd/labels"
 )
 
@@ -48,6 +49,7 @@ func (s *Server) routes() http.Handler {
 	if err != nil {
 		panic("admin: the embedded page is not there: " + err.Error())
 	}
+	r.Method(http.MethodGet, "/lib/*", pageFiles(uplot.Files, r))
 	r.Method(http.MethodGet, "/*", pageFiles(files, r))
 	return r
 }

@@ -69,7 +69,7 @@ var floors = map[string][]string{
 	"internal/fleet":                {"internal/fleet/pool", "limiter", "status"},
 	"internal/fleet/pool":           {},
 	"observe":                       {"internal/ingress", "limiter", "labels"},
-	"internal/admin":                {"internal/admin/statusdoc", "internal/httpjson", "internal/topkeys", "labels", "limiter", "status", "internal/history"},
+	"internal/admin":                {"internal/uplot", "internal/admin/statusdoc", "internal/httpjson", "internal/topkeys", "labels", "limiter", "status", "internal/history"},
 	"internal/admin/statusdoc":      {"internal/httpjson", "internal/topkeys", "internal/ingress", "labels", "limiter", "status", "internal/history"},
 	"internal/decide":               {"internal/httpjson", "labels", "limiter"},
 	"internal/decide/envoy":         {"internal/decide", "limiter", "labels"},
@@ -86,7 +86,7 @@ var floors = map[string][]string{
 	"internal/lab/measure":          {},
 	"internal/lab/trace":            {"limiter"},
 	"internal/lab/openloop":         {"internal/lab/measure", "client"},
-	"internal/lab/report":           {"internal/lab/measure", "internal/lab/scenario"},
+	"internal/lab/report":           {"internal/uplot", "internal/lab/measure", "internal/lab/scenario"},
 	"dashboards":                    {},
 
 	// 4
@@ -113,10 +113,11 @@ var floors = map[string][]string{
 		"internal/admin", "internal/config", "status",
 		"internal/tuner", "internal/tuner/policy", "internal/tuner/signal", "internal/tuner/source", "internal/tuner/mongosource", "internal/tuner/sqlsource",
 	},
-	"internal/top": {"status"},
-	"cmd/admitd":   {anything},
+	"internal/uplot": {},
+	"internal/top":   {"status"},
+	"cmd/admitd":     {anything},
 	"cmd/admitd/labcmd": {
-		"algorithms", "client", "internal/config", "internal/daemon", "internal/demo", "internal/modelmongo", "internal/modelpostgres", "internal/lab", "internal/lab/falsify", "internal/lab/measure", "internal/lab/openloop", "internal/lab/report", "internal/lab/scenario", "internal/lab/trace", "labels", "limiter",
+		"algorithms", "client", "internal/config", "internal/daemon", "internal/lab", "internal/lab/falsify", "internal/lab/measure", "internal/lab/openloop", "internal/lab/report", "internal/lab/scenario", "internal/lab/trace", "labels", "limiter",
 	},
 
 	// beside the house

@@ -43,25 +43,6 @@ func newPool(policy client.Policy, classify func(error) *client.Failure, dial fu
 	}, nil
 }
 
-// Sender returns what sends requests to a gate of mongodb or postgres, as
-// drivers do that obey refusals and retry as the policy says, and what closes
-// its connections.
-func Sender(protocol, gate string, policy client.Policy) (send func(context.Context) openloop.Sent, stop func(), err error) {
-	var p *pool
-	switch protocol {
-	case "mongodb":
-		p, err = newMongoPool(gate, true, policy)
-	case "postgres":
-		p, err = newPostgresPool(gate, policy)
-	default:
-		err = fmt.Errorf("demo: there is no sender for %s", protocol)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return p.send, p.close, nil
-}
-
 // send makes one request, with its retries.
 func (p *pool) send(ctx context.Context) openloop.Sent {
 	sent := openloop.Sent{Verdict: measure.Answered}

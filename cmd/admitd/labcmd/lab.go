@@ -40,7 +40,7 @@ client code, hours of traffic in seconds, the same result for the same seed;
 traffic through another configuration.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newList(s), newRun(s), newCompare(s), newReport(s), newLive(s), newReplay(s), newCeilings(s), newBackend(s), newTwin(s), newFalsify(s))
+	cmd.AddCommand(newList(s), newRun(s), newCompare(s), newReport(s), newLive(s), newReplay(s), newCeilings(s), newBackend(s), newFalsify(s))
 	return cmd
 }
 

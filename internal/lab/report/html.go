@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed" // for the page and its library
+	_ "embed" // for the page
 	"encoding/json"
 	"fmt"
 	"html"
@@ -10,20 +10,15 @@ import (
 	"strings"
 
 	"github.com/admitd/admitd/internal/lab/measure"
+	"github.com/admitd/admitd/internal/uplot"
 )
 
-// The page, and uPlot 1.6.32 as npm has it, with its licence.
+// The page.
 var (
 	//go:embed page/report.html
 	pageHTML string
 	//go:embed page/report.js
 	pageJS string
-	//go:embed page/uPlot.iife.min.js
-	uplotJS string
-	//go:embed page/uPlot.min.css
-	uplotCSS string
-	//go:embed page/uPlot.LICENSE
-	uplotLicence string
 )
 
 // maxPoints bounds the points of one plot over time.
@@ -40,8 +35,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	// program. All of it is our own text, but the data, whose angle brackets
 	// encoding/json has escaped.
 	_, err = strings.NewReplacer(
-		"{{.CSS}}", uplotCSS, "{{.Library}}", uplotJS, "{{.Program}}", pageJS,
-		"{{.Data}}", string(data), "{{.Licence}}", html.EscapeString(uplotLicence),
+		"{{.CSS}}", uplot.CSS, "{{.Library}}", uplot.JS, "{{.Program}}", pageJS,
+		"{{.Data}}", string(data), "{{.Licence}}", html.EscapeString(uplot.Licence),
 	).WriteString(w, pageHTML)
 	if err != nil {
 		return fmt.Errorf("lab: page: %w", err)
