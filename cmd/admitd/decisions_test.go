@@ -62,7 +62,7 @@ ingresses: [ { name: jobs } ]
 `, tokenFile(t, "operators"), tokenFile(t, "callers")))
 	const grant = `{"ingress": "jobs"}`
 	url := p.decisions()
-	if a := ask(t, "POST", url+"/v1/admissions", grant, "Authorization", "Bearer callers"); a.status != http.StatusCreated || a.header.Get("Deprecation") != "" {
+	if a := ask(t, "POST", url+"/v1/admissions", grant, "Authorization", "Bearer callers"); a.status != http.StatusCreated {
 		t.Errorf("with the callers' token = %d %s; want 201", a.status, a.body)
 	}
 	for _, token := range []string{"", "operators"} {
@@ -73,13 +73,12 @@ ingresses: [ { name: jobs } ]
 	if a := ask(t, "POST", "http://"+p.admin+"/v1/reload", "", "Authorization", "Bearer callers"); a.status != http.StatusUnauthorized {
 		t.Errorf("reload with the callers' token = %d; want 401", a.status)
 	}
-	// The old place answers for one release more, and counts the same permits.
-	if a := ask(t, "POST", "http://"+p.admin+"/v1/admissions", grant, "Authorization", "Bearer operators"); a.status != http.StatusCreated || a.header.Get("Deprecation") == "" {
-		t.Errorf("on the admin port = %d %v; want 201 and a Deprecation header", a.status, a.header)
+	if a := ask(t, "POST", "http://"+p.admin+"/v1/admissions", grant, "Authorization", "Bearer operators"); a.status == http.StatusCreated {
+		t.Errorf("on the admin port = %d; want no permit", a.status)
 	}
-	p.becomes(`admitd_requests_in_flight{ingress="jobs",partition="default"}`, 2)
-	p.becomes(`admitd_decisions_total{decision="admitted",via="admissions"}`, 2)
-	p.becomes(`admitd_decision_permits`, 2)
+	p.becomes(`admitd_requests_in_flight{ingress="jobs",partition="default"}`, 1)
+	p.becomes(`admitd_decisions_total{decision="admitted",via="admissions"}`, 1)
+	p.becomes(`admitd_decision_permits`, 1)
 }
 
 // The requests that a proxy asks about are identified by the rules of the

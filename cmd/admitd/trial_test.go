@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -27,34 +25,6 @@ func TestRestoredFileEndsTheRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.becomes("admitd_config_last_reload_successful", 1)
-}
-
-// A drain waits for the permits that callers of the decision API hold: they can
-// still say how their work went.
-func TestDrainWaitsForDecisions(t *testing.T) {
-	p := startProcess(t, "ingresses:\n  - { name: jobs, drainTimeout: 20s }\n")
-	status, body := p.api(http.MethodPost, "/v1/admissions", `{"ingress": "jobs", "ttlMS": 60000}`)
-	if status != http.StatusCreated {
-		t.Fatalf("admission = %d %s; want 201", status, body)
-	}
-	var held struct{ Permit string }
-	if err := json.Unmarshal([]byte(body), &held); err != nil {
-		t.Fatal(err)
-	}
-	p.signal(syscall.SIGTERM)
-	p.said("draining")
-	if status, body := p.api(http.MethodPost, "/v1/admissions", `{"ingress": "jobs"}`); status != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
-		t.Errorf("admission while draining = %d %s; want 503 draining", status, body)
-	}
-	if status, body := p.api(http.MethodDelete, "/v1/admissions/"+held.Permit+"?outcome=success", ""); status/100 != 2 {
-		t.Errorf("end while draining = %d %s; want success", status, body)
-	}
-	if code := p.exit(); code != 0 {
-		t.Errorf("exit code %d; want 0", code)
-	}
-	if p.count("drain was cut short") > 0 {
-		t.Error("the drain says that it was cut short")
-	}
 }
 
 // A reload reads the token anew, so that it can be changed without a restart.

@@ -81,24 +81,6 @@ func (*daemon) Changes() []admin.Change {
 	return []admin.Change{{Ingress: "orders", Path: []string{"requests", "rate"}, File: 5.0, Now: 9.0}}
 }
 
-// Decisions stands in for the decision API: it asks the gate and gives the permit
-// back.
-func (d *daemon) Decisions() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n, err := io.Copy(io.Discard, r.Body); err != nil || n > 64<<10 {
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-			return
-		}
-		permit, err := d.gate.Admit(r.Context(), limiter.Request{})
-		if err != nil {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		permit.End(limiter.Success)
-		w.WriteHeader(http.StatusCreated)
-	})
-}
-
 // constant is a limit that learns nothing.
 type constant int
 
@@ -112,7 +94,7 @@ func fixedAt(n int) *limiter.Policy {
 // newServer returns a server over d with what o adds.
 func newServer(t *testing.T, d *daemon, o admin.Options) *admin.Server {
 	t.Helper()
-	o.State, o.Settings, o.Decisions = d, d, d.Decisions()
+	o.State, o.Settings = d, d
 	s := admin.New(o)
 	t.Cleanup(s.Close)
 	return s
@@ -158,7 +140,7 @@ func decode[T any](t *testing.T, w *httptest.ResponseRecorder) (v T) {
 // Who may do what: reading is open, changing asks for the token, profiles exist
 // only behind one, and browsers are kept from acting for other sites.
 func TestWhoMay(t *testing.T) {
-	const grant = `{"ingress":"orders"}`
+	const off = `{"mode":"off"}`
 	bearer := map[string]string{"Authorization": "Bearer secret"}
 	for name, tc := range map[string]struct {
 		o    admin.Options
@@ -191,9 +173,7 @@ func TestWhoMay(t *testing.T) {
 			call{method: "POST", path: "/v1/reload", header: map[string]string{"Authorization": "Basic secret"}},
 			401,
 		},
-		"patch without the token":  {admin.Options{Token: "secret"}, call{method: "PATCH", path: "/v1/ingresses/orders", body: `{"mode":"off"}`}, 401},
-		"admit without the token":  {admin.Options{Token: "secret"}, call{method: "POST", path: "/v1/admissions", body: grant}, 401},
-		"return without the token": {admin.Options{Token: "secret"}, call{method: "DELETE", path: "/v1/admissions/x"}, 401},
+		"patch without the token": {admin.Options{Token: "secret"}, call{method: "PATCH", path: "/v1/ingresses/orders", body: off}, 401},
 
 		"from another site": {
 			admin.Options{},
@@ -202,7 +182,7 @@ func TestWhoMay(t *testing.T) {
 		},
 		"from another origin": {
 			admin.Options{},
-			call{method: "DELETE", path: "/v1/admissions/x", header: map[string]string{"Origin": "https://evil.example"}},
+			call{method: "POST", path: "/v1/tuner/freeze", header: map[string]string{"Origin": "https://evil.example"}},
 			403,
 		},
 		"from the live page": {
@@ -212,7 +192,7 @@ func TestWhoMay(t *testing.T) {
 		},
 		"a body like a form's": {
 			admin.Options{},
-			call{method: "POST", path: "/v1/admissions", body: grant, header: map[string]string{"Content-Type": "text/plain"}},
+			call{method: "PATCH", path: "/v1/ingresses/orders", body: off, header: map[string]string{"Content-Type": "text/plain"}},
 			415,
 		},
 
@@ -222,7 +202,7 @@ func TestWhoMay(t *testing.T) {
 
 		"a body beyond the bound": {
 			admin.Options{},
-			call{method: "POST", path: "/v1/admissions", body: `{"ingress":"` + strings.Repeat("x", 70<<10) + `"}`},
+			call{method: "PATCH", path: "/v1/ingresses/orders", body: `{"mode":"` + strings.Repeat("x", 70<<10) + `"}`},
 			413,
 		},
 		"no such path":     {admin.Options{}, call{method: "GET", path: "/v1/nothing"}, 404},

@@ -44,7 +44,6 @@ type guard struct {
 	o       *Options
 	token   atomic.Pointer[[]bearer] // nil = none
 	exposed atomic.Bool              // others than this machine can reach the listener
-	callers callers
 }
 
 // setToken is [Server.SetToken].

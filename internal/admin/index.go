@@ -46,9 +46,6 @@ func endpoints() []endpoint {
 		{"POST", "/v1/tuner/unfreeze", "lets it go on", true},
 		{"POST", "/v1/tuner/revert", "takes all its changes back", true},
 		{"POST", "/v1/tuner/revert/{id}", "takes one of them back", true},
-		{"POST", "/v1/admissions", "asks for a permit; from the next release on decisions.listen only", true},
-		{"POST", "/v1/admissions/batch", "ends permits and asks for others; likewise", true},
-		{"DELETE", "/v1/admissions/{permit}", "gives it back; ?outcome=success|ignored|dropped; likewise", true},
 	}
 }
 

@@ -85,9 +85,6 @@ type Move struct {
 type Options struct {
 	State    State
 	Settings Settings
-	// Decisions answers /v1/admissions, for callers that have not moved to the
-	// decisions listener yet; nil = 404.
-	Decisions http.Handler
 	// Overrides answers for single keys; nil = 404.
 	Overrides Overrides
 	// Tuner answers /v1/tuner; nil = 404.
@@ -122,9 +119,6 @@ type Options struct {
 	// Insecure allows changes without a token from other machines and under
 	// any host name.
 	Insecure bool
-	// MaxCallers bounds the connections that use the decision API; 0 = 1,024.
-	// Further 128 are left to probes, scrapes and operators.
-	MaxCallers int
 	// MaxSubscribers bounds the readers of GET /v1/events; 0 = 64.
 	MaxSubscribers int
 	// Log takes what an operator must know; nil = discarded.

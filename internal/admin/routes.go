@@ -91,13 +91,6 @@ func (s *Server) changing(r chi.Router) {
 	r.Post("/v1/tuner/unfreeze", s.changes.unfreezeTuner)
 	r.Post("/v1/tuner/revert", s.changes.revertTuner)
 	r.Post("/v1/tuner/revert/{id}", s.changes.revertTuner)
-	if s.o.Decisions == nil {
-		return
-	}
-	asks := r.With(s.guard.boundCallers, moved)
-	asks.Method(http.MethodPost, "/v1/admissions", s.o.Decisions)
-	asks.Method(http.MethodPost, "/v1/admissions/batch", s.o.Decisions)
-	asks.Method(http.MethodDelete, "/v1/admissions/{permit}", s.o.Decisions)
 }
 
 // own tells which methods the path of r is listed with. The live page is not listed.

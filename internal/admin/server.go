@@ -17,7 +17,7 @@ import (
 
 // Bounds of the port.
 const (
-	othersShare    = 128 // connections beyond the callers' of the decision API
+	maxConnections = 1152 // open at a time; then the one that is idle longest is closed
 	maxHeaderBytes = 16 << 10
 	maxBody        = 64 << 10
 	headerTimeout  = 5 * time.Second
@@ -27,11 +27,10 @@ const (
 	profileTimeout = 5 * time.Minute
 
 	defaultMaxSubscribers = 64
-	defaultMaxCallers     = 1024
 )
 
-// Server answers on the admin port: at its window to those who look, at its desk to
-// those who change something, and past its guard. It is safe for concurrent use.
+// Server answers on the admin port: what only reads, what changes something, and
+// before both the guard. It is safe for concurrent use.
 type Server struct {
 	o       Options
 	guard   guard
@@ -46,7 +45,7 @@ type Server struct {
 	open     atomic.Pointer[httpjson.Listener] // nil = it does not serve yet
 }
 
-// window is where those are answered who look.
+// readHandlers answer what only reads.
 type readHandlers struct {
 	errorText
 
@@ -58,7 +57,7 @@ type readHandlers struct {
 	stopping <-chan struct{}
 }
 
-// desk is where those are answered who change something.
+// changeHandlers answer what changes something.
 type changeHandlers struct {
 	errorText
 
@@ -73,15 +72,12 @@ func New(o Options) *Server {
 	if o.MaxSubscribers <= 0 {
 		o.MaxSubscribers = defaultMaxSubscribers
 	}
-	if o.MaxCallers <= 0 {
-		o.MaxCallers = defaultMaxCallers
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, stopping: make(chan struct{})}
 	spoken := errorText{o.Log, s.book.Names}
-	s.guard.o, s.guard.callers.most = &s.o, int64(o.MaxCallers)
+	s.guard.o = &s.o
 	s.cache = statusdoc.New(o.State.Snapshot, &s.book, s.changes.tag)
 	s.changes = changeHandlers{errorText: spoken, o: &s.o, book: &s.book, cache: s.cache, guard: &s.guard}
 	s.window.errorText, s.window.o, s.window.book, s.window.cache = spoken, &s.o, &s.book, s.cache
@@ -131,18 +127,16 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       withConnection,
 	}
 	pulse, still := context.WithCancel(base)
 	var pulsing sync.WaitGroup
 	pulsing.Go(func() { s.cache.Pulse(pulse) })
 	defer pulsing.Wait()
 	defer still()
-	bound := httpjson.NewListener(ln, s.o.MaxCallers+othersShare)
+	bound := httpjson.NewListener(ln, maxConnections)
 	s.open.Store(bound)
 	bound.Attach(srv, nil)
-	ln = &callerListener{bound, &s.guard.callers}
-	if err := httpjson.Serve(ctx, srv, ln, s.Close); err != nil {
+	if err := httpjson.Serve(ctx, srv, bound, s.Close); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	return nil

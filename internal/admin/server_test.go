@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,60 +108,6 @@ func TestTokenOfAnOpenPortStays(t *testing.T) {
 	}
 	cancel()
 	if err := <-served; err != nil {
-		t.Error(err)
-	}
-}
-
-// Callers of the decision API wait for minutes; as many as may be there leave
-// room for probes and operators, and one more is told to come again. 513 of them
-// once made /healthz, /readyz and /metrics unreachable.
-func TestCallersLeaveRoom(t *testing.T) {
-	policy := &limiter.Policy{Default: limiter.PartitionPolicy{NewLimit: func() limiter.Limit { return constant(1) }, QueueDepth: 100, MaxWait: time.Minute}}
-	d := newDaemon(policy)
-	s := newServer(t, d, admin.Options{MaxCallers: 3})
-	url, stop := serve(t, s)
-	held, err := d.gate.Admit(t.Context(), limiter.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := func(ctx context.Context) (*http.Response, error) {
-		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/admissions", strings.NewReader(`{"ingress":"orders"}`))
-		r.Header.Set("Content-Type", "application/json")
-		return (&http.Client{Transport: &http.Transport{DisableKeepAlives: false}}).Do(r)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	answers := make(chan int, 3)
-	for range 3 {
-		go func() {
-			if res, err := ask(ctx); err == nil {
-				_ = res.Body.Close()
-				answers <- res.StatusCode
-			}
-		}()
-	}
-	for d.gate.Status().Queued < 3 {
-		runtime.Gosched()
-	}
-	res, err := ask(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || !res.Close || res.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "as many callers") {
-		t.Errorf("one caller more = %d %s; want 503, Retry-After, and the connection closed", res.StatusCode, body)
-	}
-	for _, path := range []string{"/healthz", "/readyz", "/v1/status"} {
-		if code, _ := get(t, url+path); code != http.StatusOK {
-			t.Errorf("%s = %d; want 200", path, code)
-		}
-	}
-	held.End(limiter.Success)
-	if code := <-answers; code != http.StatusCreated {
-		t.Errorf("a caller who waited = %d; want 201", code)
-	}
-	cancel()
-	if err := stop(); err != nil {
 		t.Error(err)
 	}
 }
@@ -357,17 +302,4 @@ func TestEventsBounded(t *testing.T) {
 		stop()
 		synctest.Wait()
 	})
-}
-
-// The decision API has moved; here it answers for one release more, and says so.
-// Nothing else on the port does.
-func TestAdmissionsSayThatTheyMoved(t *testing.T) {
-	s := newServer(t, newDaemon(&limiter.Policy{}), admin.Options{})
-	w := call{method: "POST", path: "/v1/admissions", body: `{"ingress":"orders"}`}.do(t, s)
-	if w.Code != http.StatusCreated || !strings.HasPrefix(w.Header().Get("Deprecation"), "@") || !strings.Contains(w.Header().Get("Link"), `rel="deprecation"`) {
-		t.Errorf("admission on the admin port = %d %v; want 201 and a Deprecation header", w.Code, w.Header())
-	}
-	if w := (call{method: "GET", path: "/v1/status"}).do(t, s); w.Header().Get("Deprecation") != "" {
-		t.Error("the status is called deprecated")
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
@@ -287,7 +286,7 @@ func (d *Daemon) newAdmin(ctx context.Context, cfg *config.Config) (*admin.Serve
 	hostname, _ := os.Hostname()                                               // without one the machine is known by its addresses
 	s = admin.New(admin.Options{
 		Address: ln.Addr(),
-		State:   d.view, Settings: d.settings, Decisions: d.decider.Admissions(d.log), Overrides: d.fronts.overrides, Tuner: d.tunerRunner, Shadow: &promotions{settings: d.settings}, Fleet: d.fronts.fleet.status, Pending: d.fronts.fleet.pending, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
+		State:   d.view, Settings: d.settings, Overrides: d.fronts.overrides, Tuner: d.tunerRunner, Shadow: &promotions{settings: d.settings}, Fleet: d.fronts.fleet.status, Pending: d.fronts.fleet.pending, Metrics: d.metrics.Handler(), Lines: d.tail.Lines, Token: token, Insecure: cfg.Admin.Insecure, Log: d.log,
 		ReadsNeedToken: cfg.Admin.Reads == "token", Hostname: hostname,
 		Hello: func() (labels.Hello, bool) { return d.view.hello("") },
 	})
@@ -306,31 +305,6 @@ var errCut = errors.New("drain was cut short: work was still in progress when it
 // errIngressFailed is wrapped by the failure of an ingress.
 var errIngressFailed = errors.New("an ingress failed")
 
-// awaitPermits waits for the permits that callers hold who ask at the admin port,
-// which still hears how their work went, as long as the most patient ingress does.
-// With a listener of their own, which is closed by now, nobody can say so any more:
-// their permits end with the process.
-func (d *Daemon) awaitPermits(start time.Time) (clean bool) {
-	cfg := d.settings.running()
-	if cfg.Decisions.Listen != "" {
-		return true
-	}
-	var patience time.Duration
-	for i := range cfg.Ingresses {
-		patience = max(patience, protocol.DrainTimeout(&cfg.Ingresses[i]))
-	}
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for d.decider.Held() > 0 && time.Since(start) < patience {
-		<-ticker.C
-	}
-	n := d.decider.Held()
-	if n > 0 {
-		d.log.Warn("drain was cut short", slog.Int("permits_held_by_callers", n))
-	}
-	return n == 0
-}
-
 // runFronts waits for the end, and drains. It is the actor that stands for all
 // ingresses.
 func (d *Daemon) runFronts(ctx context.Context) error {
@@ -340,9 +314,7 @@ func (d *Daemon) runFronts(ctx context.Context) error {
 	case failure := <-d.fronts.failed:
 		err = fmt.Errorf("%w: %w", errIngressFailed, failure)
 	}
-	start := time.Now()
 	clean := d.fronts.drain(context.WithoutCancel(ctx))
-	clean = d.awaitPermits(start) && clean
 	d.log.Info("drained")
 	if err == nil && !clean {
 		return errCut

@@ -29,18 +29,6 @@ type api struct {
 	log     *slog.Logger // never nil
 }
 
-// Admissions answers the decision API alone: POST /v1/admissions, the batch and
-// DELETE. Who may ask is up to its caller.
-func (d *Decider) Admissions(log *slog.Logger) http.Handler {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	r := chi.NewRouter()
-	s := &api{decider: d, log: log}
-	s.admissions(r)
-	return r
-}
-
 // admissions routes the decision API.
 func (s *api) admissions(r chi.Router) {
 	r.Post("/v1/admissions", s.admit)
