@@ -63,7 +63,7 @@ func refusals() map[string][]string {
 			"6: ingresses[0].partitions.by[5]: needs a path that begins with a slash, such as /v1/{tenant} or /internal/* (path:x)",
 			"6: ingresses[0].partitions.by[6]: has a segment that is neither plain nor one {name} (path:/a/{b)",
 			"6: ingresses[0].partitions.by[7]: holds {a} twice (path:/{a}/{a})",
-			"6: ingresses[0].partitions.by[8]: takes a prefix length from 1 to 32, such as client:24 (client:33)",
+			"6: ingresses[0].partitions.by[8]: takes a prefix length from 1 to 128, such as client:24 (client:129)",
 		},
 		"by_http_twice": {
 			"5: ingresses[0].partitions.by[1]: needs a name, such as constant:tenant (constant:)",
@@ -72,7 +72,7 @@ func refusals() map[string][]string {
 		"by_mongodb": {
 			`6: ingresses[0].partitions.by[0]: must begin with database, collection, command, application, driver, user, client, readPreference or comment for protocol mongodb, did you mean "database"? (databse)`,
 			"6: ingresses[0].partitions.by[1]: takes no argument (command:x)",
-			"6: ingresses[0].partitions.by[2]: takes a prefix length from 1 to 32, such as client:24 (client:64)",
+			"6: ingresses[0].partitions.by[2]: takes a prefix length from 1 to 128, such as client:24 (client:129)",
 			"6: ingresses[0].partitions.by[3]: must begin with database, collection, command, application, driver, user, client, readPreference or comment for protocol mongodb (topic)",
 		},
 		"postgres": {

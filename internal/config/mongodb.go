@@ -91,8 +91,8 @@ func protocolMongoDB() *Protocol {
 }
 
 func prefixLength(arg string, given bool) string {
-	if bits, err := strconv.Atoi(arg); given && (err != nil || bits < 1 || bits > 32) {
-		return "takes a prefix length from 1 to 32, such as client:24"
+	if bits, err := strconv.Atoi(arg); given && (err != nil || bits < 1 || bits > 128) {
+		return "takes a prefix length from 1 to 128, such as client:24"
 	}
 	return ""
 }

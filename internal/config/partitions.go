@@ -19,7 +19,9 @@ type Partitions struct {
 	// a named partition serves it. Overrides take either.
 	// MongoDB: database, collection, command, application, driver, user,
 	// client, client:BITS, readPreference, comment. Pulsar: one of topic,
-	// namespace, tenant, client; empty is topic. Else empty: every request
+	// namespace, tenant, client; empty is topic. client:BITS is the network of the
+	// client: 1 to 32 bits are of IPv4, and IPv6 is cut at /64; 33 to 128 are of IPv6,
+	// and of IPv4 it is the address. Else empty: every request
 	// belongs to the partition "default".
 	By []string `yaml:"by" single:"true"`
 	// Partitions that may exist for keys without a name here; keys beyond it

@@ -83,17 +83,21 @@ func In(networks []netip.Prefix, a netip.Addr) bool {
 }
 
 // NetworkBits reads client:BITS, a part of partition keys that stands for the
-// network of a client, for [AppendNetwork]: 1 to 32.
+// network of a client, for [AppendNetwork]: 1 to 128.
 func NetworkBits(part string) (bits int, ok bool) {
 	text, ok := strings.CutPrefix(part, "client:")
 	bits, err := strconv.Atoi(text)
-	return bits, ok && err == nil && bits >= 1 && bits <= 32
+	return bits, ok && err == nil && bits >= 1 && bits <= 128
 }
 
-// AppendNetwork appends the network that holds a: of bits bits for IPv4, of 64
-// for IPv6; nothing for the zero address.
+// AppendNetwork appends the network that holds a; nothing for the zero address. Up
+// to 32 bits are those of IPv4, and of IPv6 it is the /64; more than 32 are those of
+// IPv6, and of IPv4 it is the address.
 func AppendNetwork(b []byte, a netip.Addr, bits int) []byte {
-	if !a.Is4() {
+	switch {
+	case a.Is4():
+		bits = min(bits, 32)
+	case bits <= 32:
 		bits = 64
 	}
 	p, err := a.Prefix(bits)

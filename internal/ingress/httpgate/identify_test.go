@@ -58,6 +58,9 @@ func TestIdentify(t *testing.T) {
 		"host, IPv6":        {by: []string{"header:Host"}, request: "GET http://[2001:DB8::1]:80/", want: limiter.Request{Key: "[2001:db8::1]", Cost: 1}},
 		"network":           {by: []string{"client:24"}, want: limiter.Request{Key: "192.0.2.0/24", Cost: 1}},
 		"network of IPv6":   {by: []string{"client:32"}, from: "[2001:db8:1:2:3::4]:5", want: limiter.Request{Key: "2001:db8:1:2::/64", Cost: 1, Exempt: true}},
+		"subnet of IPv6":    {by: []string{"client:56"}, from: "[2001:db8:1:2ff:3::4]:5", want: limiter.Request{Key: "2001:db8:1:200::/56", Cost: 1, Exempt: true}},
+		"IPv4 beside it":    {by: []string{"client:56"}, want: limiter.Request{Key: "192.0.2.1/32", Cost: 1}},
+		"IPv4 in IPv6":      {by: []string{"client:56"}, from: "[::ffff:192.0.2.1]:5", want: limiter.Request{Key: "192.0.2.1/32", Cost: 1}},
 		"network of no one": {by: []string{"client:32"}, from: "unknown:0", want: limiter.Request{Key: "unknown", Cost: 1}},
 		// Each spelling of a path was a partition of its own, with a limit of its own.
 		"path by parameter": {by: []string{"path:/t/{tenant}/*"}, request: "GET /t/acme;7/o", want: limiter.Request{Key: "acme", Cost: 1}},

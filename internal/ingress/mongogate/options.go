@@ -52,7 +52,7 @@ type Options struct {
 	// PartitionBy names what makes a partition key, in this order, joined by
 	// "/". Each is one of database, collection (database.collection), command,
 	// application, driver, user (user@database), client (address),
-	// client:BITS (IPv4 prefix length; IPv6 is cut at /64), readPreference,
+	// client:BITS (as [ingress.AppendNetwork] reads it), readPreference,
 	// comment; each part is cut at 255 bytes. None = every request in the
 	// partition "default".
 	PartitionBy []string

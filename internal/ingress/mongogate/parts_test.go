@@ -180,7 +180,7 @@ func TestOptions(t *testing.T) {
 		"two backends":   {Backends: []string{"a:1", "b:1"}},
 		"no members":     {Backends: []string{"a:1"}, Topology: mongogate.Topology{Mode: mongogate.TopologyMembers}},
 		"unknown part":   {Backends: []string{"a:1"}, PartitionBy: []string{"colour"}},
-		"network of 33":  {Backends: []string{"a:1"}, PartitionBy: []string{"client:33"}},
+		"network of 129": {Backends: []string{"a:1"}, PartitionBy: []string{"client:129"}},
 		"tiny messages":  {Backends: []string{"a:1"}, MaxMessageBytes: 100},
 		"negative costs": {Backends: []string{"a:1"}, Costs: map[string]float64{"find": -1}},
 	} {

@@ -44,7 +44,7 @@ type Options struct {
 
 	// PartitionBy names what makes a partition key, in this order, joined by
 	// "/". Each is one of database, user, application, client (address),
-	// client:BITS (IPv4 prefix length; IPv6 is cut at /64), operation, or
+	// client:BITS (as [ingress.AppendNetwork] reads it), operation, or
 	// comment:KEY (a tag of sqlcommenter). None = the partition "default".
 	PartitionBy []string
 	// Classes says who goes first; nil = nobody. Its By are application and
