@@ -91,6 +91,17 @@ func checkInForce(r *strict.Report, old, next *Config, i int) {
 	least := func(l *Limit) *int { return &l.MinLimit }
 	fallback := func(l *Limit) *int { return &l.Fallback.Limit }
 	common := parts.Share == ShareBackend && in.Partitioned()
+	if !common && parts.Share != ShareOne && parts.Total == 0 {
+		shared := func(at string, was, now Partition) {
+			if was.MaxShare != now.MaxShare || was.Weight != now.Weight {
+				r.Add(at, "weight and maxShare have no effect: the partitions share nothing, neither a limit nor a total", nil)
+			}
+		}
+		shared(path+".default", was.Default, parts.Default)
+		for j := range parts.Named {
+			shared(element(path+".named", j), was.Named[j].Form(), parts.Named[j].Form())
+		}
+	}
 	if l := &parts.Default.Limit; common && l.Algorithm == "knee" {
 		switch lead := next.leadOf(i); {
 		case lead != i:

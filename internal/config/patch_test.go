@@ -104,6 +104,12 @@ func TestPatchesThatHaveNoEffect(t *testing.T) {
 		`lead {"partitions":{"default":{"limit":{"window":{"min":"2s","max":"3s"}}}}}`:  "only initialLimit, minLimit, maxLimit and fallback",
 		`second {"partitions":{"default":{"limit":{"minLimit":3}}}}`:                    `as ingress "lead" says it`,
 		`second {"partitions":{"default":{"limit":{"maxLimit":30}}}}`:                   "",
+		`own {"partitions":{"named":{"a":{"weight":3}}}}`:                               "share nothing",
+		`own {"partitions":{"default":{"maxShare":0.5}}}`:                               "share nothing",
+		`own {"partitions":{"total":9,"default":{"maxShare":0.5}}}`:                     "",
+		`alone {"partitions":{"default":{"weight":3}}}`:                                 "share nothing",
+		`lead {"partitions":{"named":{"a":{"weight":3}}}}`:                              "",
+		`one {"partitions":{"default":{"maxShare":0.5}}}`:                               "",
 		`alone {"partitions":{"default":{"limit":{"window":{"min":"2s","max":"3s"}}}}}`: "",
 	} {
 		name, document, _ := strings.Cut(patch, " ")

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -124,6 +125,30 @@ func TestOverridesAreInForce(t *testing.T) {
 	}
 	if got := passing(t, d.Gate("one"), 20, limiter.Request{Key: "t"}); got != five {
 		t.Errorf("%d of 20 pass below one limit of all; want %d", got, five)
+	}
+	for _, tc := range []struct {
+		mode   string
+		change admin.OverrideChange
+		taken  bool
+	}{
+		{"off", block, false},
+		{"off", admin.OverrideChange{Rate: &one}, false},
+		{"off", admin.OverrideChange{Limit: &five}, false},
+		{"shadow", block, false},
+		{"shadow", admin.OverrideChange{Rate: &one}, true}, // what it would refuse is counted
+		{"enforce", block, true},
+	} {
+		other := *cfg
+		other.Ingresses = slices.Clone(cfg.Ingresses)
+		other.Ingresses[0].Mode = tc.mode
+		if err := d.Apply(t.Context(), &other); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.Overrides().Override(t.Context(), "a", "plain-1", tc.change)
+		invalid, ok := errors.AsType[*admin.Invalid](err)
+		if ok == tc.taken || ok && !strings.Contains(fmt.Sprint(invalid.Problems), "mode is "+tc.mode) {
+			t.Errorf("mode %s, %s: %v", tc.mode, (&admin.Override{OverrideChange: tc.change}).String(), err)
+		}
 	}
 	_, err = d.Overrides().Override(t.Context(), "a", strings.Repeat("k", 257), block)
 	if invalid, ok := errors.AsType[*admin.Invalid](err); !ok || !strings.Contains(fmt.Sprint(invalid.Problems), "256 bytes") {

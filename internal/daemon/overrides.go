@@ -52,6 +52,12 @@ func (o *overrides) Override(ctx context.Context, ingress, key string, c admin.O
 	if most := fs.protocols[in.Protocol].MaxKey; most > 0 && len(key) > most {
 		return admin.Override{}, &admin.Invalid{Problems: []string{fmt.Sprintf("overrides: a key of more than %d bytes is known by its hash, as the status shows it (%d)", most, len(key))}}
 	}
+	switch {
+	case in.Mode == "off":
+		return admin.Override{}, &admin.Invalid{Problems: []string{"overrides: the ingress decides nothing while its mode is off: change mode first"}}
+	case in.Mode == "shadow" && c.Block:
+		return admin.Override{}, &admin.Invalid{Problems: []string{"overrides: the ingress refuses nobody while its mode is shadow, so nothing can be blocked: change mode to enforce first"}}
+	}
 	if c.Check != nil {
 		if err := c.Check(); err != nil {
 			return admin.Override{}, err
