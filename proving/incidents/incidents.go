@@ -27,6 +27,7 @@ type incident struct {
 	name       string
 	calm       time.Duration // at least, before it begins
 	storm      bool          // what is asked more comes from one tenant
+	retries    int           // how often a client asks again what was refused; it says which attempt it is
 	prepare    func(ctx context.Context, w *world) error
 	begin, end func(ctx context.Context, w *world) error // end is nil where it is not waited for
 
@@ -120,6 +121,11 @@ func incidents() []incident {
 			name: "storm of one tenant", storm: true, prepare: with(`partitions: { by: "header:X-Tenant", default: { rate: 60 } }`), begin: asks(400), end: asks(calmRate),
 			level: "warn", says: `^Refusing \d+ % of \d+/s: request rate \(gate\.yaml:\d+\), most for acme \(\d+/s\)\.`, explain: `/s are refused: request rate \(gate\.yaml:\d+\)\.`,
 			metricName: `admitd_requests_rejected_total{ingress="orders",limit="partition",partition="default",reason="request_rate"}`, metricIs: above(0), counter: true, alert: "AdmitdRejectionsSustained",
+		},
+		{
+			name: "retry storm", retries: 3, prepare: with(`requests: { rate: 60 }`), begin: asks(120), end: asks(calmRate),
+			level: "warn", says: `^[4-9]\d % of \d+/s are retries, as their callers say: without them it would be \d+(\.\d)?/s\. \d+/s are refused: request rate, the ingress may take 60/s \(gate\.yaml:\d+\)\.`,
+			metricName: `admitd_request_attempts_total{attempt="retry"`, metricIs: above(0), counter: true, alert: "AdmitdRetryStorm",
 		},
 		{
 			name: "limit pinned by somebody", prepare: with(byTenant), begin: pin, end: unpin,

@@ -171,17 +171,30 @@ func (w *world) press(ctx context.Context) {
 		}
 		go func() {
 			defer func() { <-room }()
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+w.gate+"/", http.NoBody)
-			if err != nil {
-				return
-			}
-			r.Header.Set("X-Tenant", tenant)
-			if res, err := w.client.Do(r); err == nil {
-				_, _ = io.Copy(io.Discard, res.Body)
-				_ = res.Body.Close()
+			for attempt := 1; w.request(ctx, scheme+w.gate+"/", tenant, attempt) && attempt <= w.retries; attempt++ {
+				_ = sleep(ctx, 50*time.Millisecond)
 			}
 		}()
 	}
+}
+
+// request sends one attempt at a request and reports whether the gate refused it.
+func (w *world) request(ctx context.Context, url, tenant string, attempt int) (refused bool) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	r.Header.Set("X-Tenant", tenant)
+	if w.retries > 0 {
+		r.Header.Set("X-Admitd-Attempt", strconv.Itoa(attempt))
+	}
+	res, err := w.client.Do(r)
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return res.Header.Get("X-Admitd-Reason") != ""
 }
 
 // port asks the admin port.
