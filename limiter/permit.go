@@ -321,7 +321,7 @@ func (p *partition) end(now int64, latency time.Duration, permit Permit, o Outco
 		}
 		s.steered(now)
 	}
-	if permit.spec.is(probing) && (p.probed.Load() || permit.spec.common.backend.probed.Load()) {
+	if permit.spec.stalled() {
 		now = p.gate.clock.Now() // what is granted from here on is granted after the end
 	}
 	before, line := permit.spec.line(), p.gate.line()

@@ -122,9 +122,10 @@ func (p *partition) borrowed(now int64, s *partitionSpec, e entry, why cause) (a
 }
 
 // ended notes that a permit of s was given back, and reports whether what became of it
-// tells anything of the backend as it is now.
+// tells anything of the backend as it is now. Permits of a policy that asks for no probes
+// count in a stall too: it may have been found under a later policy.
 func (s *partitionSpec) ended(now int64, permit Permit, o Outcome) (tells bool) {
-	if !s.is(probing) {
+	if !s.is(probing) && !s.stalled() {
 		return true
 	}
 	clock := &s.part.gate.clock
@@ -133,6 +134,12 @@ func (s *partitionSpec) ended(now int64, permit Permit, o Outcome) (tells bool) 
 		tells = s.common.backend.pool().ended(clock, now, permit.start, o) && tells
 	}
 	return tells
+}
+
+// stalled reports whether there is a stall of the partition or of what the partitions
+// share.
+func (s *partitionSpec) stalled() bool {
+	return s.part.probed.Load() || s.common.backend.probed.Load()
 }
 
 // lend is [partitionSpec.lend] for one limit. base is the latency without load, 0 =

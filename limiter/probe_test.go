@@ -408,3 +408,48 @@ func TestProbesConservePermits(t *testing.T) {
 		})
 	}
 }
+
+// Permits that were granted in shadow mode are counted in a stall that is found
+// later. After all of them have ended the limit holds again.
+func TestAStallEndsWithPermitsOfShadow(t *testing.T) {
+	policy := limiter.Policy{Probe: true, Mode: limiter.Shadow, Default: limiter.PartitionPolicy{NewLimit: newFixed(10), Signature: "f"}}
+	backend := &limiter.Backend{}
+	shared := policy
+	shared.Backend, shared.Common, shared.Default = backend, &limiter.CommonLimit{NewLimit: newFixed(10), Signature: "f"}, limiter.PartitionPolicy{}
+	for name, policy := range map[string]*limiter.Policy{"own": &policy, "common": &shared} {
+		t.Run(name, func(t *testing.T) {
+			clock := &tickingClock{}
+			g := limiter.New("g", policy, limiter.Options{Clock: clock})
+			var held []limiter.Permit
+			at := int64(0)
+			ask := func(n int) {
+				for range n {
+					at += int64(10 * time.Millisecond)
+					clock.now.Store(at)
+					if p, err := g.TryAdmit(g.Now(), limiter.Request{Key: "k"}); err == nil {
+						held = append(held, p)
+					}
+				}
+			}
+			end := func() {
+				for i := range held {
+					held[i].End(limiter.Dropped)
+				}
+				held = nil
+			}
+			ask(10)
+			enforced := *policy
+			enforced.Mode = limiter.Enforce
+			g.Apply(&enforced)
+			ask(2000) // nothing is answered for 20 s
+			if len(held) <= 10 {
+				t.Fatalf("%d are held; want more than the limit, or there is no stall", len(held))
+			}
+			end()
+			if ask(100); len(held) != 10 {
+				t.Errorf("%d permits after all have ended, want 10", len(held))
+			}
+			end()
+		})
+	}
+}
