@@ -36,7 +36,7 @@ said=$(types "$GATE" 'use spent' 'db.things.find()' 'db.things.insertOne({ from:
   'print("alive", db.getSiblingDB("shell").things.countDocuments({ _id: 1 }))')
 echo "$said"
 fact "a refused read and a refused write are shown as errors" "$(grep -c "MongoServerError.*Rate limiter 'ingressRequestRateLimiter' rate exceeded" <<<"$said")" 2
-fact "with code 462, its name and both labels" "$said" "*caught 462 IngressRequestRateLimitExceeded RetryableError,SystemOverloadedError*"
+fact "with code 462, its name and both labels" "$said" "*caught 462 IngressRequestRateLimitExceeded NoWritesPerformed,RetryableError,SystemOverloadedError*"
 fact "and the shell goes on" "$said" "*alive 1*"
 fact "a wrong password is the server's answer" "$(types "$WRONG" 'db.things.findOne()')" "*MongoServerError*uthentication*"
 fact "over TLS to the gate" "$(types "$TLS" 'print("tls", db.getSiblingDB("shell").things.countDocuments({ _id: 1 }))')" "*tls 1*"
