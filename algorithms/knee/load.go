@@ -62,9 +62,10 @@ func (s *state) revoke(o Options, w *window) string {
 func (s *state) settle(o Options, w *window) string {
 	before := s.limit
 	busy := math.Max(s.flow.rate*s.base.mean, math.Min(s.flow.work, s.limit))
-	if w.latency/w.elapsed < 0.8*s.limit {
+	if s.callers.patience == 0 && w.latency/w.elapsed < 0.8*s.limit {
 		// Permits are idle between arrivals that come together: fewer would refuse more
-		// of these, and serve less, so that ever fewer seemed to be needed.
+		// of these, and serve less, so that ever fewer seemed to be needed. Where callers
+		// leave, permits are idle for that.
 		busy = math.Max(busy, s.limit*s.base.mean/math.Max(w.mean(), s.base.mean))
 	}
 	want := busy + s.queue(o)
