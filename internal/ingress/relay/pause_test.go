@@ -60,3 +60,53 @@ func TestAnsweredWhilePaused(t *testing.T) {
 		}
 	})
 }
+
+// keeper keeps the permit of its first question. While its second one is decided about,
+// the permit is given back.
+type keeper struct {
+	toy
+
+	asked int
+	gives func(s *relay.Session)
+}
+
+func (k *keeper) Inspect(s *relay.Session, m relay.Message) (relay.Verdict, error) {
+	if k.asked++; k.asked == 1 {
+		s.Rest()
+		return k.toy.Inspect(s, m)
+	}
+	k.gives(s)
+	return relay.Verdict{Expect: true}, nil
+}
+
+func (k *keeper) Landed(*relay.Session, relay.Message) (relay.Verdict, error) {
+	return relay.Verdict{Last: true}, nil
+}
+
+// A permit that is given back after a message came and before its answer was owed is
+// taken again before the message is sent.
+func TestYieldedAsTheNextMessageComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, relay.Options{})
+		gave := false
+		c, _ := h.enter(&keeper{gives: func(s *relay.Session) {
+			h.relay.Tick()
+			gave = s.Yield(h.relay.Tick(), limiter.Success)
+		}})
+		say(c, toyMessage('q', nil))
+		b := h.backend()
+		hear(t, b)
+		say(b, toyMessage('a', nil))
+		hear(t, c)
+		synctest.Wait()
+		say(c, toyMessage('q', nil))
+		hear(t, b)
+		synctest.Wait()
+		if !gave {
+			t.Fatal("the permit was not given back")
+		}
+		if h.free() {
+			t.Error("the second question is at the backend without a permit")
+		}
+	})
+}

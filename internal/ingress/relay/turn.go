@@ -94,11 +94,12 @@ func (t *Turn) expect(idle bool) {
 	if t.rests.Load() && t.restedLook.Load() != t.c.watch.looks.Load() {
 		t.spoil()
 	}
+	state := uint32(turnOpen)
 	if idle {
-		t.state.Store(turnOpen | turnIdle)
-		return
+		state |= turnIdle
 	}
-	t.state.Store(turnOpen)
+	t.state.Store(state)
+	t.resume() // the permit may have been given back since the message came
 }
 
 // land notes that the last answer is on its way to the client.
@@ -234,7 +235,12 @@ func (t *Turn) takenBefore(tick uint32) bool {
 func (t *Turn) Yield(tick uint32, o limiter.Outcome) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.held || !t.rests.Load() || t.Owes() || !t.takenBefore(tick) {
+	if !t.held || !t.rests.Load() || !t.takenBefore(tick) {
+		return false
+	}
+	t.paused.Store(true) // before Owes: expect opens the turn, and resumes then
+	if t.Owes() {
+		t.paused.Store(false)
 		return false
 	}
 	t.held, t.yielded = false, true
@@ -243,7 +249,6 @@ func (t *Turn) Yield(tick uint32, o limiter.Outcome) bool {
 	}
 	t.large = false
 	t.permit.End(o)
-	t.paused.Store(true)
 	return true
 }
 
