@@ -108,7 +108,7 @@ $(LINT):
 	GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINTVER)
 
 measure: ## the figures in docs, as tests that assert times: on a quiet machine only
-	ADMITD_BENCH=1 $(GO) test -count=1 -v -run 'Cost|Idle|Storm|Neighbour|Scrap' ./ingress/... ./observe ./dashboards
+	ADMITD_BENCH=1 $(GO) test -count=1 -v -run 'Cost|Idle|Storm|Neighbour|Scrap' ./internal/ingress/... ./observe ./dashboards
 	cd internal/testkit/mongobackend && ADMITD_BENCH=1 $(GO) test -count=1 -v -run Overload .
 	ADMITD_BENCH=1 $(GO) test -count=1 -v -run EightProcesses -bench Script ./internal/fleet
 
