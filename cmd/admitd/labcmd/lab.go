@@ -97,7 +97,7 @@ type runFlags struct {
 // choose adds the flags that choose runs.
 func (o *runFlags) choose(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name, those of internal/lab/worst too; none = the suite")
+	f.StringSliceVar(&o.scenarios, "scenario", nil, "shipped scenarios to play, by name, the worst that were found too; none = the suite")
 	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	f.StringSliceVar(&o.files, "file", nil, "scenario files to play instead of the shipped ones")
 	f.StringSliceVar(&o.variants, "variant", nil, "variants to play, by name or part of it; none = all")

@@ -21,7 +21,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(got), string(want)); diff != "" {
-			t.Errorf("%s is not current; run go generate ./config (-file +generated):\n%s", name, diff)
+			t.Errorf("%s is not current; run go generate ./internal/config (-file +generated):\n%s", name, diff)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 const preface = `# Configuration reference
 
-<!-- Written by go generate ./config from the source of package config. Do not edit. -->
+<!-- Written by go generate ./internal/config from the source of package config. Do not edit. -->
 
 The configuration is one YAML document of at most 1 MiB. Unknown keys are errors. Durations are written as ` + "`250ms`" + `,
 sizes as ` + "`16MiB`" + `, rates as numbers per second. A key without a value means its default. Anchors, aliases and ` + "`<<`" + `
