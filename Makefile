@@ -57,6 +57,9 @@ test: deps ## install what the tests need, then run every test of every module
 	@ADMITD_SKIPPED=$(BIN)/skipped $(MAKE) --no-print-directory test-nested
 	@scripts/skipped.sh $(BIN)/skipped
 
+test-quick: ## the tests of the main module that need no server of others, without the race detector
+	$(GO) test -timeout 5m -short ./...
+
 test-nested: ## the tests of the nested modules only, less the proving range
 	@for d in $(filter-out ./proving/%,$(NESTED)); do \
 	  if [[ -z "$$(cd $$d && $(GO) list ./... 2>/dev/null)" ]]; then continue; fi; \
