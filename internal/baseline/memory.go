@@ -86,14 +86,20 @@ func (in *Ingress) isAt(o Ingress) bool {
 // awayLocked returns what is known of ingresses that are not among those that there are, the
 // latest ones, by their names.
 func (m *Memory) awayLocked(there []Ingress) (away []Ingress) {
+	skip := make(map[place]bool, len(there))
+	for _, in := range there {
+		skip[place{ingress: in.Name, protocol: in.Protocol, backend: in.Backend}] = true
+	}
+	index := map[place]int{} // into away
 	for at, p := range m.all {
-		in := Ingress{Name: at.ingress, Protocol: at.protocol, Backend: at.backend}
-		if slices.ContainsFunc(there, in.isAt) {
+		in := place{ingress: at.ingress, protocol: at.protocol, backend: at.backend}
+		if skip[in] {
 			continue
 		}
-		i := slices.IndexFunc(away, in.isAt)
-		if i < 0 {
-			i, away = len(away), append(away, in)
+		i, ok := index[in]
+		if !ok {
+			i, index[in] = len(away), len(away)
+			away = append(away, Ingress{Name: at.ingress, Protocol: at.protocol, Backend: at.backend})
 		}
 		away[i].Partitions = append(away[i].Partitions, *p)
 	}
