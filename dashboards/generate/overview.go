@@ -141,7 +141,7 @@ func backend() []panel {
 			queries: []query{{"min by (ingress, backend) (" + is("admitd_backend_up", gate) + ")", "{{ingress}} {{backend}}"}},
 		},
 		{
-			kind: series, title: "Dropped by the backend", unit: share, w: 12, steps: []step{{0.01, "yellow"}, {0.05, "red"}},
+			kind: series, title: "Dropped by the backend", unit: share, w: 24, steps: []step{{0.01, "yellow"}, {0.05, "red"}},
 			about: "Share of admitted requests that the backend failed or let time out. The gate's limits shrink on these.",
 			queries: []query{{
 				over(sum("ingress", per("admitd_permits_ended_total", gate+`,outcome="dropped"`)), sum("ingress", per("admitd_permits_ended_total", gate))), "{{ingress}}",
